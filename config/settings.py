@@ -1,0 +1,184 @@
+"""The one settings file. Everything that differs between deployments comes from the environment (see `.env.example`).
+
+Without DATABASE_URL and REDIS_URL the addresses of the embedded services are read from the state that
+`make run` keeps under DATA_DIR, so that `manage.py` acts on the running service's database.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+environ.Env.read_env(BASE_DIR / ".env")
+
+ENVIRONMENT = env.str("ENVIRONMENT", "development")
+if ENVIRONMENT not in ("development", "sandbox", "production"):
+    raise ImproperlyConfigured("ENVIRONMENT must be development, sandbox or production")
+PRODUCTION = ENVIRONMENT == "production"
+DEBUG = False
+
+
+def _required_in_production(name: str, default: str) -> str:
+    """The variable `name`; a production deployment that leaves it at its development default does not start."""
+    value: str = env.str(name, default)
+    if PRODUCTION and value == default:
+        raise ImproperlyConfigured(f"{name} must be set in production")
+    return value
+
+
+DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
+
+
+def _local_services() -> dict[str, str]:
+    """Addresses that the embedded PostgreSQL and Redis of `make run` (config/local.py) left behind."""
+    try:
+        services: dict[str, str] = json.loads((DATA_DIR / "services.json").read_text())
+    except FileNotFoundError:
+        return {}
+    return services
+
+
+_services = {} if PRODUCTION else _local_services()
+_DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
+
+SECRET_KEY = _required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)
+FIELD_ENCRYPTION_KEYS = _required_in_production(
+    "FIELD_ENCRYPTION_KEYS",
+    base64.urlsafe_b64encode(hashlib.sha256(_DEVELOPMENT_KEY.encode()).digest()).decode(),
+).split(",")
+
+
+def _derived(label: str) -> str:
+    return hmac.new(SECRET_KEY.encode(), label.encode(), hashlib.sha256).hexdigest()
+
+
+# Set both before SECRET_KEY is ever rotated: stored digests hang on them.
+API_KEY_PEPPER = env.str("API_KEY_PEPPER", _derived("api-key-pepper"))
+BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", _derived("blind-index"))
+
+DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
+REDIS_URL = _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0"))
+PUBLIC_BASE_URL = _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}").rstrip("/")
+ALLOWED_HOSTS = _required_in_production("ALLOWED_HOSTS", "*").split(",")
+TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=[])
+if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
+    raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
+METRICS_NETWORKS = env.list("METRICS_NETWORKS", default=["127.0.0.0/8", "::1/128"])
+
+INSTALLED_APPS = [
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "providers",
+    "partners",
+    "webhooks",
+    "authorizations",
+    "consultas",
+    "proposals",
+]
+
+MIDDLEWARE = [
+    "config.middleware.RequestMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+APPEND_SLASH = False
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://unset@127.0.0.1:1/unset")}
+DATABASES["default"]["CONN_MAX_AGE"] = 0
+_pool_size = env.int("DATABASE_POOL_SIZE", 0)
+if _pool_size:
+    # A pool makes giving the connection back during a wait on the network cheap: close() returns it.
+    DATABASES["default"]["OPTIONS"] = {
+        **DATABASES["default"].get("OPTIONS", {}),
+        "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10},
+    }
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LANGUAGE_CODE = "pt-br"
+TIME_ZONE = "America/Sao_Paulo"
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = DATA_DIR / "static"
+
+# --- Limits and times of the contract -------------------------------------------------------------------
+BANK_TIMEOUT_S = env.int("BANK_TIMEOUT_S", 25)
+QUERY_DEADLINE_S = env.int("QUERY_DEADLINE_S", 30)
+MAX_BODY_BYTES = 256 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+
+# --- API --------------------------------------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["partners.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["partners.parsers.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "partners.parsers.IgnoreAccept",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "config.exceptions.handle",
+    "UNAUTHENTICATED_USER": None,
+}
+
+# --- Celery -------------------------------------------------------------------------------------------------
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_TASK_TRACK_STARTED = False
+CELERY_TASK_ROUTES = {"consultas.tasks.*": {"queue": "banks"}, "webhooks.tasks.deliver": {"queue": "webhooks"}}
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_timeout": 5,
+    "socket_connect_timeout": 1,
+    "max_connections": 64,
+    "visibility_timeout": 3600,
+}
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {}

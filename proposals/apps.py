@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class ProposalsConfig(AppConfig):
+    name = "proposals"
+    verbose_name = "Propostas"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from django.db import models
+
+from providers.encryption import EncryptedJSONField
+
+
+class Circuit(models.TextChoices):
+    AUTO = "auto", "automático"
+    OPEN = "open", "forçado aberto (ninguém chama)"
+    CLOSED = "closed", "forçado fechado (sempre chama)"
+
+
+class Provider(models.Model):
+    """A bank as an operator configures it. `name` is the identifier of its adapter in `providers.registry`."""
+
+    name = models.SlugField("identificador", primary_key=True, max_length=40)
+    enabled = models.BooleanField("habilitado", default=True)
+    base_url = models.URLField("endereço base")
+    credentials = EncryptedJSONField("credenciais", default=dict, blank=True)
+    portfolio = models.CharField("carteira padrão", max_length=60, blank=True)
+    timeout_s = models.PositiveIntegerField("tempo limite (s)", null=True, blank=True)
+    max_in_flight = models.PositiveIntegerField("chamadas simultâneas", default=512)
+    circuit = models.CharField("disjuntor", max_length=10, choices=Circuit.choices, default=Circuit.AUTO)
+    updated_at = models.DateTimeField("atualizado em", auto_now=True)
+
+    class Meta:
+        verbose_name = "banco"
+        verbose_name_plural = "bancos"
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,291 @@
+"""What crosses the boundary between the service and a bank: frozen dataclasses, no behaviour of any bank.
+
+Money is `Decimal` in reais, rates are `Decimal` percent a month (1.99), times are aware UTC.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+
+class QueryStatus(StrEnum):
+    """Per-bank status of a query, as the contract spells it."""
+
+    OK = "ok"
+    NO_OFFERS = "no_offers"
+    REQUIRES_ACTION = "requires_action"
+    PENDING = "pending"
+    ERROR = "error"
+
+
+class ActionType(StrEnum):
+    """What the holder still has to do, as the contract spells it."""
+
+    SIGNATURE = "signature"
+    BIOMETRICS = "biometria"
+    PAYROLL_DATA = "dataprev"
+    CHAT_LINK = "whatsapp_link"
+    FORMALIZATION = "formalization"
+
+
+class ProposalStatus(StrEnum):
+    """Normalized status of a proposal, as the contract spells it."""
+
+    CREATED = "created"
+    IN_ANALYSIS = "in_analysis"
+    AWAITING_SIGNATURE = "awaiting_signature"
+    SIGNED = "signed"
+    DISBURSED = "disbursed"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class Geolocation:
+    """WGS 84 degrees; `accuracy` in metres where the device told it."""
+
+    lat: Decimal
+    lng: Decimal
+    accuracy: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class AppEvidence:
+    """Evidence of an acceptance in the partner's app. Only what was really collected; None is never invented."""
+
+    user_agent: str | None = None
+    operational_system: str | None = None
+    device_model: str | None = None
+    device_name: str | None = None
+    device_type: str | None = None
+    geolocation: str | None = None
+
+
+@dataclass(frozen=True)
+class AppAuthorization:
+    """`app_authorization` of a query: raises the evidence strength at banks that accept it."""
+
+    authorization_id: str | None = None
+    signature_date: str | None = None
+    evidence: AppEvidence | None = None
+
+
+@dataclass(frozen=True)
+class BankQuery:
+    """A holder's query, the same for every bank.
+
+    `sex`: 0 not told, 1 male, 2 female. `installments` is the desired term in months.
+    `portfolio` is the origination identifier of the contract or of the call (`originador`), else None.
+    `accepted_at` is when the holder accepted, where an authorization session recorded it.
+    """
+
+    cpf: str
+    name: str
+    birth_date: date
+    phone: str
+    email: str
+    client_ip: str
+    sex: int = 0
+    geolocation: Geolocation | None = None
+    user_agent: str | None = None
+    device_model: str | None = None
+    accepted_at: datetime | None = None
+    app_authorization: AppAuthorization | None = None
+    portfolio: str | None = None
+    loan_value: Decimal | None = None
+    installment_value: Decimal | None = None
+    installments: int | None = None
+    with_insurance: bool = True
+
+
+@dataclass(frozen=True)
+class Link:
+    """An employment link (vínculo). `margin` is None where the bank does not report it."""
+
+    registration: str
+    employer_cnpj: str
+    employer_name: str
+    job_title: str | None = None
+    admission_date: date | None = None
+    margin: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class BankOffer:
+    """One offer, normalized. `native` holds the bank's own identifiers; `native["nativeOfferId"]` names it there."""
+
+    native_offer_id: str
+    loan_value: Decimal
+    installment_value: Decimal
+    installments: int
+    interest_rate: Decimal
+    total_amount: Decimal
+    table_code: str
+    with_insurance: bool
+    first_due_date: date | None
+    employer_cnpj: str
+    employer_name: str
+    registration: str
+    native: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BankAction:
+    """An external step that the holder still owes. `reference` is the bank's own name of the step, by which
+    `check` asks for it again; `expires_at` is when the bank gives the step up, where it says so."""
+
+    type: ActionType
+    url: str | None
+    detail: str
+    reference: str
+    expires_at: datetime | None = None
+
+
+class StepOutcome(StrEnum):
+    """How an external step stands: what `check` found."""
+
+    OPEN = "open"
+    APPROVED = "approved"
+    REFUSED = "refused"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class BankResult:
+    """A bank's answer to a query or to a check of a pending step.
+
+    `status` is never ERROR: a failure or a refusal is raised (see `providers.errors`).
+    `step` tells how the external step stands, None where the answer involved none.
+    """
+
+    status: QueryStatus
+    offers: tuple[BankOffer, ...] = ()
+    links: tuple[Link, ...] = ()
+    action: BankAction | None = None
+    step: StepOutcome | None = None
+    reasons: tuple[str, ...] = ()
+    term_auto_authorized: bool = False
+    data: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """`sex` is M or F; `marital_status` one of the contract's six words; `father_name` has two words or is None."""
+
+    name: str
+    cpf: str
+    birth_date: date
+    sex: str
+    mother_name: str
+    father_name: str | None = None
+    nationality: str | None = None
+    marital_status: str | None = None
+    birth_city: str | None = None
+    birth_state: str | None = None
+    politically_exposed: bool | None = None
+
+
+@dataclass(frozen=True)
+class IdentityDocument:
+    number: str | None = None
+    issuer: str | None = None
+    issuer_state: str | None = None
+    issued_on: date | None = None
+
+
+@dataclass(frozen=True)
+class Address:
+    """`postal_code` is 8 digits, without a mask."""
+
+    postal_code: str
+    street: str
+    number: str
+    district: str
+    city: str
+    state: str
+    complement: str | None = None
+
+
+@dataclass(frozen=True)
+class Employment:
+    employer_cnpj: str | None = None
+    employer_name: str | None = None
+    job_title: str | None = None
+    salary: Decimal | None = None
+    margin: Decimal | None = None
+    admission_date: date | None = None
+    registration: str | None = None
+
+
+@dataclass(frozen=True)
+class BankAccount:
+    """`bank` is a COMPE code; `kind` is corrente, poupanca or salario; masks are gone."""
+
+    bank: str
+    branch: str
+    number: str
+    digit: str
+    kind: str
+    branch_digit: str | None = None
+
+
+@dataclass(frozen=True)
+class PixKey:
+    """`kind` is cpf, telefone, email or aleatoria; a phone key is 10-11 digits without the country code."""
+
+    kind: str
+    key: str
+
+
+@dataclass(frozen=True)
+class PersonalReference:
+    """`degree`: 0 spouse, 1 relative, 2 friend."""
+
+    name: str
+    phone: str
+    degree: int = 1
+
+
+@dataclass(frozen=True)
+class BankSubmission:
+    """A proposal to be created at a bank. `reference` is the service's own and the same at every try.
+
+    `offer` is the chosen one with the bank's newest native identifiers. Exactly one of `account` and
+    `pix` is set. `channel` (sms, whatsapp or None) is how the bank shall deliver the signature link.
+    """
+
+    reference: str
+    offer: BankOffer
+    holder: Holder
+    phone: str
+    email: str
+    address: Address
+    ip: str
+    document: IdentityDocument | None = None
+    employment: Employment | None = None
+    account: BankAccount | None = None
+    pix: PixKey | None = None
+    references: tuple[PersonalReference, ...] = ()
+    channel: str | None = None
+    portfolio: str | None = None
+    query: BankQuery | None = None
+
+
+@dataclass(frozen=True)
+class BankProposal:
+    """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word.
+
+    `status` is None where the word is not known: the caller then leaves its status as it was.
+    """
+
+    native_id: str
+    native_status: str
+    status: ProposalStatus | None
+    signature_url: str | None = None
+    signature_expires_at: datetime | None = None
+    data: dict[str, Any] = field(default_factory=dict)
