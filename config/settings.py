@@ -71,6 +71,7 @@ ALLOWED_HOSTS = _required_in_production("ALLOWED_HOSTS", "*").split(",")
 TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=[])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
     raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
+WEBHOOKS_ALLOW_PRIVATE = not PRODUCTION  # http and private addresses as webhook targets
 METRICS_NETWORKS = env.list("METRICS_NETWORKS", default=["127.0.0.0/8", "::1/128"])
 
 INSTALLED_APPS = [

@@ -5,3 +5,6 @@ class PartnersConfig(AppConfig):
     name = "partners"
     verbose_name = "Parceiros"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        import partners.schema  # noqa: F401  (registers the extension)

@@ -1,12 +1,84 @@
+"""Who calls: the partner, its keys and the banks that its contract allows."""
+
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import ipaddress
+import secrets
 import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
-from django.db import models
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
 from django.utils import timezone
 
 from providers.encryption import EncryptedTextField
 from providers.models import Provider
+
+SECRET_OVERLAP = timedelta(hours=24)
+_VISIBLE = len("cpk_live_") + 6
+
+
+class WebhookEvent(models.TextChoices):
+    """What a registration may ask for. `proposal` stands for every `proposal.<status>`."""
+
+    LEAD = "lead", "lead"
+    AUTHORIZATION_RESULT = "authorization_result", "autorização externa concluída"
+    AUTHORIZATION_COMPLETED = "authorization.completed", "link de autorização aceito"
+    PROPOSAL = "proposal", "mudança de estado de proposta"
+
+
+def default_webhook_events() -> list[str]:
+    """The events of a registration that names none."""
+    return [WebhookEvent.LEAD, WebhookEvent.AUTHORIZATION_RESULT, WebhookEvent.AUTHORIZATION_COMPLETED]
+
+
+def validate_webhook_url(url: str) -> None:
+    """Raises ValidationError unless `url` is an https address that deliveries may go to.
+
+    Where `WEBHOOKS_ALLOW_PRIVATE` holds (anywhere but production), http and private addresses pass too.
+    What a host name leads to is checked at every delivery, after its resolution.
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValidationError("A URL do webhook é inválida.") from None
+    if (
+        parts.scheme not in ("http", "https")
+        or not host
+        or not url.isascii()
+        or not url.isprintable()
+        or " " in url
+    ):
+        raise ValidationError("A URL do webhook deve ser completa, como https://exemplo.com.br/webhooks.")
+    if parts.username is not None or parts.fragment:
+        raise ValidationError("A URL do webhook não pode conter usuário, senha nem fragmento.")
+    if settings.WEBHOOKS_ALLOW_PRIVATE:
+        return
+    if parts.scheme != "https":
+        raise ValidationError("A URL do webhook deve usar https.")
+    try:
+        public = ipaddress.ip_address(host).is_global
+    except ValueError:  # a name
+        public = host != "localhost"
+    if not public:
+        raise ValidationError("A URL do webhook não pode apontar para um endereço privado.")
+
+
+@dataclass(frozen=True)
+class AllowedBank:
+    """A bank of a partner's contract. `portfolio`, where the contract fixes one, is the `originador` of every
+    call; `enabled` is False while the operator keeps the bank off for everybody."""
+
+    name: str
+    portfolio: str | None
+    enabled: bool
 
 
 class Partner(models.Model):
@@ -16,15 +88,21 @@ class Partner(models.Model):
         ACTIVE = "active", "ativo"
         SUSPENDED = "suspended", "suspenso"
 
+    is_authenticated = True  # what DRF asks of `request.user`
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField("nome", max_length=120)
-    status = models.CharField(max_length=10, choices=Status.choices, default=Status.ACTIVE)
+    status = models.CharField(
+        "situação", max_length=10, choices=Status.choices, default=Status.ACTIVE, editable=False
+    )
     rate_limit = models.PositiveIntegerField("limite por minuto (não aplicado)", null=True, blank=True)
-    webhook_url = models.URLField("URL do webhook", max_length=500, blank=True)
+    webhook_url = models.CharField(
+        "URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url]
+    )
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
     previous_webhook_secret = EncryptedTextField("segredo anterior", null=True, editable=False)
     previous_secret_until = models.DateTimeField("segredo anterior válido até", null=True, editable=False)
-    webhook_events = models.JSONField("eventos", default=list, blank=True)
+    webhook_events = models.JSONField("eventos", default=default_webhook_events, blank=True)
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
 
     class Meta:
@@ -34,6 +112,57 @@ class Partner(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def suspend(self) -> None:
+        """Refuses the partner's calls from the next one on."""
+        self.status = self.Status.SUSPENDED
+        self.save(update_fields=["status"])
+
+    def resume(self) -> None:
+        """Takes the partner's calls again."""
+        self.status = self.Status.ACTIVE
+        self.save(update_fields=["status"])
+
+    def allowed_banks(self) -> list[AllowedBank]:
+        """The contract's banks by name, disabled ones included. One query; no credentials are read."""
+        rows = self.allowances.order_by("provider_id").values_list(
+            "provider_id", "portfolio", "provider__enabled"
+        )
+        return [AllowedBank(name, portfolio or None, enabled) for name, portfolio, enabled in rows]
+
+    def allow_only(self, names: list[str]) -> None:
+        """Makes the allowlist exactly `names`; what stays keeps its portfolio."""
+        with transaction.atomic():
+            self.allowances.exclude(provider_id__in=names).delete()
+            Allowance.objects.bulk_create(
+                [Allowance(partner=self, provider_id=name) for name in names], ignore_conflicts=True
+            )
+
+    def wants_event(self, event: str) -> bool:
+        """Whether the registration asks for `event`, the name as it is in the payload (`proposal.signed`)."""
+        return (WebhookEvent.PROPOSAL if event.startswith("proposal.") else event) in self.webhook_events
+
+    def rotate_webhook_secret(self) -> str:
+        """Gives the partner a new webhook secret and returns it: the only time that it is shown.
+
+        The one before stays good for `SECRET_OVERLAP`.
+        """
+        secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+        with transaction.atomic():
+            current = Partner.objects.select_for_update().get(pk=self.pk).webhook_secret
+            self.webhook_secret = secret
+            self.previous_webhook_secret = current
+            self.previous_secret_until = timezone.now() + SECRET_OVERLAP if current else None
+            self.save(update_fields=["webhook_secret", "previous_webhook_secret", "previous_secret_until"])
+        return secret
+
+    def webhook_secrets(self) -> list[str]:
+        """The secrets that sign now: the newest one first, the one before while the overlap lasts."""
+        found = [self.webhook_secret] if self.webhook_secret else []
+        overlap = self.previous_secret_until is not None and timezone.now() < self.previous_secret_until
+        if overlap and self.previous_webhook_secret:
+            found.append(self.previous_webhook_secret)
+        return found
 
 
 class ApiKey(models.Model):
@@ -57,9 +186,53 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"{self.prefix}…"
 
+    @staticmethod
+    def digest_of(secret: str) -> str:
+        """Hex HMAC-SHA256 of a key under `API_KEY_PEPPER`: the stored table alone opens nothing."""
+        return hmac.new(settings.API_KEY_PEPPER.encode(), secret.encode(), hashlib.sha256).hexdigest()
+
+    @classmethod
+    def issue(
+        cls, partner: Partner, label: str = "", expires_in: timedelta | None = None, secret: str | None = None
+    ) -> tuple[ApiKey, str]:
+        """A further key of `partner` and its text, which is not kept: the only time that it is shown.
+
+        `secret` sets the text of a key that is public by design (the sandbox's); all others are drawn.
+        """
+        if secret is None:
+            kind = "live" if settings.PRODUCTION else "test"
+            secret = f"cpk_{kind}_{secrets.token_urlsafe(32)}"
+        key = cls.objects.create(
+            partner=partner,
+            label=label,
+            prefix=secret[:_VISIBLE],
+            digest=cls.digest_of(secret),
+            expires_at=None if expires_in is None else timezone.now() + expires_in,
+        )
+        return key, secret
+
+    @classmethod
+    def find(cls, secret: str) -> ApiKey | None:
+        """The key whose text is `secret`, with its partner, in one query; the webhook secrets stay unread."""
+        return (
+            cls.objects.select_related("partner")
+            .defer("partner__webhook_secret", "partner__previous_webhook_secret")
+            .filter(digest=cls.digest_of(secret))
+            .first()
+        )
+
+    def is_live(self, now: datetime) -> bool:
+        """Whether the key is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def revoke(self) -> None:
+        """Ends the key from the next request on; the first revocation's time stays."""
+        ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now())
+        self.refresh_from_db(fields=["revoked_at"])
+
 
 class Allowance(models.Model):
-    """A bank that the partner's contract allows. `portfolio`, where set, fixes the `originador` of every call."""
+    """A bank that the partner's contract allows. `portfolio`, if set, is the `originador` of each call."""
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="allowances", verbose_name="parceiro")
     provider = models.ForeignKey(Provider, models.PROTECT, related_name="+", verbose_name="banco")

@@ -1,0 +1,352 @@
+"""Strict serializer fields of the partner contract: a value of the wrong JSON type is a fault, not converted.
+
+No message repeats the value: it may be personal data, or not even text that can be encoded.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import re
+import uuid
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.core.validators import validate_email
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.fields import empty
+
+from providers.formats import cnpj_is_valid, cpf_is_valid, local_phone, unmask_cnpj
+
+TEXT_LENGTH = 120
+USER_AGENT_LENGTH = 512
+EMAIL_LENGTH = 254
+# fmt: off
+STATES = (
+    "AC", "AL", "AM", "AP", "BA", "CE", "DF", "ES", "GO", "MA", "MG", "MS", "MT", "PA",
+    "PB", "PE", "PI", "PR", "RJ", "RN", "RO", "RR", "RS", "SC", "SE", "SP", "TO",
+)
+# fmt: on
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_CEP = re.compile(r"\d{5}[-.\s]?\d{3}|\d{2}\.\d{3}-\d{3}", re.ASCII)
+_MASK = re.compile(r"[.\-/\s]")
+_POSTGRES_INTEGER = 2**31 - 1
+
+
+class _Messages:
+    """The messages that every field shares."""
+
+    default_error_messages = {"required": "Campo obrigatório.", "null": "O campo não pode ser nulo."}
+
+
+class TextField(_Messages, serializers.CharField):
+    """Trimmed text, at most 120 characters, without NUL (PostgreSQL) and lone surrogates (UTF-8)."""
+
+    default_error_messages = {
+        "invalid": "Deve ser um texto.",
+        "blank": "O campo não pode ficar vazio.",
+        "max_length": "Deve ter no máximo {max_length} caracteres.",
+        "min_length": "Deve ter no mínimo {min_length} caracteres.",
+        "nul": "O texto contém o caractere nulo.",
+        "surrogate": "O texto contém caracteres Unicode inválidos.",
+    }
+
+    def __init__(self, *, max_length: int | None = TEXT_LENGTH, **kwargs: Any) -> None:
+        super().__init__(max_length=max_length, **kwargs)
+
+    def run_validation(self, data: Any = empty) -> Any:
+        # CharField looks for blanks in str() of whatever came: hostile nesting would break it.
+        if data is not empty and data is not None and not isinstance(data, str):
+            self.fail("invalid")
+        return super().run_validation(data)
+
+    def to_internal_value(self, data: str) -> Any:
+        if "\0" in data:
+            self.fail("nul")
+        if _SURROGATE.search(data):
+            self.fail("surrogate")
+        return data.strip() if self.trim_whitespace else data
+
+
+class _CodeField(TextField):
+    """Text of a fixed form, told in one message. `parse` gives the normal form, or None where it is none."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(max_length=None, trim_whitespace=False, **kwargs)
+
+    def to_internal_value(self, data: str) -> Any:
+        value = self.parse(super().to_internal_value(data))
+        if value is None:
+            self.fail("form")
+        return value
+
+    def parse(self, text: str) -> Any:
+        raise NotImplementedError
+
+
+class CPFField(_CodeField):
+    """11 digits with right check digits, not all equal; a mask is refused."""
+
+    default_error_messages = {"form": "Informe um CPF válido: 11 dígitos, sem máscara."}
+
+    def parse(self, text: str) -> str | None:
+        return text if cpf_is_valid(text) else None
+
+
+class CNPJField(_CodeField):
+    """14 characters: 12 of [0-9A-Z] and 2 check digits (alphanumeric since 2026); masks are removed."""
+
+    default_error_messages = {"form": "Informe um CNPJ válido: 14 caracteres."}
+
+    def parse(self, text: str) -> str | None:
+        cnpj = unmask_cnpj(text)
+        return cnpj if cnpj_is_valid(cnpj) else None
+
+
+class PhoneField(_CodeField):
+    """Area code and number, 10-11 digits; a country code 55 before them is removed."""
+
+    default_error_messages = {"form": "Informe DDD e número: 10 ou 11 dígitos, sem máscara."}
+
+    def parse(self, text: str) -> str | None:
+        return local_phone(text)
+
+
+class EmailField(_CodeField):
+    """An e-mail address of at most 254 characters."""
+
+    default_error_messages = {"form": "Informe um e-mail válido, de no máximo 254 caracteres."}
+
+    def parse(self, text: str) -> str | None:
+        try:
+            validate_email(text)
+        except DjangoValidationError:
+            return None
+        return text if len(text) <= EMAIL_LENGTH else None
+
+
+class IPField(_CodeField):
+    """An IPv4 or IPv6 address in its canonical text; one that only maps IPv4 becomes IPv4. No zone ids."""
+
+    default_error_messages = {"form": "Informe um endereço IPv4 ou IPv6 válido."}
+
+    def parse(self, text: str) -> str | None:
+        try:
+            address = ipaddress.ip_address(text)
+        except ValueError:
+            return None
+        if isinstance(address, ipaddress.IPv6Address):
+            if address.scope_id is not None:
+                return None
+            address = address.ipv4_mapped or address
+        return str(address)
+
+
+class UFField(_CodeField):
+    """One of the 27 federative units, upper case."""
+
+    default_error_messages = {"form": "Informe a sigla de uma UF do Brasil, como SP."}
+
+    def parse(self, text: str) -> str | None:
+        return text if text in STATES else None
+
+
+class CEPField(_CodeField):
+    """A postal code: 8 digits, the mask removed."""
+
+    default_error_messages = {"form": "Informe um CEP de 8 dígitos."}
+
+    def parse(self, text: str) -> str | None:
+        return _MASK.sub("", text) if _CEP.fullmatch(text) else None
+
+
+class DigitsField(_CodeField):
+    """Digits such as a branch's or an account's number, masks (`.`, `-`, `/`, blanks) removed."""
+
+    default_error_messages = {"form": "Informe de 1 a {longest} dígitos."}
+
+    def __init__(self, *, longest: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.longest = longest
+        self.error_messages["form"] = self.error_messages["form"].format(longest=longest)
+
+    def parse(self, text: str) -> str | None:
+        digits = _MASK.sub("", text)
+        return digits if digits.isascii() and digits.isdigit() and len(digits) <= self.longest else None
+
+
+class UUIDField(_CodeField):
+    """A UUID in its usual form, 36 characters with hyphens. The value is a `uuid.UUID`."""
+
+    default_error_messages = {"form": "Informe um UUID válido."}
+
+    def parse(self, text: str) -> uuid.UUID | None:
+        try:
+            return uuid.UUID(text) if len(text) == 36 else None
+        except ValueError:
+            return None
+
+    def to_representation(self, value: uuid.UUID) -> str:
+        return str(value)
+
+
+class DateField(_Messages, serializers.DateField):
+    """A real date as `YYYY-MM-DD`; with `not_future`, at most today (in Brasília's time)."""
+
+    default_error_messages = {
+        "invalid": "Informe uma data real no formato AAAA-MM-DD.",
+        "future": "A data não pode estar no futuro.",
+    }
+
+    def __init__(self, *, not_future: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.not_future = not_future
+
+    def to_internal_value(self, value: Any) -> datetime.date:
+        if not isinstance(value, str) or not _ISO_DATE.fullmatch(value):
+            self.fail("invalid")
+        try:
+            date = datetime.date.fromisoformat(value)
+        except ValueError:
+            self.fail("invalid")
+        if self.not_future and date > timezone.localdate():
+            self.fail("future")
+        return date
+
+
+class BooleanField(_Messages, serializers.BooleanField):
+    """`true` or `false`, nothing that merely looks like it."""
+
+    default_error_messages = {"invalid": "Deve ser true ou false."}
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid")
+        return data
+
+
+class IntegerField(_Messages, serializers.IntegerField):
+    """An integer without fraction or exponent, by default within 32 bits."""
+
+    default_error_messages = {
+        "invalid": "Deve ser um número inteiro.",
+        "min_value": "Deve ser no mínimo {min_value}.",
+        "max_value": "Deve ser no máximo {max_value}.",
+    }
+
+    def __init__(
+        self, *, min_value: int = -_POSTGRES_INTEGER - 1, max_value: int = _POSTGRES_INTEGER, **kwargs: Any
+    ) -> None:
+        super().__init__(min_value=min_value, max_value=max_value, **kwargs)
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            self.fail("invalid")
+        return data
+
+
+def _as_decimal(data: Any) -> Decimal | None:
+    """A JSON number as `parsers` gives it; None for anything else, booleans included."""
+    if isinstance(data, bool) or not isinstance(data, (int, Decimal)):
+        return None
+    return Decimal(data)
+
+
+class DecimalField(_Messages, serializers.DecimalField):
+    """A number with `decimal_places` significant decimals at most (2: money in reais), 12 digits in all."""
+
+    default_error_messages = {
+        "invalid": "Deve ser um número.",
+        "min_value": "Deve ser no mínimo {min_value}.",
+        "max_value": "Deve ser no máximo {max_value}.",
+        "max_decimal_places": "Deve ter no máximo {max_decimal_places} casas decimais.",
+        "max_whole_digits": "Deve ter no máximo {max_whole_digits} dígitos antes da vírgula.",
+    }
+
+    def __init__(self, *, max_digits: int = 12, decimal_places: int = 2, **kwargs: Any) -> None:
+        super().__init__(max_digits, decimal_places, coerce_to_string=False, **kwargs)
+
+    def to_internal_value(self, data: Any) -> Decimal:
+        value = _as_decimal(data)
+        if value is None:
+            self.fail("invalid")
+        # The size first: arithmetic breaks on 1e9999999.
+        whole = self.max_digits - self.decimal_places
+        if value.copy_abs() >= 10**whole:
+            self.fail("max_whole_digits", max_whole_digits=whole)
+        _, digits, exponent = value.as_tuple()
+        surplus = -int(exponent) - self.decimal_places
+        if surplus > 0 and any(digits[-surplus:]):
+            self.fail("max_decimal_places", max_decimal_places=self.decimal_places)
+        return value.quantize(Decimal(1).scaleb(-self.decimal_places)) + 0  # + 0: no negative zero
+
+    def to_representation(self, value: Decimal) -> float:
+        """A JSON number; 12 digits fit a double without an artefact."""
+        return float(value)
+
+
+class NumberField(_Messages, serializers.FloatField):
+    """A measured number, such as a latitude, as a Decimal rounded to 8 decimals (about a millimetre)."""
+
+    default_error_messages = {
+        "invalid": "Deve ser um número.",
+        "min_value": "Deve ser no mínimo {min_value}.",
+        "max_value": "Deve ser no máximo {max_value}.",
+    }
+
+    def __init__(self, *, min_value: int, max_value: int, **kwargs: Any) -> None:
+        super().__init__(min_value=min_value, max_value=max_value, **kwargs)
+
+    def to_internal_value(self, data: Any) -> Decimal:
+        value = _as_decimal(data)
+        if value is None:
+            self.fail("invalid")
+        if value < self.min_value or value > self.max_value:
+            return value  # the validators of the limits tell which one
+        _, _, exponent = value.as_tuple()
+        return (round(value, 8) if int(exponent) < -8 else value) + 0
+
+
+class ChoiceField(_Messages, serializers.ChoiceField):
+    """One of some words, or of some integers, compared with their type."""
+
+    default_error_messages = {"invalid_choice": "Valor inválido. Use um destes: {allowed}."}
+
+    def __init__(self, choices: Iterable[str | int], **kwargs: Any) -> None:
+        super().__init__(list(choices), **kwargs)
+
+    def to_internal_value(self, data: Any) -> Any:
+        if type(data) not in (str, int) or not any(type(c) is type(data) and c == data for c in self.choices):
+            self.fail("invalid_choice", allowed=", ".join(map(str, self.choices)))
+        return data
+
+
+class ListField(_Messages, serializers.ListField):
+    """A list; a fault of an item bears its index (`providers.0`)."""
+
+    default_error_messages = {
+        "not_a_list": "Deve ser uma lista.",
+        "empty": "A lista não pode ficar vazia.",
+        "min_length": "Deve ter no mínimo {min_length} itens.",
+        "max_length": "Deve ter no máximo {max_length} itens.",
+    }
+
+
+class BlockList(_Messages, serializers.ListSerializer):
+    """What `Block(many=True)` becomes."""
+
+    default_error_messages = ListField.default_error_messages
+
+
+class Block(_Messages, serializers.Serializer):
+    """Base of the contract's objects: the body itself and the blocks in it. Unknown fields are ignored."""
+
+    default_error_messages = {"invalid": "Deve ser um objeto."}
+
+    class Meta:
+        list_serializer_class = BlockList

@@ -1,0 +1,118 @@
+"""How a partner's JSON is read: strictly, so that no two readers see two different things in one text."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any, BinaryIO, NoReturn
+
+from django.conf import settings
+from django.http import UnreadablePostError
+from django.utils.http import parse_header_parameters
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+
+from providers.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
+
+_BOM = b"\xef\xbb\xbf"
+_HARMLESS_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}", re.ASCII)
+_LONGEST_INT = 30
+
+
+def is_json(content_type: str | None) -> bool:
+    """Whether a Content-Type is `application/json`, with no parameter but, at will, `charset=utf-8`."""
+    try:
+        media_type, parameters = parse_header_parameters(content_type or "")
+    except ValueError:  # longer than any honest header
+        return False
+    charset = parameters.pop("charset", "utf-8").lower()
+    return media_type == "application/json" and charset in ("utf-8", "utf8") and not parameters
+
+
+def _refuse_constant(_: str) -> NoReturn:
+    raise InvalidInput("O corpo contém NaN ou Infinity, que não são números em JSON.")
+
+
+def _integer(digits: str) -> int | Decimal:
+    """An integer literal. A monstrous one stays cheap as a Decimal, and its field refuses it by name."""
+    return int(digits) if len(digits) <= _LONGEST_INT else Decimal(digits)
+
+
+def _number(digits: str) -> Decimal:
+    try:
+        return Decimal(digits)
+    except InvalidOperation:  # an exponent beyond even Decimal's range
+        raise InvalidInput("O corpo contém um número fora de qualquer faixa aceitável.") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are unique: with a repeated one, which value counts would be anyone's guess."""
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        name = f" “{key}”" if _HARMLESS_KEY.fullmatch(key) else ""
+        raise InvalidInput(f"O corpo repete a chave{name} em um mesmo objeto.")
+    return result
+
+
+def parse_json_object(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw` (UTF-8, no BOM). Fractions and exponents come as Decimal, integers as int.
+
+    Raises InvalidInput, without a field: malformed or too deeply nested text, NaN and Infinity, a repeated
+    key, anything but an object at the top.
+    """
+    if raw.startswith(_BOM):
+        raise InvalidInput("O corpo deve estar em UTF-8 sem BOM.")
+    try:
+        value = json.loads(
+            raw.decode("utf-8"),
+            parse_int=_integer,
+            parse_float=_number,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_object,
+        )
+    except UnicodeDecodeError:
+        raise InvalidInput("O corpo não está em UTF-8 válido.") from None
+    except RecursionError:
+        raise InvalidInput("O corpo tem níveis demais de aninhamento.") from None
+    except ValueError:
+        raise InvalidInput("O corpo não é um JSON válido.") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("O corpo deve ser um objeto JSON.")
+    return value
+
+
+class StrictJSONParser(BaseParser):
+    """The only parser of the partner routes; see `parse_json_object`."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: BinaryIO, media_type: str | None = None, parser_context: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The body as a dict. Raises UnsupportedMediaType, PayloadTooLarge and InvalidInput.
+
+        What is counted are the bytes that came, not those that Content-Length promised.
+        """
+        if not is_json(media_type):
+            raise UnsupportedMediaType
+        try:
+            raw = stream.read(settings.MAX_BODY_BYTES + 1)
+        except UnreadablePostError:
+            raise InvalidInput("O corpo da requisição não chegou inteiro.") from None
+        if len(raw) > settings.MAX_BODY_BYTES:
+            raise PayloadTooLarge
+        return parse_json_object(raw)
+
+
+class IgnoreAccept(DefaultContentNegotiation):
+    """A route has one form of answer, whatever `Accept` or `?format=` say: never a 406."""
+
+    def select_renderer(
+        self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type

@@ -1,0 +1,74 @@
+"""The base of every route that a partner's key opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rest_framework.serializers import BaseSerializer
+from rest_framework.settings import api_settings
+from rest_framework.views import APIView
+
+from partners.models import ApiKey, Partner
+from partners.parsers import is_json
+from providers.errors import Detail, InvalidInput, UnsupportedMediaType
+
+
+def details_of(errors: Any, path: str | None = None) -> Iterator[Detail]:
+    """The leaves of DRF's nested errors, in their order, each under its dotted name.
+
+    `{"titular": {"nome": ["x"]}, "referencias": [{}, {"nome": ["y"]}]}` gives `titular.nome` and
+    `referencias.1.nome`. Faults of a block as a whole bear the block's name, of the body as a whole None.
+    """
+    if isinstance(errors, dict):
+        for key, inner in errors.items():
+            whole = key == api_settings.NON_FIELD_ERRORS_KEY
+            yield from details_of(inner, path if whole else f"{path}.{key}" if path else str(key))
+    elif isinstance(errors, list):
+        for index, inner in enumerate(errors):
+            nested = isinstance(inner, (dict, list))
+            yield from details_of(inner, f"{path}.{index}" if nested and path else path)
+    else:
+        yield Detail(path, str(errors))
+
+
+class PartnerView(APIView):
+    """Key first (401), then method (405), then body (413, 415, 422), which a method asks for by `valid()`."""
+
+    metadata_class = None  # OPTIONS is a method like another: 405
+
+    @property
+    def partner(self) -> Partner:
+        """Who calls."""
+        partner: Partner = self.request.user
+        return partner
+
+    @property
+    def api_key(self) -> ApiKey:
+        """The key that the call was made with."""
+        key: ApiKey = self.request.auth
+        return key
+
+    def valid(self, serializer_class: type[BaseSerializer], *, optional: bool = False) -> dict[str, Any]:
+        """The validated data of the JSON body. With `optional`, no body at all counts as `{}`.
+
+        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names every fault.
+        """
+        serializer = serializer_class(
+            data=self._body(optional), context={"request": self.request, "view": self}
+        )
+        if not serializer.is_valid():
+            raise InvalidInput(details=list(details_of(serializer.errors)))
+        data: dict[str, Any] = serializer.validated_data
+        return data
+
+    def _body(self, optional: bool) -> dict[str, Any]:
+        empty = self.request.stream is None
+        if empty and optional:
+            return {}
+        if not is_json(self.request.content_type):
+            raise UnsupportedMediaType
+        if empty:
+            raise InvalidInput("O corpo está vazio; envie um objeto JSON.")
+        body: dict[str, Any] = self.request.data
+        return body
