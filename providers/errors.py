@@ -176,12 +176,24 @@ class BankFailure(ApiError):
     """Base of the failures on a bank's side that say nothing about the holder.
 
     `sent` is False only where the request certainly never reached the bank (connection refused,
-    breaker open, no free place in flight): what follows a submission hangs on it.
+    breaker open, no free place in flight): what follows a submission hangs on it. `held_back` tells that
+    the service itself kept the request back, which says nothing about the bank's health; `broken` that the
+    connection broke before any answer, so that a safe request may be sent once more.
     """
 
-    def __init__(self, message: str | None = None, *, field: str | None = None, sent: bool = True) -> None:
+    broken = False
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        field: str | None = None,
+        sent: bool = True,
+        held_back: bool = False,
+    ) -> None:
         super().__init__(message, field=field)
         self.sent = sent
+        self.held_back = held_back
 
 
 class ProviderUnavailable(BankFailure):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 
+from providers.base import Connection
 from providers.encryption import EncryptedJSONField
 
 
@@ -31,3 +33,14 @@ class Provider(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def connection(self) -> Connection:
+        """These settings as the adapter takes them."""
+        return Connection(
+            base_url=self.base_url,
+            credentials=self.credentials,
+            timeout_s=self.timeout_s or settings.BANK_TIMEOUT_S,
+            max_in_flight=self.max_in_flight,
+            portfolio=self.portfolio or None,
+            circuit=self.circuit,
+        )

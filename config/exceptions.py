@@ -1,0 +1,97 @@
+"""Renders every failure as the contract's error object; the only place that does.
+
+DRF calls `handle`; Django calls the `handlerNNN` views for what happens outside of DRF's views.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import RequestDataTooBig
+from django.db import connections
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from providers.errors import (
+    ApiError,
+    InternalError,
+    InvalidInput,
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    ProviderNotAllowed,
+    RateLimited,
+    Unauthorized,
+    UnsupportedMediaType,
+)
+
+log = structlog.get_logger(__name__)
+
+API_PREFIX = "/partners/v1/"
+
+# DRF's own exceptions in our words. ValidationError is not here: PartnerView.valid() speaks for it.
+_FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
+    (drf.NotAuthenticated, Unauthorized),
+    (drf.AuthenticationFailed, Unauthorized),
+    (drf.PermissionDenied, ProviderNotAllowed),
+    (drf.MethodNotAllowed, MethodNotAllowed),
+    (drf.UnsupportedMediaType, UnsupportedMediaType),
+    (drf.ParseError, InvalidInput),
+    (drf.Throttled, RateLimited),
+    (drf.NotFound, NotFound),
+    (Http404, NotFound),
+    (RequestDataTooBig, PayloadTooLarge),
+)
+
+
+def handle(exception: Exception, context: dict[str, Any]) -> Response:
+    """DRF's EXCEPTION_HANDLER: any exception of an API view as its error object."""
+    error = _as_api_error(exception)
+    for connection in connections.all(initialized_only=True):
+        if connection.in_atomic_block:
+            connection.set_rollback(True)
+    response = Response(error.as_dict(), status=error.http_status)
+    if isinstance(exception, drf.MethodNotAllowed):
+        view: APIView = context["view"]
+        response["Allow"] = ", ".join(view.allowed_methods)
+    return response
+
+
+def _as_api_error(exception: Exception) -> ApiError:
+    if isinstance(exception, ApiError):
+        return exception
+    for theirs, ours in _FROM_DRF:
+        if isinstance(exception, theirs):
+            return ours()
+    log.exception("unhandled_exception")
+    return InternalError()
+
+
+def _reply(request: HttpRequest, error: ApiError) -> HttpResponse:
+    """Under the API's prefix the error object, elsewhere a plain line for a person."""
+    if request.path.startswith(API_PREFIX):
+        return JsonResponse(error.as_dict(), status=error.http_status)
+    return HttpResponse(
+        error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8"
+    )
+
+
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
+    too_big = isinstance(exception, RequestDataTooBig)
+    return _reply(request, PayloadTooLarge() if too_big else InvalidInput("Requisição malformada."))
+
+
+def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Outside the API only (a failed CSRF check, an admin page without permission)."""
+    return HttpResponse("Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8")
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
+    return _reply(request, NotFound())
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    return _reply(request, InternalError())

@@ -1,0 +1,61 @@
+"""Request id, one log line per request, and bodies that come in chunks."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+log = structlog.get_logger("request")
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,128}", re.ASCII)
+
+
+class RequestMiddleware:
+    """Keeps a sound incoming `X-Request-Id` or makes one, binds it to every log line, and returns it.
+
+    The log line names the route, never the path: authorization ids and auction keys in it are secrets.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        incoming = request.headers.get("X-Request-Id", "")
+        request_id = incoming if _REQUEST_ID.fullmatch(incoming) else uuid.uuid4().hex
+        request.request_id = request_id  # type: ignore[attr-defined]
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        _buffer_chunks(request)
+        started = time.monotonic()
+        response = self.get_response(request)
+        response["X-Request-Id"] = request_id
+        if not request.path.startswith("/health/"):
+            log.info(
+                "request",
+                method=request.method,
+                route=request.resolver_match.route if request.resolver_match else None,
+                status=response.status_code,
+                ms=round((time.monotonic() - started) * 1000),
+                partner=str(getattr(request, "partner_id", "")) or None,
+            )
+        return response
+
+
+def _buffer_chunks(request: HttpRequest) -> None:
+    """Give a chunked body a length: Django takes a request without Content-Length for an empty one.
+
+    One byte more than allowed is read, so that the parser sees that the body is too large.
+    """
+    environ = request.META
+    if environ.get("CONTENT_LENGTH") or "chunked" not in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
+        return
+    body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
+    environ["CONTENT_LENGTH"] = str(len(body))
+    request._stream = io.BytesIO(body)  # type: ignore[attr-defined]

@@ -1,0 +1,26 @@
+from django.contrib import admin
+from django.urls import include, path, re_path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+
+from config import exceptions, health
+
+urlpatterns = [
+    path("", RedirectView.as_view(url="/docs/")),
+    path("health/live", health.live),
+    path("health/ready", health.ready),
+    path("admin/", admin.site.urls),
+    path("schema/", SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()), name="schema"),
+    path(
+        "docs/",
+        SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=(), permission_classes=()),
+        name="docs",
+    ),
+    path("partners/v1/", include("consultas.urls")),
+    path("partners/v1/", include("authorizations.urls")),
+]
+
+handler400 = exceptions.handler400
+handler403 = exceptions.handler403
+handler404 = exceptions.handler404
+handler500 = exceptions.handler500

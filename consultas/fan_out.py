@@ -1,0 +1,163 @@
+"""One query, many banks: the task goes out, the answers come in as they land.
+
+The web process publishes one task per query and reads the replies (see `replies`); it calls no bank itself.
+The aggregated, the streamed and the individual route read the same generator and differ only in their views.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import structlog
+from celery import current_app
+from django.db import connection
+from kombu.exceptions import OperationalError as BrokerError
+from redis.exceptions import RedisError
+
+from consultas.models import Query
+from consultas.replies import ANSWER, LOST, START, Inbox, mailbox
+from providers import registry
+from providers.errors import ProviderUnavailable
+from providers.types import BankAction, BankOffer, Link, QueryStatus
+
+log = structlog.get_logger(__name__)
+
+#: A task that no worker has begun after this time is published once more: the broker may have lost it.
+UNSTARTED_S = 5.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one bank answered, or that it failed. `reached` is False for an infrastructure failure: the bank
+    was unreachable, timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch."""
+
+    provider: str
+    status: QueryStatus
+    elapsed_ms: int
+    answered_at: float
+    reached: bool = True
+    offers: tuple[BankOffer, ...] = ()
+    links: tuple[Link, ...] = ()
+    action: BankAction | None = None
+    reasons: tuple[str, ...] = ()
+    error: str | None = None
+    term_auto_authorized: bool = False
+    data: dict[str, Any] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether a repeat within the window may reuse this answer."""
+        return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
+
+
+@dataclass
+class _Round:
+    """Which banks are still owed, and how often they were asked for."""
+
+    waiting: set[str]
+    number: int = 0
+    started: bool = False
+    published_at: float = field(default_factory=time.monotonic)
+
+
+def answers(query: Query, banks: list[str]) -> Iterator[Answer]:
+    """The answer of each of `banks`, as it lands; at the query's deadline those still missing, as failed.
+
+    Closes the caller's database connection first: none is held while waiting. Closing the generator frees
+    everything held for it; the worker finishes its calls, since an external step that one opens must be kept.
+    """
+    connection.close()
+    begun = time.monotonic()
+    deadline = begun + query.seconds_left()
+    with mailbox().inbox(str(query.id)) as inbox:
+        current = _Round(set(banks))
+        if not _publish(query, current, inbox):
+            deadline = begun
+        while current.waiting and (left := deadline - time.monotonic()) > 0:
+            message = inbox.get(min(left, UNSTARTED_S))
+            if message is None:
+                _republish_if_lost(query, current, inbox)
+                continue
+            kind, payload = message
+            if kind == ANSWER:
+                answer = msgspec.json.decode(payload, type=Answer)
+                if answer.provider in current.waiting:
+                    current.waiting.remove(answer.provider)
+                    yield answer
+            elif kind == START:
+                current.started = True
+            elif kind == LOST:
+                yield from _ask_again(query, current, inbox, begun)
+    for bank in sorted(current.waiting):
+        yield failed(bank, ProviderUnavailable("O banco não respondeu a tempo."), begun)
+
+
+def failed(bank: str, error: ProviderUnavailable, begun: float) -> Answer:
+    """The answer that stands for a bank which gave none; `begun` in monotonic seconds."""
+    return Answer(
+        provider=bank,
+        status=QueryStatus.ERROR,
+        elapsed_ms=round((time.monotonic() - begun) * 1000),
+        answered_at=time.time(),
+        reached=False,
+        error=error.message,
+    )
+
+
+def ping(timeout_s: float) -> bool:
+    """Whether a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
+    request = f"ping-{uuid.uuid4().hex}"
+    with mailbox().inbox(request) as inbox:
+        if not _send("consultas.tasks.pong", (request, inbox.address), expires_s=timeout_s):
+            return False
+        return inbox.get(timeout_s) is not None
+
+
+def ask(task: str, request: str, seconds: float) -> bool:
+    """Run the worker's `task` for the row `request` and wait for its word, at most `seconds`."""
+    connection.close()
+    with mailbox().inbox(request) as inbox:
+        return _send(task, (request, inbox.address), expires_s=seconds) and inbox.get(seconds) is not None
+
+
+def _publish(query: Query, current: _Round, inbox: Inbox) -> bool:
+    current.started = False
+    current.published_at = time.monotonic()
+    banks = sorted(current.waiting)
+    arguments = (str(query.id), banks, inbox.address, current.number)
+    return _send("consultas.tasks.run_query", arguments, expires_s=query.seconds_left())
+
+
+def _send(task: str, arguments: tuple[Any, ...], *, expires_s: float) -> bool:
+    """Publish a task by ids only; False when the broker can't be reached."""
+    try:
+        current_app.send_task(task, args=arguments, expires=max(1.0, expires_s), ignore_result=True)
+    except (BrokerError, RedisError, OSError) as fault:
+        log.error("broker_unreachable", task=task, fault=type(fault).__name__)
+        return False
+    return True
+
+
+def _republish_if_lost(query: Query, current: _Round, inbox: Inbox) -> None:
+    """Publish again what no worker began. Both copies may arrive: the worker claims the round first."""
+    if not current.started and time.monotonic() - current.published_at >= UNSTARTED_S:
+        log.warning("query_republished", query=str(query.id))
+        _publish(query, current, inbox)
+
+
+def _ask_again(query: Query, current: _Round, inbox: Inbox, begun: float) -> Iterator[Answer]:
+    """After the worker died: ask the banks still owed again, but none that might message the holder twice."""
+    log.warning("query_worker_lost", query=str(query.id), waiting=len(current.waiting))
+    for bank in sorted(current.waiting):
+        adapter = registry.get(bank)
+        if adapter is None or adapter.notifies_holder:
+            current.waiting.remove(bank)
+            yield failed(bank, ProviderUnavailable(), begun)
+    if current.waiting:
+        current.number += 1
+        _publish(query, current, inbox)

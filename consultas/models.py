@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import msgspec
+from django.db import models
+from django.utils import timezone
+
+from partners.models import Partner
+from providers.encryption import EncryptedJSONField, EncryptedTextField
+from providers.types import ActionType, BankAction, BankOffer, BankQuery
+
+
+class Query(models.Model):
+    """One call of a query route. The holder's data and the banks' answers are encrypted.
+
+    `request` is the `BankQuery` that every bank gets, `portfolios` the contract's portfolio per bank,
+    `fingerprint` names an identical parameterless query (empty for any other), `simulation_group` is set
+    when offers were persisted.
+    """
+
+    class Kind(models.TextChoices):
+        AGGREGATED = "aggregated", "agregada"
+        STREAM = "stream", "em fluxo"
+        INDIVIDUAL = "individual", "individual"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="queries", verbose_name="parceiro")
+    kind = models.CharField("tipo", max_length=10, choices=Kind.choices)
+    cpf_index = models.CharField(max_length=64, db_index=True)
+    request = EncryptedJSONField("dados")
+    banks = models.JSONField("bancos", default=list)
+    portfolios = models.JSONField("carteiras", default=dict)
+    fingerprint = models.CharField(max_length=64, blank=True)
+    authorization_id = models.CharField("sessão de autorização", max_length=64, blank=True)
+    answers = EncryptedJSONField("respostas", null=True)
+    simulation_group = models.UUIDField("grupo de simulação", null=True)
+    request_id = models.CharField("id da requisição", max_length=128)
+    created_at = models.DateTimeField("criada em", default=timezone.now)
+    deadline_at = models.DateTimeField("prazo")
+    finished_at = models.DateTimeField("concluída em", null=True)
+
+    class Meta:
+        verbose_name = "consulta"
+        verbose_name_plural = "consultas"
+        ordering = ("-created_at",)
+        indexes = [
+            models.Index(
+                fields=("fingerprint", "-created_at"),
+                name="query_repeats",
+                condition=~models.Q(fingerprint=""),
+            ),
+            models.Index(fields=("-created_at",), name="query_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    def seconds_left(self) -> float:
+        """Seconds until the deadline; negative after it."""
+        return (self.deadline_at - timezone.now()).total_seconds()
+
+    def holder(self) -> BankQuery:
+        """The holder's data and what was asked for, as every bank gets it."""
+        return msgspec.convert(self.request, BankQuery)
+
+    def for_bank(self, bank: str) -> BankQuery:
+        """`holder()` with the portfolio that the contract fixes for `bank`, if it does."""
+        query = self.holder()
+        fixed = self.portfolios.get(bank)
+        return replace(query, portfolio=fixed) if fixed else query
+
+
+class Offer(models.Model):
+    """An offer that a partner may submit. `id` is the contract's `offerId`.
+
+    `identity` is a keyed hash of what makes an offer the same one: CPF, bank, employment link, table, term,
+    amounts, rate and insurance. A re-query finds it again and refreshes `native`, the bank's identifiers.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="offers", verbose_name="parceiro")
+    query = models.ForeignKey(Query, models.PROTECT, related_name="offers", verbose_name="última consulta")
+    provider = models.CharField("banco", max_length=40)
+    cpf_index = models.CharField(max_length=64)
+    identity = models.CharField(max_length=64)
+    native_offer_id = models.CharField("id no banco", max_length=200)
+    loan_value = models.DecimalField("valor", max_digits=14, decimal_places=2)
+    installment_value = models.DecimalField("parcela", max_digits=14, decimal_places=2)
+    installments = models.PositiveSmallIntegerField("parcelas")
+    interest_rate = models.DecimalField("taxa ao mês (%)", max_digits=10, decimal_places=6)
+    total_amount = models.DecimalField("total", max_digits=14, decimal_places=2)
+    table_code = models.CharField("tabela", max_length=60)
+    with_insurance = models.BooleanField("com seguro")
+    first_due_date = models.DateField("primeiro vencimento", null=True)
+    employer_cnpj = models.CharField("CNPJ do empregador", max_length=14)
+    employer_name = models.CharField("empregador", max_length=200)
+    registration = models.CharField("matrícula", max_length=60)
+    native = models.JSONField("dados do banco", default=dict)
+    created_at = models.DateTimeField("criada em", default=timezone.now)
+    refreshed_at = models.DateTimeField("atualizada em", default=timezone.now)
+
+    class Meta:
+        verbose_name = "oferta"
+        verbose_name_plural = "ofertas"
+        ordering = ("-refreshed_at",)
+        constraints = [models.UniqueConstraint(fields=("partner", "identity"), name="one_row_per_offer")]
+        indexes = [
+            models.Index(fields=("partner", "provider", "native_offer_id"), name="offer_native"),
+            models.Index(fields=("-refreshed_at",), name="offer_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    def as_bank_offer(self) -> BankOffer:
+        """The offer with its native identifiers, as a bank takes it back."""
+        return BankOffer(
+            native_offer_id=self.native_offer_id,
+            loan_value=self.loan_value,
+            installment_value=self.installment_value,
+            installments=self.installments,
+            interest_rate=self.interest_rate,
+            total_amount=self.total_amount,
+            table_code=self.table_code,
+            with_insurance=self.with_insurance,
+            first_due_date=self.first_due_date,
+            employer_cnpj=self.employer_cnpj,
+            employer_name=self.employer_name,
+            registration=self.registration,
+            native=self.native,
+        )
+
+
+class Pending(models.Model):
+    """An external step that the holder owes a bank: liveness, chat message, SMS or confirmation.
+
+    One is open at a time per partner, bank and CPF. `query` is the one that opened it; `reference` is the
+    bank's own name of the step.
+    """
+
+    class State(models.TextChoices):
+        OPEN = "open", "aguardando o titular"
+        APPROVED = "approved", "concluída"
+        REFUSED = "refused", "recusada"
+        EXPIRED = "expired", "expirada"
+
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="+", verbose_name="parceiro")
+    query = models.ForeignKey(Query, models.PROTECT, related_name="+", verbose_name="consulta")
+    provider = models.CharField("banco", max_length=40)
+    cpf_index = models.CharField(max_length=64)
+    type = models.CharField("tipo", max_length=20)
+    url = EncryptedTextField("link", null=True)
+    detail = models.CharField("detalhe", max_length=300)
+    reference = models.CharField("referência no banco", max_length=200)
+    state = models.CharField("situação", max_length=10, choices=State.choices, default=State.OPEN)
+    opened_at = models.DateTimeField("aberta em", default=timezone.now)
+    expires_at = models.DateTimeField("expira em")
+    checks = models.PositiveIntegerField("verificações", default=0)
+    next_check_at = models.DateTimeField("próxima verificação", null=True)
+    closed_at = models.DateTimeField("encerrada em", null=True)
+
+    class Meta:
+        verbose_name = "autorização externa"
+        verbose_name_plural = "autorizações externas"
+        ordering = ("-opened_at",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=("partner", "provider", "cpf_index"),
+                condition=models.Q(state="open"),
+                name="one_open_step",
+            )
+        ]
+        indexes = [
+            models.Index(fields=("next_check_at",), name="step_due", condition=models.Q(state="open")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider} {self.type}"
+
+    def action(self) -> BankAction:
+        """The step as the partner sees it: the same link for as long as it is open."""
+        return BankAction(ActionType(self.type), self.url, self.detail, self.reference, self.expires_at)
+
+
+class AuctionLookup(models.Model):
+    """One look-up of an auction key on its way to the bank's worker and back. Both ends are encrypted,
+    so that neither the key (a capability) nor the holder's data passes through the broker."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="+", verbose_name="parceiro")
+    key = EncryptedTextField("chave")
+    record = EncryptedJSONField("registro", null=True)
+    error = models.CharField("erro", max_length=40, blank=True)
+    request_id = models.CharField("id da requisição", max_length=128)
+    created_at = models.DateTimeField("criada em", default=timezone.now, db_index=True)
+
+    class Meta:
+        verbose_name = "consulta de leilão"
+        verbose_name_plural = "consultas de leilão"
+
+    def __str__(self) -> str:
+        return str(self.id)

@@ -1,0 +1,167 @@
+"""How a worker's replies reach the web request that waits for them.
+
+Each web process has one Redis list and one reader (not a blocked connection per request). A worker pushes
+`[request, kind, payload]` onto it; the reader hands each message to the inbox of its request. Messages bear
+ids and offers, never a holder's data. A lost Redis costs the messages under way: the reader goes on once it
+is back, and requests end by their own deadline at the latest.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import structlog
+from redis.exceptions import RedisError
+
+from providers.shared import redis
+
+log = structlog.get_logger(__name__)
+
+START, ANSWER, LOST = "start", "answer", "lost"
+_LIST_TTL_S = 120
+_BEAT_S = 1.0
+_BEAT_TTL_S = 5
+
+
+class Inbox:
+    """The messages for one waiting request, as (kind, payload)."""
+
+    def __init__(self, address: str, request: str) -> None:
+        self.address = address
+        self.request = request
+        self.worker: str | None = None
+        self._messages: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+
+    def put(self, kind: str, payload: bytes) -> None:
+        self._messages.put((kind, payload))
+
+    def get(self, timeout_s: float) -> tuple[str, bytes] | None:
+        """The next message, None when none came within `timeout_s`."""
+        try:
+            return self._messages.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            return None
+
+
+class Mailbox:
+    """The replies of one web process."""
+
+    def __init__(self) -> None:
+        self.address = f"replies:{uuid.uuid4().hex}"
+        self._inboxes: dict[str, Inbox] = {}
+        self._missed: dict[str, int] = {}
+        threading.Thread(target=self._read, name="replies", daemon=True).start()
+        threading.Thread(target=self._watch, name="replies-watch", daemon=True).start()
+
+    @contextmanager
+    def inbox(self, request: str) -> Iterator[Inbox]:
+        """An inbox for `request`, which is forgotten at the end."""
+        inbox = self._inboxes[request] = Inbox(self.address, request)
+        try:
+            yield inbox
+        finally:
+            del self._inboxes[request]
+
+    def _read(self) -> None:
+        while True:
+            try:
+                popped = redis().blpop([self.address], timeout=2)
+            except RedisError:
+                log.warning("replies_unreachable")
+                time.sleep(0.2)
+                continue
+            if popped:
+                self._hand_over(popped[1])
+
+    def _hand_over(self, message: bytes) -> None:
+        request, kind, payload = msgspec.json.decode(message, type=tuple[str, str, msgspec.Raw])
+        inbox = self._inboxes.get(request)
+        if inbox is None:
+            return
+        if kind == START:
+            inbox.worker = msgspec.json.decode(payload, type=str)
+        inbox.put(kind, bytes(payload))
+
+    def _watch(self) -> None:
+        """Tell the requests of a worker that died. Two missed looks, since Redis may have been wiped."""
+        while True:
+            time.sleep(_BEAT_S)
+            inboxes = list(self._inboxes.values())
+            workers = sorted({inbox.worker for inbox in inboxes if inbox.worker})
+            if not workers:
+                self._missed.clear()
+                continue
+            try:
+                alive = redis().mget([_worker_key(worker) for worker in workers])
+            except RedisError:
+                continue
+            self._missed = {
+                worker: self._missed.get(worker, 0) + 1
+                for worker, beat in zip(workers, alive, strict=True)
+                if beat is None
+            }
+            for inbox in inboxes:
+                if inbox.worker and self._missed.get(inbox.worker, 0) >= 2:
+                    inbox.worker = None
+                    inbox.put(LOST, b"null")
+
+
+_lock = threading.Lock()
+_mailboxes: dict[int, Mailbox] = {}
+_workers: dict[int, str] = {}
+
+
+def mailbox() -> Mailbox:
+    """This process's mailbox; a forked process gets its own."""
+    with _lock:
+        if os.getpid() not in _mailboxes:
+            _mailboxes[os.getpid()] = Mailbox()
+        return _mailboxes[os.getpid()]
+
+
+def post(address: str, request: str, kind: str, payload: Any) -> None:
+    """From a worker: send `payload` (anything msgspec encodes) to the request that waits at `address`."""
+    pipe = redis().pipeline(transaction=False)
+    pipe.rpush(address, msgspec.json.encode((request, kind, payload)))
+    pipe.expire(address, _LIST_TTL_S)
+    pipe.execute()
+
+
+def claim(request: str, round_: int, ttl_s: int) -> bool:
+    """From a worker: whether this copy of a task is the one to run it. A published task may arrive twice."""
+    return bool(redis().set(f"claim:{request}:{round_}", worker_id(), nx=True, ex=ttl_s))
+
+
+def worker_id() -> str:
+    """This worker process's id; from the first call on a heartbeat says that it lives."""
+    with _lock:
+        if os.getpid() not in _workers:
+            name = _workers[os.getpid()] = uuid.uuid4().hex
+            _beat_once(name)
+            threading.Thread(target=_beat, args=(name,), name="heartbeat", daemon=True).start()
+        return _workers[os.getpid()]
+
+
+def _beat(name: str) -> None:
+    while True:
+        time.sleep(_BEAT_S)
+        _beat_once(name)
+
+
+def _beat_once(name: str) -> None:
+    try:
+        redis().set(_worker_key(name), 1, ex=_BEAT_TTL_S)
+    except RedisError:
+        log.warning("heartbeat_unreachable")
+
+
+def _worker_key(name: str) -> str:
+    return f"worker:{name}"

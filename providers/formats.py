@@ -1,0 +1,126 @@
+"""Pure functions over the field's formats: CPF, CNPJ, phone, CEP, PIX keys, money. No I/O, no Django."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+
+from validate_docbr import CNPJ, CPF
+
+_CPF = CPF()
+_CNPJ = CNPJ()
+CENT = Decimal("0.01")
+_NOT_DIGIT = re.compile(r"\D", re.ASCII)
+_CNPJ_SHAPE = re.compile(r"[0-9A-Z]{12}[0-9]{2}", re.ASCII)
+_REAIS = re.compile(r"\d{1,3}(?:\.\d{3})*,\d{2}|\d+,\d{2}", re.ASCII)
+
+
+def only_digits(text: str) -> str:
+    """`text` without anything but the ASCII digits."""
+    return _NOT_DIGIT.sub("", text)
+
+
+def cpf_is_valid(cpf: str) -> bool:
+    """Whether `cpf` is 11 digits with right check digits, not all equal. A mask is not accepted."""
+    return len(cpf) == 11 and cpf.isascii() and cpf.isdigit() and bool(_CPF.validate(cpf))
+
+
+def cnpj_is_valid(cnpj: str) -> bool:
+    """Whether `cnpj` is 12 of [0-9A-Z] and 2 right check digits (alphanumeric since 2026). Without a mask."""
+    return bool(_CNPJ_SHAPE.fullmatch(cnpj)) and bool(_CNPJ.validate(cnpj))
+
+
+def unmask_cnpj(text: str) -> str:
+    """`text` without the CNPJ's mask, letters upper-cased; whether it is valid is not checked."""
+    return re.sub(r"[./\-\s]", "", text).upper()
+
+
+def mask_cpf(cpf: str) -> str:
+    """`12345678901` as `***.456.789-**`: what lists and pages may show."""
+    return f"***.{cpf[3:6]}.{cpf[6:9]}-**" if len(cpf) == 11 else "***"
+
+
+def mask_phone(phone: str) -> str:
+    """`11987654321` as `(11) *****-4321`."""
+    return f"({phone[:2]}) *****-{phone[-4:]}" if len(phone) in (10, 11) else "***"
+
+
+def local_phone(text: str) -> str | None:
+    """A phone as the contract takes it: 10-11 digits as they are (also where they begin with area code 55);
+    of 12-13 digits a leading 55 is removed; None for anything else."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    if len(text) in (10, 11):
+        return text
+    if len(text) in (12, 13) and text.startswith("55"):
+        return text[2:]
+    return None
+
+
+def split_phone(phone: str) -> tuple[str, str]:
+    """A local phone as (area code, number)."""
+    return phone[:2], phone[2:]
+
+
+def is_one_word(name: str) -> bool:
+    """Whether a person's name is a single word: banks refuse such a father's name, so it is omitted."""
+    return len(name.split()) < 2
+
+
+def pix_phone(text: str) -> str | None:
+    """A phone PIX key as local digits: mask, `+` and country code 55 removed; None where none results."""
+    return local_phone(only_digits(text))
+
+
+def pix_random_key(text: str) -> str | None:
+    """A random PIX key (an UUID, the central bank's EVP) in lower case with hyphens; None if it is none."""
+    try:
+        return str(uuid.UUID(text)) if len(text) == 36 else None
+    except ValueError:
+        return None
+
+
+def money(value: Decimal) -> Decimal:
+    """`value` in reais, rounded to cents, half up."""
+    return value.quantize(CENT, ROUND_HALF_UP)
+
+
+def to_cents(value: Decimal) -> int:
+    """Reais as whole cents."""
+    return int(money(value) * 100)
+
+
+def from_cents(cents: int) -> Decimal:
+    """Whole cents as reais."""
+    return (Decimal(cents) / 100).quantize(CENT)
+
+
+def to_reais_text(value: Decimal) -> str:
+    """`1234.5` as `1.234,50`."""
+    return f"{money(value):,.2f}".translate(str.maketrans(",.", ".,"))
+
+
+def from_reais_text(text: str) -> Decimal:
+    """`1.234,56` (a leading `R$` allowed) as Decimal. Raises ValueError."""
+    bare = text.removeprefix("R$").strip()
+    if not _REAIS.fullmatch(bare):
+        raise ValueError("not an amount in Brazilian notation")
+    return Decimal(bare.replace(".", "").replace(",", "."))
+
+
+def to_decimal(text: str) -> Decimal:
+    """A plain decimal in text (`1234.56`). Raises ValueError, also for NaN and infinity."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ValueError("not a decimal") from None
+    if not value.is_finite():
+        raise ValueError("not a finite decimal")
+    return value
+
+
+def iso_utc(moment: datetime) -> str:
+    """An aware time as the contract writes it: `2026-01-31T12:00:00.123Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

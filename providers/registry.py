@@ -1,0 +1,20 @@
+"""Every bank that the service knows. Adding one means adding a line here (see docs/adding-a-bank.md)."""
+
+from __future__ import annotations
+
+from providers.base import Bank
+from providers.banks.ipe import Ipe
+
+BANKS: tuple[type[Bank], ...] = (Ipe,)
+
+_BY_NAME = {bank.name: bank for bank in BANKS}
+
+
+def get(name: str) -> type[Bank] | None:
+    """The adapter of the bank `name`, None where no such bank exists."""
+    return _BY_NAME.get(name)
+
+
+def names() -> list[str]:
+    """All bank identifiers, sorted."""
+    return sorted(_BY_NAME)
