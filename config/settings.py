@@ -71,7 +71,7 @@ ALLOWED_HOSTS = _required_in_production("ALLOWED_HOSTS", "*").split(",")
 TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=[])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
     raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
-WEBHOOKS_ALLOW_PRIVATE = not PRODUCTION  # http and private addresses as webhook targets
+SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{env.int('SIMULATOR_PORT', 8100)}").rstrip("/")
 METRICS_NETWORKS = env.list("METRICS_NETWORKS", default=["127.0.0.0/8", "::1/128"])
 
 INSTALLED_APPS = [
@@ -150,6 +150,17 @@ BANK_TIMEOUT_S = env.int("BANK_TIMEOUT_S", 25)
 QUERY_DEADLINE_S = env.int("QUERY_DEADLINE_S", 30)
 MAX_BODY_BYTES = 256 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+
+# --- Webhooks ---------------------------------------------------------------------------------------------
+# Receivers over plain http and at private addresses: for development and the sandbox only.
+WEBHOOKS_ALLOW_PRIVATE = env.bool("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)
+if PRODUCTION and WEBHOOKS_ALLOW_PRIVATE:
+    raise ImproperlyConfigured("WEBHOOKS_ALLOW_PRIVATE must not be set in production")
+WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443", "8443"])]  # empty: any
+WEBHOOK_TIMEOUT_S = env.int("WEBHOOK_TIMEOUT_S", 10)
+WEBHOOK_CONCURRENCY = env.int("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
+WEBHOOK_PARTNER_LIMIT = env.int("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
+WEBHOOK_RETENTION_DAYS = env.int("WEBHOOK_RETENTION_DAYS", 30)
 
 # --- API --------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {

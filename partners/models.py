@@ -21,6 +21,9 @@ from providers.encryption import EncryptedTextField
 from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)
+MAX_KEY_DAYS = 3650
+# Public by design: anybody may try the sandbox. Production takes no test key (partners/authentication.py).
+SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
 _VISIBLE = len("cpk_live_") + 6
 
 
@@ -198,17 +201,20 @@ class ApiKey(models.Model):
         """A further key of `partner` and its text, which is not kept: the only time that it is shown.
 
         `secret` sets the text of a key that is public by design (the sandbox's); all others are drawn.
+        Raises ValidationError for a label that is too long.
         """
         if secret is None:
             kind = "live" if settings.PRODUCTION else "test"
             secret = f"cpk_{kind}_{secrets.token_urlsafe(32)}"
-        key = cls.objects.create(
+        key = cls(
             partner=partner,
             label=label,
             prefix=secret[:_VISIBLE],
             digest=cls.digest_of(secret),
             expires_at=None if expires_in is None else timezone.now() + expires_in,
         )
+        key.full_clean()
+        key.save()
         return key, secret
 
     @classmethod

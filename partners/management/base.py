@@ -1,0 +1,83 @@
+"""What the operator's commands share: one transaction, one JSON object on stdout, clear refusals."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any, TypeVar
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import transaction
+from django.db.models import Model
+
+from partners.models import WebhookEvent
+from providers.models import Provider
+
+
+class JSONCommand(BaseCommand):
+    """Runs `act(**options)` in one transaction and prints what it returns as JSON, once that is committed."""
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with transaction.atomic():
+                result = self.act(**options)
+        except ValidationError as error:
+            raise CommandError(_sentence(error)) from None
+        self.stdout.write(json.dumps(result, cls=DjangoJSONEncoder))
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        """What the command does. Raises CommandError or ValidationError: both are told to the operator."""
+        raise NotImplementedError
+
+
+Row = TypeVar("Row", bound=Model)
+
+
+def get_row(model: type[Row], identifier: str) -> Row:
+    """The row of `model` with this UUID. Raises CommandError where it is none, or names nothing."""
+    what = model._meta.verbose_name
+    try:
+        key = uuid.UUID(identifier)
+    except ValueError:
+        raise CommandError(f"“{identifier}” não é um UUID.") from None
+    row = model._default_manager.filter(pk=key).first()
+    if row is None:
+        raise CommandError(f"Não há {what} com o id {key}.")
+    return row
+
+
+def bank_names(text: str) -> list[str]:
+    """The banks in `a,b`. Raises CommandError for none, and for one that is not registered."""
+    names = _split(text)
+    if not names:
+        raise CommandError("Informe ao menos um banco em --providers; para barrar o parceiro, suspenda-o.")
+    known = list(Provider.objects.order_by("name").values_list("name", flat=True))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise CommandError(
+            f"Banco desconhecido: {', '.join(unknown)}. Bancos cadastrados: {', '.join(known) or 'nenhum'}."
+        )
+    return names
+
+
+def event_names(text: str) -> list[str]:
+    """The webhook events in `a,b`. Raises CommandError for one that does not exist."""
+    names = _split(text)
+    unknown = [name for name in names if name not in WebhookEvent.values]
+    if unknown:
+        raise CommandError(
+            f"Evento desconhecido: {', '.join(unknown)}. Eventos: {', '.join(WebhookEvent.values)}."
+        )
+    return names
+
+
+def _sentence(error: ValidationError) -> str:
+    if not hasattr(error, "error_dict"):
+        return " ".join(error.messages)
+    return " ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
+
+
+def _split(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

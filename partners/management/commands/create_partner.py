@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from partners.management.base import JSONCommand, bank_names, event_names
+from partners.models import ApiKey, Partner, WebhookEvent, default_webhook_events
+
+
+class Command(JSONCommand):
+    help = "Cadastra um parceiro e mostra, esta única vez, a chave de API e o segredo do webhook."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="nome do parceiro")
+        parser.add_argument("--providers", required=True, metavar="a,b", help="bancos do contrato")
+        parser.add_argument("--webhook-url", default="", metavar="URL")
+        parser.add_argument(
+            "--events",
+            default=",".join(default_webhook_events()),
+            metavar="a,b",
+            help=f"eventos do webhook, entre {', '.join(WebhookEvent.values)} (padrão: %(default)s)",
+        )
+
+    def act(
+        self, *, name: str, providers: str, webhook_url: str, events: str, **options: Any
+    ) -> dict[str, Any]:
+        """`{partner_id, key_id, api_key, webhook_secret}`; the secret exists without a URL too."""
+        banks, chosen = bank_names(providers), event_names(events)
+        partner = Partner(name=name.strip(), webhook_url=webhook_url, webhook_events=chosen)
+        partner.full_clean()
+        partner.save()
+        partner.allow_only(banks)
+        key, secret = ApiKey.issue(partner)
+        return {
+            "partner_id": partner.pk,
+            "key_id": key.pk,
+            "api_key": secret,
+            "webhook_secret": partner.rotate_webhook_secret(),
+        }

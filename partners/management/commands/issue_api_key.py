@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from datetime import timedelta
+from typing import Any
+
+from partners.management.base import JSONCommand, get_row
+from partners.models import MAX_KEY_DAYS, ApiKey, Partner
+
+
+def _days(text: str) -> timedelta:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MAX_KEY_DAYS):
+        raise ArgumentTypeError(f"informe de 1 a {MAX_KEY_DAYS} dias")
+    return timedelta(days=int(text))
+
+
+class Command(JSONCommand):
+    help = "Emite mais uma chave de API de um parceiro e a mostra, esta única vez."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("partner_id", metavar="PARTNER_ID")
+        parser.add_argument("--label", default="", help="rótulo, até 60 caracteres")
+        parser.add_argument(
+            "--expires-in", type=_days, metavar="DAYS", help="validade em dias (padrão: sem fim)"
+        )
+
+    def act(
+        self, *, partner_id: str, label: str, expires_in: timedelta | None, **options: Any
+    ) -> dict[str, Any]:
+        """`{key_id, api_key}`."""
+        key, secret = ApiKey.issue(get_row(Partner, partner_id), label, expires_in)
+        return {"key_id": key.pk, "api_key": secret}

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+
+from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner
+from providers.models import Provider
+
+BANKS = Path(settings.BASE_DIR) / "providers" / "sandbox.json"
+PARTNER_ID = uuid.UUID("5a4d6b0c-0000-4000-8000-000000000001")
+PARTNER_NAME = "Parceiro Sandbox"
+ADMIN = "admin"
+
+
+class Command(BaseCommand):
+    """Safe to repeat: what operators changed stays, only the banks' addresses follow the simulator's."""
+
+    help = "Cria o que o sandbox precisa: bancos simulados, parceiro com a chave pública e usuário do admin."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if settings.PRODUCTION:
+            raise CommandError("O sandbox não pode ser criado em produção.")
+        with transaction.atomic():
+            new_banks = _seed_banks(json.loads(BANKS.read_text(encoding="utf-8")))
+            webhook_secret = _seed_partner(new_banks)
+            _seed_admin()
+        self.stdout.write(f"Bancos: {Provider.objects.count()}, simulados em {settings.SIMULATOR_URL}")
+        self.stdout.write(f"Parceiro: {PARTNER_NAME} ({PARTNER_ID})")
+        self.stdout.write(f"Chave de API: {SANDBOX_KEY}")
+        if webhook_secret:
+            self.stdout.write(f"Segredo do webhook (não será mostrado de novo): {webhook_secret}")
+        self.stdout.write(f"Admin: {settings.PUBLIC_BASE_URL}/admin/ ({ADMIN} / {ADMIN})")
+
+
+def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
+    """Creates the missing banks and returns them. Known ones get the simulator's address and, beside the
+    credentials that they have, those that they lack."""
+    new = []
+    for name, seed in banks.items():
+        base_url = f"{settings.SIMULATOR_URL}/{name}"
+        bank, created = Provider.objects.select_for_update().get_or_create(
+            name=name, defaults={"base_url": base_url, "credentials": seed["credentials"]}
+        )
+        if created:
+            new.append(bank)
+            continue
+        credentials = {**seed["credentials"], **bank.credentials}
+        if (bank.base_url, bank.credentials) != (base_url, credentials):
+            bank.base_url, bank.credentials = base_url, credentials
+            bank.save(update_fields=["base_url", "credentials", "updated_at"])
+    return new
+
+
+def _seed_partner(new_banks: list[Provider]) -> str | None:
+    """The sandbox's partner, its public key, and the new banks in its contract. Returns its webhook secret
+    where it was issued just now."""
+    partner, created = Partner.objects.get_or_create(pk=PARTNER_ID, defaults={"name": PARTNER_NAME})
+    if ApiKey.find(SANDBOX_KEY) is None:
+        ApiKey.issue(partner, "chave pública do sandbox", secret=SANDBOX_KEY)
+    Allowance.objects.bulk_create(
+        [Allowance(partner=partner, provider=bank) for bank in new_banks], ignore_conflicts=True
+    )
+    return partner.rotate_webhook_secret() if created else None
+
+
+def _seed_admin() -> None:
+    users = get_user_model().objects
+    if not users.filter(username=ADMIN).exists():
+        users.create_superuser(ADMIN, password=ADMIN)
