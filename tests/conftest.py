@@ -35,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     folder = _cleanup.enter_context(_run_folder())
     os.environ["DATA_DIR"] = str(folder)
+    (folder / "static").mkdir()  # WhiteNoise warns where there is none
     services: list[Postgres | Redis] = []
     if not os.environ.get("DATABASE_URL"):
         services.append(Postgres(folder / "postgres", durable=False))
