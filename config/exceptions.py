@@ -9,7 +9,6 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import RequestDataTooBig
-from django.db import connections
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
@@ -50,13 +49,13 @@ _FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
     """DRF's EXCEPTION_HANDLER: any exception of an API view as its error object."""
     error = _as_api_error(exception)
-    for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block:
-            connection.set_rollback(True)
     response = Response(error.as_dict(), status=error.http_status)
     if isinstance(exception, drf.MethodNotAllowed):
         view: APIView = context["view"]
         response["Allow"] = ", ".join(view.allowed_methods)
+    challenge = getattr(exception, "auth_header", None)  # set by DRF's view on the two exceptions of a 401
+    if challenge:
+        response["WWW-Authenticate"] = challenge
     return response
 
 
