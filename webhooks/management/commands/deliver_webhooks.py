@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from webhooks.delivery import Courier
+
+
+class Command(BaseCommand):
+    help = "Delivers webhooks until it is told to stop (SIGTERM or SIGINT); attempts in flight are finished first."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        courier, stop = Courier(), threading.Event()
+
+        def finish(_signal: int, _frame: object) -> None:
+            stop.set()
+            courier.wake()
+
+        signal.signal(signal.SIGTERM, finish)
+        signal.signal(signal.SIGINT, finish)
+        courier.run(stop)

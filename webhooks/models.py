@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import random
+import uuid
+from datetime import datetime, timedelta
+
+from django.db import models, transaction
+from django.db.models import Q, Value
+from django.utils import timezone
+
+from partners.models import Partner
+from providers.encryption import EncryptedTextField, blind_index
+
+from . import doorbell
+from .transport import Answer, Fault
+
+# Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
+RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
+JITTER = 0.1
+
+
+class AlreadyPurged(Exception):
+    """The event's body was erased when its retention ended, so there is nothing left to send."""
+
+
+def new_id() -> str:
+    """A fresh `webhook-id`. Without a dot, which separates the parts of what is signed."""
+    return f"evt_{uuid.uuid4().hex}"
+
+
+def reference_index(external_reference: str) -> str:
+    """What finds an event by its reference (which may be a CPF) without storing it in the clear."""
+    return blind_index("webhook_reference", external_reference)
+
+
+class Event(models.Model):
+    """Something a partner is to be told, written in the transaction that caused it; the row is the outbox.
+
+    A due event is delivered when `next_attempt_at` is past and nobody holds a claim on it. `failures` is its place
+    in the schedule and begins anew with a resend; `attempts` counts every attempt ever settled.
+    """
+
+    class State(models.TextChoices):
+        DUE = "due", "a entregar"
+        DELIVERED = "delivered", "entregue"
+        FAILED = "failed", "falhou"
+
+    id = models.CharField("webhook-id", primary_key=True, max_length=40, default=new_id, editable=False)
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="events", verbose_name="parceiro")
+    name = models.CharField("evento", max_length=60)
+    external_reference = EncryptedTextField("referência externa", null=True)
+    reference_index = models.CharField(max_length=64, blank=True, db_index=True)
+    body = EncryptedTextField("corpo", null=True)
+    state = models.CharField("estado", max_length=10, choices=State.choices, default=State.DUE)
+    attempts = models.PositiveIntegerField("tentativas", default=0)
+    failures = models.PositiveSmallIntegerField("falhas seguidas", default=0)
+    fault = models.CharField("última falha", max_length=12, choices=Fault.choices, blank=True)
+    next_attempt_at = models.DateTimeField("próxima tentativa", null=True, default=timezone.now)
+    claim = models.UUIDField(null=True, editable=False)
+    claimed_until = models.DateTimeField("em entrega até", null=True, editable=False)
+    created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
+    delivered_at = models.DateTimeField("entregue em", null=True)
+    purged_at = models.DateTimeField("conteúdo apagado em", null=True)
+
+    class Meta:
+        verbose_name = "evento"
+        verbose_name_plural = "eventos"
+        ordering = ("-created_at", "id")
+        indexes = [
+            models.Index(fields=("partner", "next_attempt_at"), name="event_due", condition=Q(state="due")),
+            models.Index(fields=("partner",), name="event_claimed", condition=Q(claimed_until__isnull=False)),
+            models.Index(fields=("partner", "-created_at"), name="event_newest"),
+            models.Index(fields=("created_at",), name="event_unpurged", condition=Q(purged_at__isnull=True)),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                name="event_due_has_its_time",
+                condition=Q(state="due", next_attempt_at__isnull=False)
+                | Q(~Q(state="due"), next_attempt_at__isnull=True),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.name})"
+
+    def settle(self, answer: Answer, *, claim: uuid.UUID, url: str, started_at: datetime) -> None:
+        """Record an attempt made under `claim`, and what follows from it. The caller holds the row's lock.
+
+        When that claim had run out and another process took over, a confirmation still counts, a failure does not:
+        the later attempt decides.
+        """
+        self.attempts += 1
+        self.attempt_set.create(
+            number=self.attempts,
+            at=started_at,
+            url=url,
+            status=answer.status,
+            fault=answer.fault or "",
+            duration_ms=answer.duration_ms,
+            excerpt=answer.excerpt or None,
+        )
+        if answer.fault is None:
+            self._rest(self.State.DELIVERED, fault="")
+            self.delivered_at = timezone.now()
+        elif self.claim == claim and (answer.fault is Fault.GONE or self.failures >= len(RETRY_AFTER_S)):
+            self._rest(self.State.FAILED, fault=answer.fault)
+        elif self.claim == claim:
+            wait = retry_delay(self.failures, answer.retry_after)
+            self._rest(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
+            self.failures += 1
+        self.save(update_fields=_SETTLED)
+
+    def _rest(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
+        self.state, self.fault, self.next_attempt_at = state, fault, next_attempt_at
+        self.claim = self.claimed_until = None
+
+    def resend(self) -> None:
+        """Queue the event again under its id, with a schedule of its own from now on. Raises `AlreadyPurged`.
+
+        A claim in progress is left alone: its outcome is still recorded.
+        """
+        queued = Event.objects.filter(pk=self.pk, purged_at=None).update(
+            state=self.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None
+        )
+        if not queued:
+            raise AlreadyPurged(self.pk)
+        transaction.on_commit(doorbell.ring)
+
+
+# The only fields an outcome changes: the encrypted ones are neither read nor written for it.
+_SETTLED = (
+    "attempts",
+    "failures",
+    "fault",
+    "state",
+    "next_attempt_at",
+    "delivered_at",
+    "claim",
+    "claimed_until",
+)
+
+
+class Attempt(models.Model):
+    """One try at delivering an event, as it went."""
+
+    event = models.ForeignKey(Event, models.CASCADE, verbose_name="evento")
+    number = models.PositiveIntegerField("nº")
+    at = models.DateTimeField("início")
+    url = models.CharField("URL", max_length=500)
+    status = models.PositiveSmallIntegerField("status HTTP", null=True)
+    fault = models.CharField("falha", max_length=12, choices=Fault.choices, blank=True)
+    duration_ms = models.PositiveIntegerField("duração (ms)")
+    excerpt = EncryptedTextField("início da resposta", null=True)
+
+    class Meta:
+        verbose_name = "tentativa"
+        verbose_name_plural = "tentativas"
+        ordering = ("event", "number")
+        constraints = [models.UniqueConstraint(fields=("event", "number"), name="one_attempt_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.event_id} #{self.number}"
+
+
+def retry_delay(failures: int, retry_after: float | None = None) -> timedelta:
+    """How long to wait after a failed attempt that `failures` others preceded: the schedule's step ±10 %.
+
+    A receiver's `Retry-After` (seconds) is honoured between once and twice the step.
+    """
+    step = RETRY_AFTER_S[failures]
+    if retry_after is not None:
+        return timedelta(seconds=min(max(retry_after, step), 2 * step))
+    return timedelta(seconds=step * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311 - spreads load, no secret
+
+
+def purge(before: datetime) -> int:
+    """Erase bodies, references and answers of events created before `before`; returns how many events those were.
+
+    What is still being tried is left until it is settled. An event that has waited all that time for its partner
+    to have an address fails.
+    """
+    waiting = Q(state=Event.State.DUE)
+    unclaimed = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())
+    old = Event.objects.filter(unclaimed, created_at__lt=before, purged_at=None).filter(
+        ~waiting | Q(partner__webhook_url="")
+    )
+    purged = 0
+    while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:500]):
+        with transaction.atomic():
+            Attempt.objects.filter(event__in=batch).update(excerpt=None)
+            purged += Event.objects.filter(unclaimed, pk__in=batch).update(
+                state=models.Case(models.When(waiting, Value(Event.State.FAILED)), default="state"),
+                next_attempt_at=None,
+                body=None,
+                external_reference=None,
+                reference_index="",
+                purged_at=timezone.now(),
+            )
+    return purged

@@ -1,0 +1,60 @@
+"""Where everything that a partner is to be told goes in: one row, in the transaction that caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Any
+
+import msgspec
+from django.db import connection, transaction
+from django.db.transaction import TransactionManagementError
+from django.utils import timezone
+
+from partners.models import Partner
+
+from . import doorbell
+from .models import Event, reference_index
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+def send(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event | None:
+    """Store an event for `partner`; it is delivered after the surrounding transaction commits, or never existed.
+
+    `payload` holds the event's own fields (Decimals become JSON numbers); `partner_id`, `external_reference`,
+    `event` and `timestamp` are added here. The body's bytes are fixed now: every attempt and resend bears the same.
+    Returns None, and stores nothing, when the registration does not ask for this event. Where it asks but has no URL
+    yet, the event stays due and leaves as soon as an operator sets one.
+    Raises TransactionManagementError outside a transaction: there an event could be lost.
+    """
+    if not connection.in_atomic_block:
+        raise TransactionManagementError("outbox.send() belongs into the transaction that causes the event")
+    if not _is_wanted(partner, event):
+        return None
+    now = timezone.now()
+    body = {
+        **payload,
+        "partner_id": str(partner.pk),
+        "external_reference": external_reference,
+        "event": event,
+        "timestamp": now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    stored = Event.objects.create(
+        partner=partner,
+        name=event,
+        external_reference=external_reference,
+        reference_index=reference_index(external_reference),
+        body=_ENCODER.encode(body).decode(),
+        created_at=now,
+        next_attempt_at=now,
+    )
+    transaction.on_commit(doorbell.ring)
+    return stored
+
+
+def _is_wanted(partner: Partner, event: str) -> bool:
+    """Registrations name events; `proposal` stands for every `proposal.<status>`."""
+    kind = "proposal" if event.startswith("proposal.") else event
+    return kind in partner.webhook_events
+

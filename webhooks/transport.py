@@ -1,0 +1,302 @@
+"""One POST to an address that a stranger chose: time-boxed, and never into our own network.
+
+The host name is resolved once, every address it has is judged, and the connection goes to a judged address while
+TLS and the Host header keep the name; so neither another spelling of an address nor a name that changes its answer
+leads inside. Redirects are not followed, proxy variables and netrc are not read, and one deadline covers connection,
+handshake, request and answer, however slowly a receiver drips.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from django.conf import settings
+from django.db import models
+from urllib3.exceptions import LocationParseError
+from urllib3.util import Url, parse_url
+
+MAX_ANSWER_BYTES = 64 * 1024
+EXCERPT_CHARACTERS = 1000
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# Open only where the deployment allows private receivers.
+_PRIVATE = tuple(
+    map(
+        ipaddress.ip_network,
+        ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
+    )
+)
+# Public by their number, but they lead back to an IPv4 address, to a relay or nowhere (RFC 6890 and its updates),
+# and the metadata address that a cloud placed among the private ones.
+_NEVER = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "192.0.0.0/24",  # protocol assignments; whole, also on Pythons that open parts of it
+            "192.88.99.0/24",  # 6to4 relays
+            "2001::/23",  # Teredo, ORCHID and other assignments
+            "2001:db8::/32",  # documentation
+            "2002::/16",  # 6to4
+            "3fff::/20",  # documentation
+            "fd00:ec2::/32",  # EC2 metadata
+        ),
+    )
+)
+# The only IPv6 block handed out for the public Internet: what lies outside (mapped, compatible, NAT64, link-local,
+# site-local fec0::/10, multicast, segment routing) is refused without being listed.
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+
+
+class Fault(models.TextChoices):
+    """Why an attempt did not confirm: the word kept on the attempt, and what an operator reads."""
+
+    STATUS = "status", "resposta fora de 2xx"
+    REDIRECT = "redirect", "redirecionamento (não seguido)"
+    GONE = "gone", "410: o destino pediu para não receber mais"
+    TIMEOUT = "timeout", "tempo esgotado"
+    REFUSED = "refused", "conexão recusada"
+    CONNECTION = "connection", "falha de conexão"
+    TLS = "tls", "falha de TLS ou certificado inválido"
+    PROTOCOL = "protocol", "resposta ilegível"
+    DNS = "dns", "nome não resolvido"
+    BLOCKED = "blocked", "endereço não permitido"
+    URL = "url", "URL inválida"
+    INTERNAL = "internal", "falha interna do serviço"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one attempt.
+
+    `fault` is None exactly when a 2xx confirmed it. `status` is None when no status line arrived. `excerpt` is the
+    beginning of the receiver's answer, `retry_after` its wish in seconds.
+    """
+
+    status: int | None = None
+    fault: Fault | None = None
+    excerpt: str = ""
+    retry_after: float | None = None
+    duration_ms: int = 0
+
+
+class _Refused(Exception):
+    """The URL or what its name resolves to may not be called."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.value)
+        self.fault = fault
+
+
+def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """POST `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all.
+
+    A failure of the network or of the receiver is an `Answer` with its fault, never an exception.
+    """
+    started = time.monotonic()
+    exchange = _Exchange(started + settings.WEBHOOK_TIMEOUT_S)
+    status, retry_after, excerpt, fault = None, None, b"", None
+    try:
+        try:
+            response = exchange.send(url, body, headers)
+            status, retry_after = response.status, _seconds(response.headers.get("Retry-After"))
+            # The status decides: a body that then stalls or breaks takes no confirmation back.
+            fault = _judge(status)
+            excerpt = response.read(MAX_ANSWER_BYTES)
+        finally:
+            exchange.close()
+    except _Refused as refused:
+        fault = refused.fault
+    except (OSError, http.client.HTTPException) as failure:
+        if status is None:
+            fault = Fault.TIMEOUT if exchange.expired else _word(failure)
+    text = excerpt[: EXCERPT_CHARACTERS * 4].decode(errors="replace").replace("\0", "")[:EXCERPT_CHARACTERS]
+    return Answer(status, fault, text, retry_after, round((time.monotonic() - started) * 1000))
+
+
+class _Exchange:
+    """One connection with a deadline on `time.monotonic()`.
+
+    A socket's own time-out starts anew with every byte, so a timer cuts the connection at the deadline. It holds
+    a duplicate of the socket, since TLS takes the original over.
+    """
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self._connection: http.client.HTTPConnection | None = None
+        self._response: http.client.HTTPResponse | None = None
+        self._wire: socket.socket | None = None
+        self._timer: threading.Timer | None = None
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def remaining(self) -> float:
+        """Seconds that are left. Raises TimeoutError when none are."""
+        seconds = self.deadline - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError
+        return seconds
+
+    def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
+        """The response, its body unread. Raises `_Refused`, OSError or HTTPException."""
+        parts = _checked(url)
+        host = (parts.host or "").removeprefix("[").removesuffix("]")
+        kind = _Tls if parts.scheme == "https" else _Plain
+        self._connection = kind(self, host, parts.port or kind.default_port)
+        self._connection.request("POST", parts.request_uri, body, dict(headers))
+        self._response = self._connection.getresponse()
+        return self._response
+
+    def connect(self, host: str, port: int) -> socket.socket:
+        """A connection to one of the addresses of `host`, all of which must be allowed."""
+        addresses = _resolve(host, port)
+        for position, address in enumerate(addresses):
+            try:
+                wire = socket.create_connection((str(address), port), self.remaining())
+            except OSError:
+                if position == len(addresses) - 1 or self.expired:
+                    raise
+                continue
+            break
+        self._wire = wire.dup()
+        self._timer = threading.Timer(self.deadline - time.monotonic(), self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+        return wire
+
+    def _cut(self) -> None:
+        try:
+            self._wire.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # the receiver was faster
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._response is not None:
+            self._response.close()
+        if self._connection is not None:
+            self._connection.close()
+        if self._wire is not None:
+            self._wire.close()
+
+
+class _Plain(http.client.HTTPConnection):
+    """Connects where the exchange says; its `host` stays the name, for the Host header."""
+
+    def __init__(self, exchange: _Exchange, host: str, port: int) -> None:
+        super().__init__(host, port)
+        self._exchange = exchange
+
+    def connect(self) -> None:
+        self.sock = self._exchange.connect(self.host, self.port)
+        # Head and body are two writes; without this the second waits for the receiver's delayed acknowledgement.
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class _Tls(_Plain):
+    """The same under TLS: name indication and certificate check are for the name."""
+
+    default_port = http.client.HTTPS_PORT
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = _tls_context().wrap_socket(self.sock, server_hostname=self.host)
+
+
+@lru_cache(maxsize=1)
+def _tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _checked(url: str) -> Url:
+    """The parts of `url`, normalized. Raises `_Refused` for what no receiver of ours looks like."""
+    try:
+        parts = parse_url(url)
+    except LocationParseError:
+        raise _Refused(Fault.URL) from None
+    if parts.scheme not in ("http", "https") or not parts.host or parts.auth is not None:
+        raise _Refused(Fault.URL)
+    if not settings.WEBHOOKS_ALLOW_PRIVATE:
+        port_allowed = not settings.WEBHOOK_PORTS or (parts.port or http.client.HTTPS_PORT) in settings.WEBHOOK_PORTS
+        if parts.scheme != "https" or not port_allowed:
+            raise _Refused(Fault.BLOCKED)
+    return parts
+
+
+def _resolve(host: str, port: int) -> list[Address]:
+    """The addresses of `host`, best first. Raises `_Refused` when there is none, or when one of them is forbidden:
+    a name that leads both outside and inside is an attack or a mistake."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError):
+        raise _Refused(Fault.DNS) from None
+    # A scoped address ("fe80::1%eth0") is link-local: without its scope it is refused all the same.
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    if not all(may_be_called(address) for address in addresses):
+        raise _Refused(Fault.BLOCKED)
+    return addresses
+
+
+def may_be_called(address: Address) -> bool:
+    """Whether a delivery may go to `address`: a public one, or a private one where the deployment allows it.
+
+    Link-local addresses (cloud metadata among them), multicast, the unspecified address and every form that wraps
+    an IPv4 address in an IPv6 one are refused everywhere.
+    """
+    if any(address in network for network in _NEVER):
+        return False
+    if any(address in network for network in _PRIVATE):
+        return bool(settings.WEBHOOKS_ALLOW_PRIVATE)
+    if isinstance(address, ipaddress.IPv6Address):
+        return address in _GLOBAL_UNICAST
+    return address.is_global and not address.is_multicast
+
+
+def _judge(status: int) -> Fault | None:
+    if 200 <= status < 300:
+        return None
+    if 300 <= status < 400:
+        return Fault.REDIRECT
+    return Fault.GONE if status == http.client.GONE else Fault.STATUS
+
+
+def _word(failure: Exception) -> Fault:
+    """The fault behind an exception of the socket, TLS or HTTP layer; subclasses come before their bases."""
+    for kind, fault in (
+        (TimeoutError, Fault.TIMEOUT),
+        (ssl.SSLError, Fault.TLS),
+        (ConnectionRefusedError, Fault.REFUSED),
+        (OSError, Fault.CONNECTION),
+        (http.client.InvalidURL, Fault.URL),
+    ):
+        if isinstance(failure, kind):
+            return fault
+    return Fault.PROTOCOL
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """The header's wish in seconds from now, given as a number or as an HTTP date; None when absent or unreadable."""
+    if retry_after is None:
+        return None
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after)
+    try:
+        moment = email.utils.parsedate_to_datetime(retry_after)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return None
