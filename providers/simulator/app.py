@@ -1,0 +1,97 @@
+"""The application: every bank's routes, the recording of calls, faults and latency; controls and pages beside
+them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from . import faults
+from .bank import Bank, Call, Refusal, Request, Route
+from .banks import BANKS
+from .controls import Controls
+from .phone import Phone
+from .world import World
+
+LARGEST_BODY_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`public_url` is how a holder's browser reaches the simulator, `callback_base_url` where banks call
+    back.
+    """
+
+    public_url: str
+    callback_base_url: str
+    control_token: str
+
+
+def create_app(settings: Settings) -> web.Application:
+    """One world, its banks below `/<name>`, the controls below `/_control`, the holder's pages."""
+    world = World(settings.public_url, settings.callback_base_url)
+    banks = {kind.name: kind(world) for kind in BANKS}
+    controls = Controls(world, banks, settings.control_token)
+    app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[controls.guard])
+    controls.add_to(app)
+    Phone(world).add_to(app)
+    for bank in banks.values():
+        for made in bank.routes():
+            app.router.add_route(made.method, f"/{bank.name}{made.path}", _handler(bank, made))
+
+    async def close(_: web.Application) -> None:
+        await world.close()
+
+    app.on_cleanup.append(close)
+    return app
+
+
+def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def serve(incoming: web.Request) -> web.StreamResponse:
+        raw = await incoming.read()
+        bank.world.clock.run_due()
+        request = Request(
+            incoming.method,
+            incoming.path,
+            incoming.headers,
+            incoming.match_info,
+            incoming.query,
+            raw,
+        )
+        reference, cpf = bank.identify(made, request)
+        fault, latency_ms = bank.behaviour.take(made.operation)
+        if made.operation == "query" and cpf is not None:
+            scenario = bank.scenario(cpf)
+            latency_ms = max(latency_ms, scenario.latency_ms)
+            if fault is None and scenario.answer in faults.FAULTS:
+                fault = scenario.answer
+        call = Call(
+            made.operation,
+            reference,
+            cpf,
+            incoming.headers.get("X-Request-Id"),
+            bank.world.clock.now(),
+            raw.decode("utf-8", "replace"),
+            fault,
+        )
+        bank.calls.append(call)
+        done: web.Response | None = None
+        if fault not in faults.WITHOUT_WORK:
+            # The work is done when the request arrives; latency only holds the answer back. So a caller who
+            # gives up waiting has been served nevertheless, as at a real bank.
+            try:
+                done = bank.handle(made, request)
+                call.worked = True
+            except Refusal as refusal:
+                done = refusal.response
+        if latency_ms:
+            await asyncio.sleep(latency_ms / 1000)
+        if fault is None and done is not None:
+            return done
+        return await faults.play(str(fault), bank, incoming, done)
+
+    return serve

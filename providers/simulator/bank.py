@@ -1,0 +1,380 @@
+"""What every simulated bank is made of. A bank's own file holds its dialect only; see `docs/banks/README.md`."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, ClassVar, NoReturn, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from aiohttp import web
+
+from . import catalogue, numbers
+from .catalogue import Employment, Scenario
+from .faults import Behaviour
+from .fields import Fields, Problem, parse_json
+from .ledger import Contract, Ledger, Offer
+from .numbers import Ask
+from .tokens import Tokens
+from .world import Step, World
+
+CALLS_KEPT = 20_000
+OFFERS_KEPT = 100_000
+STEP_TTL_S = {"liveness": 24 * 3600, "chat": 72 * 3600, "sms": 72 * 3600, "confirmation": 72 * 3600}
+
+_json = msgspec.json.Encoder(decimal_format="number")
+
+
+def answer(payload: Any, status: int = 200, media_type: str = "application/json") -> web.Response:
+    """A JSON answer; `Decimal` becomes an exact JSON number."""
+    return web.Response(body=_json.encode(payload), status=status, content_type=media_type, charset="utf-8")
+
+
+class Refusal(Exception):
+    """The bank says no: the answer to send instead. Nothing was done."""
+
+    def __init__(self, response: web.Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+@dataclass
+class Call:
+    """One request that arrived, as `GET /_control/banks/{name}/calls` shows it. `worked`: the bank did what
+    was asked.
+    """
+
+    operation: str
+    reference: str | None
+    cpf: str | None
+    request_id: str | None
+    at: datetime
+    body: str
+    fault: str | None = None
+    worked: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "at": iso(self.at)}
+
+
+class Request:
+    """A request as a bank's handler sees it. `params` are those of the path, `query` those behind the
+    question mark.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        params: Mapping[str, str],
+        query: Mapping[str, str],
+        raw: bytes,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.headers = headers
+        self.params = params
+        self.query = query
+        self.raw = raw
+        self._json: Any = None
+
+    @property
+    def media_type(self) -> str:
+        """The body's media type without its parameters, lower case."""
+        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    def json(self) -> Any:
+        """The body as JSON, read once. `ValueError` where it is none."""
+        if self._json is None:
+            self._json = parse_json(self.raw)
+        return self._json
+
+    def form(self) -> dict[str, str]:
+        """The body as an URL-encoded form. `ValueError` where it is none."""
+        return dict(
+            parse_qsl(self.raw.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(self.raw))
+        )
+
+    def bearer(self) -> str:
+        """The token of `Authorization: Bearer …`, empty where there is none."""
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        return token if scheme == "Bearer" else ""
+
+    def look_up(self, source: str) -> str | None:
+        """The value under a dotted name in path, query string or body, without ever refusing anything."""
+        found: Any = self.params.get(source) or self.query.get(source)
+        if found is None and self.raw:
+            try:
+                found = self.form() if self.media_type.endswith("form-urlencoded") else self.json()
+            except ValueError:
+                return None
+            for key in source.split("."):
+                found = found.get(key) if isinstance(found, dict) else None
+        return found if isinstance(found, str) else None
+
+
+Handler = Callable[[Any, Request], web.Response]
+H = TypeVar("H", bound=Handler)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route of a bank: `operation` is its name in the controls, `handler` the method's name.
+
+    `cpf`, `reference` and `contract` say where the request bears those (dotted names, see `Request.look_up`),
+    so that a call is recorded with its holder also where a fault keeps the handler from running.
+    """
+
+    method: str
+    path: str
+    operation: str
+    handler: str
+    public: bool
+    cpf: str | None
+    reference: str | None
+    contract: str | None
+
+
+def route(
+    method: str,
+    path: str,
+    operation: str,
+    *,
+    public: bool = False,
+    cpf: str | None = None,
+    reference: str | None = None,
+    contract: str | None = None,
+) -> Callable[[H], H]:
+    """Mark a method as the handler of a route below `/<bank>`. `public`: `authenticate` is not asked (token
+    routes).
+    """
+
+    def mark(handler: H) -> H:
+        made = Route(method, path, operation, handler.__name__, public, cpf, reference, contract)
+        handler.__dict__.setdefault("routes", []).append(made)
+        return handler
+
+    return mark
+
+
+@dataclass(frozen=True)
+class Consultation:
+    """What a query comes to, in no bank's words: an unfinished `step`, or `offers`, or the `reason` for none."""
+
+    scenario: Scenario
+    step: Step | None = None
+    offers: tuple[Offer, ...] = ()
+    employments: tuple[Employment, ...] = ()
+    reason: str | None = None
+
+
+class Bank:
+    """Base of the simulated banks. Facts are class attributes, routes are methods marked with `@route`.
+
+    A subclass has to say how it refuses a token (`token_refused`) and a field (`bad_field`), and how it
+    checks who calls (`authenticate`).
+    """
+
+    name: ClassVar[str]
+    rate: ClassVar[Decimal]  # percent a month
+    tables: ClassVar[tuple[str, str]]  # the codes without and with insurance
+    due_day: ClassVar[int] = 10
+    issues_after_s: ClassVar[float | None] = None
+    desk_s: ClassVar[float | None] = None
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        world.on_step_end[self.name] = self._step_ended
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget calls, faults, tokens, offers and contracts."""
+        self.calls: deque[Call] = deque(maxlen=CALLS_KEPT)
+        self.behaviour = Behaviour()
+        self.tokens = Tokens(self.world.clock)
+        self.offers: OrderedDict[str, Offer] = OrderedDict()
+        self.ledger = Ledger(
+            self.name,
+            self.world,
+            self.new_contract_id,
+            issues_after_s=self.issues_after_s,
+            desk_s=self.desk_s,
+        )
+
+    @classmethod
+    def routes(cls) -> list[Route]:
+        """All marked methods' routes, in the order of the file."""
+        return [made for member in vars(cls).values() for made in getattr(member, "routes", ())]
+
+    # --- what each bank says in its own way
+
+    def authenticate(self, request: Request) -> None:
+        """Raise `Refusal` (mostly of `token_refused`) unless the caller may come in. Not asked on public
+        routes.
+        """
+        raise NotImplementedError
+
+    def token_refused(self) -> web.Response:
+        """The answer to an expired, unknown or missing token; also the fault `expired_token`."""
+        raise NotImplementedError
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        """The answer to a field that is wrong; `field` is its dotted name, None for the body as a whole."""
+        raise NotImplementedError
+
+    def new_contract_id(self) -> str:
+        """The bank's name for a new contract."""
+        return secrets.token_hex(8)
+
+    def new_offer_key(self) -> str:
+        """The bank's name for a new offer."""
+        return secrets.token_hex(12)
+
+    def step_ended(self, step: Step) -> None:
+        """Called when an external step of the query (not desk, not signature) ended: banks that call back do
+        it here.
+        """
+
+    # --- answering
+
+    def handle(self, made: Route, request: Request) -> web.Response:
+        """Answer a request. Raises `Refusal`."""
+        if not made.public:
+            self.authenticate(request)
+        response: web.Response = getattr(self, made.handler)(request)
+        return response
+
+    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+        """(reference, cpf) of a request, as far as it bears them. Override where a route names a holder
+        indirectly.
+        """
+        contract = self.ledger.get(request.look_up(made.contract) or "") if made.contract else None
+        if contract is not None:
+            return contract.reference, contract.cpf
+        reference = request.look_up(made.reference) if made.reference else None
+        cpf = request.look_up(made.cpf) if made.cpf else None
+        if cpf is not None:
+            cpf = "".join(filter(str.isdigit, cpf))
+        elif reference is not None and (found := self.ledger.find(reference)):
+            cpf = found[-1].cpf
+        return reference, cpf
+
+    def json_fields(self, request: Request, media_type: str = "application/json") -> Fields:
+        """The body as a JSON object of that media type, or the bank's refusal of the body."""
+        return self._fields(request, media_type, request.json)
+
+    def form_fields(self, request: Request) -> Fields:
+        """The body as an URL-encoded form, or the bank's refusal of the body."""
+        return self._fields(request, "application/x-www-form-urlencoded", request.form)
+
+    def refuse_field(self, field: str | None, problem: Problem) -> NoReturn:
+        raise Refusal(self.bad_field(field, problem))
+
+    def _fields(self, request: Request, media_type: str, read: Callable[[], Any]) -> Fields:
+        if request.media_type != media_type:
+            self.refuse_field(None, Problem.TYPE)
+        try:
+            data = read()
+        except ValueError:
+            self.refuse_field(None, Problem.FORMAT)
+        if not isinstance(data, dict):
+            self.refuse_field(None, Problem.FORMAT)
+        return Fields(data, self.refuse_field)
+
+    # --- queries
+
+    def scenario(self, cpf: str) -> Scenario:
+        return catalogue.scenario(cpf, self.name)
+
+    def consult(
+        self, cpf: str, ask: Ask, *, ceiling_factor: Decimal = Decimal(1), opens: bool = True
+    ) -> Consultation:
+        """Ask for offers.
+
+        Opens the external step that the scenario needs, unless one is open or was approved. `opens=False`
+        only looks (a poll): the step is then the newest one, refused and expired ones too, or None.
+        """
+        scenario = self.scenario(cpf)
+        if scenario.answer == "no_offers":
+            return Consultation(scenario, reason=scenario.reason)
+        step = self._step(cpf, scenario)
+        if opens and scenario.needs and (step is None or step.status in ("refused", "expired")):
+            step = self._open_step(cpf, scenario, scenario.needs)
+        if scenario.needs and (step is None or step.status != "approved"):
+            return Consultation(scenario, step=step)
+        offers = self._make_offers(cpf, scenario, ask, ceiling_factor)
+        return Consultation(scenario, step=step, offers=offers, employments=scenario.employments)
+
+    def authorized(self, cpf: str) -> bool:
+        """Whether the scenario's external step, if there is one, was approved."""
+        scenario = self.scenario(cpf)
+        step = self._step(cpf, scenario)
+        return scenario.needs is None or (step is not None and step.status == "approved")
+
+    def announce(self, step: Step) -> None:
+        """Tell the holder on the phone of a step just opened. An SMS and a chat message are sent; other links
+        go by the API.
+        """
+        bank = self.name.capitalize()
+        if step.kind == "sms":
+            text = f"Banco {bank}: responda SIM para autorizar a consulta dos seus dados de folha."
+            self.world.send(self.name, step.cpf, "sms", text)
+        elif step.kind in ("chat", "confirmation"):
+            text = f"Banco {bank}: toque no link para confirmar a autorização."
+            self.world.send(self.name, step.cpf, "chat", text, step.url)
+
+    def _step(self, cpf: str, scenario: Scenario) -> Step | None:
+        return self.world.newest_step(self.name, cpf, scenario.needs) if scenario.needs else None
+
+    def _open_step(self, cpf: str, scenario: Scenario, kind: str) -> Step:
+        step = self.world.open_step(
+            self.name,
+            cpf,
+            kind,
+            ttl_s=STEP_TTL_S[kind],
+            ends_after_s=scenario.auto_complete_s,
+            outcome=scenario.outcome,
+        )
+        self.announce(step)
+        return step
+
+    def _make_offers(
+        self, cpf: str, scenario: Scenario, ask: Ask, ceiling_factor: Decimal
+    ) -> tuple[Offer, ...]:
+        due = numbers.first_due_date(self.world.clock.now().date(), self.due_day)
+        ceiling = scenario.max_amount * ceiling_factor
+        offers = tuple(
+            Offer(self.new_offer_key(), cpf, self.tables[quote.insured], quote, due, employment)
+            for employment in scenario.employments
+            for quote in numbers.quotes(ceiling, scenario.max_term, self.rate, ask)
+        )
+        for offer in offers:
+            self.offers[offer.key] = offer
+        while len(self.offers) > OFFERS_KEPT:
+            self.offers.popitem(last=False)
+        return offers
+
+    # --- contracts
+
+    def status_word(self, contract: Contract, words: Mapping[str, str]) -> str:
+        """The bank's word for the contract's status; the scenario's strange one where it has to be told."""
+        if contract.native_status is not None and contract.status == "created":
+            return contract.native_status
+        return words[contract.status]
+
+    def _step_ended(self, step: Step, at: datetime) -> None:
+        if step.contract is not None:
+            self.ledger.step_ended(step, at)
+        else:
+            self.step_ended(step)
+
+
+def iso(moment: datetime) -> str:
+    """ISO 8601 UTC with milliseconds and `Z`, as the controls write times."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,101 @@
+"""The fixed test holders: which CPF makes which bank answer what. Read once from `catalogue.json`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Employment:
+    """An employment link of a holder. `margin` in reais; only some banks tell it."""
+
+    cnpj: str
+    name: str
+    registration: str
+    margin: Decimal
+    job_title: str
+    admitted_on: date
+
+
+EMPLOYMENTS = (
+    Employment(
+        "11222333000181",
+        "Metalúrgica Aurora Ltda",
+        "100200",
+        Decimal("1850.00"),
+        "Operador de Produção",
+        date(2019, 3, 11),
+    ),
+    Employment(
+        "12ABC34501DE35",
+        "Hospital Boa Vista S.A.",
+        "B-778",
+        Decimal("920.50"),
+        "Técnico de Enfermagem",
+        date(2021, 8, 2),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What one bank does for one CPF. The names are those of the catalogue.
+
+    `answer`: offers, no_offers, or a fault of `faults.FAULTS` that a query meets. `needs` is the external
+    step that the holder has to finish first; it ends by itself with `outcome` after `auto_complete_s`, where
+    that is set.
+    """
+
+    answer: str = "no_offers"
+    reason: str = "cliente sem oferta disponivel"
+    max_amount: Decimal = Decimal(0)
+    max_term: int = 0
+    latency_ms: int = 0
+    needs: str | None = None
+    auto_complete_s: float | None = None
+    outcome: str = "approved"
+    employers: int = 1
+    submit: str | None = None
+    message: str = ""
+    desk: str = "approved"
+    portfolio: str | None = None
+    native_status: str | None = None
+    signature: str | None = None
+    expires_after_s: float | None = None
+
+    @property
+    def employments(self) -> tuple[Employment, ...]:
+        return EMPLOYMENTS[: self.employers]
+
+
+NO_OFFERS = Scenario()
+
+_data: dict[str, Any] = json.loads(
+    Path(__file__).with_name("catalogue.json").read_text("utf-8"), parse_float=Decimal
+)
+
+
+def _scenario(entry: dict[str, Any]) -> Scenario:
+    if "max_amount" in entry:
+        entry = {**entry, "max_amount": Decimal(entry["max_amount"])}
+    return Scenario(**entry)
+
+
+AUCTION_KEYS: dict[str, str] = _data["auction_keys"]
+AUCTION_CUSTOMER_CPF: str = _data["auction_customer_cpf"]
+HOLDERS: tuple[dict[str, str], ...] = tuple(
+    {key: row[key] for key in ("cpf", "scenario", "description")} for row in _data["scenarios"]
+)
+_by_cpf: dict[str, dict[str, Scenario]] = {
+    row["cpf"]: {bank: _scenario(entry) for bank, entry in row["banks"].items()} for row in _data["scenarios"]
+}
+
+
+def scenario(cpf: str, bank: str) -> Scenario:
+    """What `bank` does for `cpf`: `NO_OFFERS` for a stranger and where the catalogue says nothing."""
+    return _by_cpf.get(cpf, {}).get(bank, NO_OFFERS)

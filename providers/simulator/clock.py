@@ -1,0 +1,66 @@
+"""The simulator's own clock: real time plus an offset that only moves forward, and what is due by it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+Action = Callable[[datetime], None]
+
+
+class Clock:
+    """Tells the time and runs what falls due, in order, also when the time is moved.
+
+    An action gets the moment at which it was due, not the one at which it ran: a chain of actions (signature,
+    then disbursement) keeps its distances even where one big step of the clock makes all of it due at once.
+    """
+
+    def __init__(self) -> None:
+        self._order = count()
+        self._wakeup: asyncio.TimerHandle | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to real time; whatever was due is forgotten."""
+        self._offset = timedelta()
+        self._due: list[tuple[datetime, int, Action]] = []
+        self._sleep_again()
+
+    def now(self) -> datetime:
+        """Aware UTC."""
+        return datetime.now(UTC) + self._offset
+
+    def advance(self, seconds: float) -> None:
+        """Move forward and run all that became due by it."""
+        self._offset += timedelta(seconds=seconds)
+        self.run_due()
+
+    def at(self, when: datetime, action: Action) -> None:
+        """Run `action(when)` once that moment has come. It can't be taken back: it has to look at the state
+        again.
+        """
+        heapq.heappush(self._due, (when, next(self._order), action))
+        if self._due[0][0] == when:
+            self._sleep_again()
+
+    def run_due(self) -> None:
+        """Run what is due. Called by the event loop, by `advance` and before each request is answered."""
+        if not self._due or self._due[0][0] > self.now():
+            return
+        try:
+            while self._due and self._due[0][0] <= self.now():
+                when, _, action = heapq.heappop(self._due)
+                action(when)
+        finally:
+            self._sleep_again()
+
+    def _sleep_again(self) -> None:
+        if self._wakeup is not None:
+            self._wakeup.cancel()
+            self._wakeup = None
+        if self._due:
+            delay = (self._due[0][0] - self.now()).total_seconds()
+            self._wakeup = asyncio.get_running_loop().call_later(max(delay, 0), self.run_due)

@@ -1,0 +1,170 @@
+"""`/_control`: what tests and demonstrations may order. Only with the header `X-Control-Token`."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from typing import Any, NoReturn
+
+from aiohttp import web
+
+from .bank import Bank, answer, iso
+from .faults import FAULTS, OPERATIONS, Behaviour
+from .world import STEPS, World
+
+CALL_OPERATIONS = (
+    "token",
+    "query",
+    "poll",
+    "submit",
+    "find",
+    "save_simulation",
+    "formalize",
+    "status",
+    "cancel",
+    "auction",
+)
+LONGEST_LATENCY_MS = 600_000
+LONGEST_ADVANCE_S = 10 * 365 * 24 * 3600
+
+
+class Controls:
+    """The routes below `/_control`."""
+
+    def __init__(self, world: World, banks: dict[str, Bank], token: str) -> None:
+        self._world = world
+        self._banks = banks
+        self._token = token.encode()
+
+    def add_to(self, app: web.Application) -> None:
+        """Register the routes."""
+        app.router.add_post("/_control/reset", self.reset)
+        app.router.add_post("/_control/banks/{name}", self.behave)
+        app.router.add_get("/_control/banks/{name}/calls", self.calls)
+        app.router.add_get("/_control/banks/{name}/contracts", self.contracts)
+        app.router.add_post("/_control/holders/{cpf}/complete", self.complete)
+        app.router.add_post("/_control/clock", self.clock)
+
+    @web.middleware
+    async def guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        """401 without the token, for every path below `/_control`; and first whatever is due by the clock."""
+        if request.path.startswith("/_control"):
+            given = request.headers.get("X-Control-Token", "").encode()
+            if not hmac.compare_digest(given, self._token):
+                return answer({"message": "X-Control-Token is missing or wrong"}, 401)
+            self._world.clock.run_due()
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    async def reset(self, _: web.Request) -> web.Response:
+        self._world.reset()
+        for bank in self._banks.values():
+            bank.reset()
+        return answer({"reset": True})
+
+    async def behave(self, request: web.Request) -> web.Response:
+        bank = self._bank(request)
+        body = await _body(request, "latency_ms", "fault", "operation", "times")
+        latency = _integer(body, "latency_ms", 0, LONGEST_LATENCY_MS)
+        times = _integer(body, "times", 1, 1_000_000)
+        fault = _word(body, "fault", FAULTS)
+        operation = _word(body, "operation", OPERATIONS)
+        bank.behaviour = Behaviour(latency or 0, fault, operation or "any", times)
+        return answer(
+            {
+                "bank": bank.name,
+                "latency_ms": latency or 0,
+                "fault": fault,
+                "operation": operation,
+                "times": times,
+            }
+        )
+
+    async def calls(self, request: web.Request) -> web.Response:
+        bank = self._bank(request)
+        operation = request.query.get("operation") or "any"
+        if operation not in (*CALL_OPERATIONS, "any"):
+            _refuse("operation", "not an operation")
+        return answer([call.as_dict() for call in bank.calls if operation in ("any", call.operation)])
+
+    async def contracts(self, request: web.Request) -> web.Response:
+        return answer(
+            [
+                {
+                    "contract": contract.id,
+                    "reference": contract.reference,
+                    "cpf": contract.cpf,
+                    "status": contract.status,
+                    "created_at": iso(contract.created_at),
+                }
+                for contract in self._bank(request).ledger.all()
+            ]
+        )
+
+    async def complete(self, request: web.Request) -> web.Response:
+        body = await _body(request, "provider", "step", "outcome")
+        provider = _word(body, "provider", self._banks, required=True)
+        kind = _word(body, "step", STEPS, required=True)
+        outcome = _word(body, "outcome", ("approved", "refused")) or "approved"
+        step = self._world.newest_step(str(provider), request.match_info["cpf"], str(kind), only_open=True)
+        if step is None:
+            return answer({"message": "no open step of that kind"}, 409)
+        self._world.end_step(step, outcome)
+        return answer({"provider": provider, "step": kind, "outcome": outcome})
+
+    async def clock(self, request: web.Request) -> web.Response:
+        body = await _body(request, "advance_s")
+        seconds = body.get("advance_s")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+            _refuse("advance_s", "a number of seconds")
+        if not 0 <= seconds <= LONGEST_ADVANCE_S:
+            _refuse("advance_s", "the clock only moves forward, by at most ten years")
+        self._world.clock.advance(float(seconds))
+        return answer({"now": iso(self._world.clock.now())})
+
+    def _bank(self, request: web.Request) -> Bank:
+        bank = self._banks.get(request.match_info["name"])
+        if bank is None:
+            raise _error(web.HTTPNotFound, {"message": "unknown bank"})
+        return bank
+
+
+def _error(kind: type[web.HTTPException], payload: dict[str, Any]) -> web.HTTPException:
+    response = answer(payload)
+    return kind(body=response.body, content_type="application/json")
+
+
+def _refuse(field: str | None, message: str) -> NoReturn:
+    raise _error(web.HTTPUnprocessableEntity, {"field": field, "message": message})
+
+
+async def _body(request: web.Request, *known: str) -> dict[str, Any]:
+    raw = await request.read()
+    try:
+        body = json.loads(raw) if raw else {}
+    except ValueError:
+        _refuse(None, "not JSON")
+    if not isinstance(body, dict):
+        _refuse(None, "not an object")
+    for key in body:
+        if key not in known:
+            _refuse(key, f"unknown; known are {', '.join(known)}")
+    return body
+
+
+def _integer(body: dict[str, Any], key: str, least: int, most: int) -> int | None:
+    value = body.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        _refuse(key, f"a whole number from {least} to {most}")
+    return value
+
+
+def _word(body: dict[str, Any], key: str, allowed: Any, *, required: bool = False) -> str | None:
+    value = body.get(key)
+    if value is None and not required:
+        return None
+    if not isinstance(value, str) or value not in allowed:
+        _refuse(key, f"one of {', '.join(sorted(allowed))}")
+    return value

@@ -1,0 +1,130 @@
+"""How a bank misbehaves on the wire, as the controls or a scenario order it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from .bank import Bank
+
+OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "auction", "any")
+AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body"})
+WITHOUT_WORK = frozenset(
+    {"http_500", "http_503", "html", "garbage", "hang", "reset", "huge_body", "expired_token"}
+)
+FAULTS = AFTER_WORK | WITHOUT_WORK
+HUGE_BODY_BYTES = 50 * 1024 * 1024
+SLOW_BYTE_S = 1.0
+
+_HTML = (
+    '<!DOCTYPE html><html lang="pt-BR"><head><title>Manutenção</title></head>'
+    "<body><h1>Sistema em manutenção</h1><p>Tente novamente mais tarde.</p></body></html>"
+)
+_GARBAGE = b'{"status": "ok", "resultado": [{"valor": 12'
+_CHUNK = b"0" * 65536
+
+
+@dataclass
+class Behaviour:
+    """How a bank is told to behave: `latency_ms` before each answer and `fault`, for calls of `operation`,
+    `times` times (None: until it is replaced).
+    """
+
+    latency_ms: int = 0
+    fault: str | None = None
+    operation: str = "any"
+    times: int | None = None
+
+    def take(self, operation: str) -> tuple[str | None, int]:
+        """(fault, latency in ms) for a call that arrives now; uses up one of `times`."""
+        if self.operation not in ("any", operation) or self.times == 0:
+            return None, 0
+        if self.times is not None:
+            self.times -= 1
+        return self.fault, self.latency_ms
+
+
+async def play(fault: str, bank: Bank, request: web.Request, done: web.Response | None) -> web.StreamResponse:
+    """Misbehave. `done` is the answer to work that was done, for the faults of `AFTER_WORK`."""
+    if fault in AFTER_WORK and done is None:
+        raise ValueError(f"{fault} comes after the work")
+    match fault:
+        case "http_500":
+            return web.Response(status=500, text="Internal Server Error")
+        case "http_503":
+            return web.Response(status=503, text="Service Unavailable")
+        case "html":
+            return web.Response(text=_HTML, content_type="text/html")
+        case "garbage":
+            return web.Response(body=_GARBAGE, content_type="application/json")
+        case "expired_token":
+            bank.tokens.forget()
+            return bank.token_refused()
+        case "hang":
+            await bank.world.until_reset()
+            return _cut(request)
+        case "huge_body":
+            return await _huge(request)
+        case "half_body" if done is not None:
+            return await _half(request, done)
+        case "slow_body" if done is not None:
+            return await _slow(request, done)
+        case _:  # reset, drop_after_accept
+            return _cut(request)
+
+
+def _cut(request: web.Request) -> web.Response:
+    """Cut the connection without a byte, with RST where the platform lets us. What is returned goes nowhere."""
+    transport = request.transport
+    if transport is not None:
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    return web.Response()
+
+
+async def _start(request: web.Request, like: web.Response | None, length: int) -> web.StreamResponse:
+    stream = web.StreamResponse(status=200 if like is None else like.status)
+    stream.content_type = "application/json" if like is None else like.content_type
+    stream.content_length = length
+    await stream.prepare(request)
+    return stream
+
+
+async def _half(request: web.Request, done: web.Response) -> web.StreamResponse:
+    """The headers promise all of the body, half of it comes, then the connection ends."""
+    body = _body(done)
+    stream = await _start(request, done, max(len(body), 2))
+    await stream.write(body[: len(body) // 2])
+    if request.transport is not None:
+        request.transport.close()
+    return stream
+
+
+async def _slow(request: web.Request, done: web.Response) -> web.StreamResponse:
+    body = _body(done)
+    stream = await _start(request, done, len(body))
+    for byte in body:
+        await stream.write(bytes((byte,)))
+        await asyncio.sleep(SLOW_BYTE_S)
+    return stream
+
+
+async def _huge(request: web.Request) -> web.StreamResponse:
+    """One JSON text of 50 MB."""
+    stream = await _start(request, None, HUGE_BODY_BYTES)
+    await stream.write(b'"')
+    for _ in range(HUGE_BODY_BYTES // len(_CHUNK) - 1):
+        await stream.write(_CHUNK)
+    await stream.write(_CHUNK[:-2] + b'"')
+    return stream
+
+
+def _body(done: web.Response) -> bytes:
+    return done.body if isinstance(done.body, bytes) else b""

@@ -1,0 +1,151 @@
+"""Reading a request strictly: the type, the format and the presence of each field, refused in the bank's own
+words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NoReturn
+
+CPF = r"\d{11}"
+CNPJ = r"[0-9A-Z]{12}\d{2}"
+EMAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
+ISO_DATE = "%Y-%m-%d"
+BR_DATE = "%d/%m/%Y"
+LARGEST_AMOUNT = Decimal(10) ** 12
+
+
+class Problem(StrEnum):
+    """What is wrong with a field. The value is a plain sentence that a bank may put into its own error."""
+
+    MISSING = "campo obrigatorio nao informado"
+    TYPE = "tipo invalido"
+    FORMAT = "formato invalido"
+    VALUE = "valor nao permitido"
+
+
+def parse_json(raw: bytes) -> Any:
+    """JSON with exact decimals; `ValueError` for anything that the standard does not know (NaN, bad UTF-8)."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(constant)
+
+    return json.loads(raw.decode("utf-8"), parse_float=Decimal, parse_constant=refuse)
+
+
+class Fields:
+    """One object of a request's body. Every reader returns the value or calls `refuse(dotted name, problem)`,
+    which raises.
+    """
+
+    def __init__(
+        self, data: Mapping[str, Any], refuse: Callable[[str, Problem], NoReturn], prefix: str = ""
+    ) -> None:
+        self.data = data
+        self._refuse = refuse
+        self._prefix = prefix
+
+    def refuse(self, name: str, problem: Problem) -> NoReturn:
+        """Refuse this field, for a rule that the readers don't know."""
+        self._refuse(self._prefix + name, problem)
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not null."""
+        return self.data.get(name) is not None
+
+    def require_keys(self, *names: str) -> None:
+        """Fields that may be null but have to be there."""
+        for name in names:
+            if name not in self.data:
+                self.refuse(name, Problem.MISSING)
+
+    def text(
+        self,
+        name: str,
+        pattern: str | None = None,
+        *,
+        one_of: Collection[str] | None = None,
+        longest: int = 255,
+    ) -> str:
+        """Text that is not blank and matches the whole of `pattern`, or is one of a bank's own words."""
+        value = self._value(name, str)
+        if not value.strip():
+            self.refuse(name, Problem.MISSING)
+        if len(value) > longest or (pattern is not None and re.fullmatch(pattern, value, re.ASCII) is None):
+            self.refuse(name, Problem.FORMAT)
+        if one_of is not None and value not in one_of:
+            self.refuse(name, Problem.VALUE)
+        return value
+
+    def integer(self, name: str, *, least: int | None = None) -> int:
+        value = self._value(name, int)
+        if least is not None and value < least:
+            self.refuse(name, Problem.VALUE)
+        return value
+
+    def number(self, name: str) -> Decimal:
+        """A JSON number, whole or not."""
+        return Decimal(self._value(name, (int, Decimal)))
+
+    def money(self, name: str) -> Decimal:
+        """A JSON number above zero with at most two decimals."""
+        return self._positive(name, self.number(name))
+
+    def money_text(self, name: str, pattern: str = r"\d+\.\d{2}") -> Decimal:
+        """An amount above zero in a text such as "1234.56"."""
+        return self._positive(name, Decimal(self.text(name, pattern)))
+
+    def boolean(self, name: str) -> bool:
+        return self._value(name, bool)
+
+    def date(self, name: str, layout: str = ISO_DATE) -> date:
+        """A real date in a text of exactly this `strftime` layout."""
+        return self.moment(name, layout).date()
+
+    def moment(self, name: str, layout: str) -> datetime:
+        """A real moment in a text of exactly this `strftime` layout; UTC where the layout has no offset.
+
+        The layout has to write what it read: `strptime` alone would take "1/1/1980" for "%d/%m/%Y".
+        """
+        value = self.text(name)
+        try:
+            moment = datetime.strptime(value, layout)  # noqa: DTZ007  (made aware below)
+        except ValueError:
+            self.refuse(name, Problem.FORMAT)
+        if "%z" not in layout and moment.strftime(layout) != value:
+            self.refuse(name, Problem.FORMAT)
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    def object(self, name: str) -> Fields:
+        """A nested object, read the same way."""
+        return Fields(self._value(name, dict), self._refuse, f"{self._prefix}{name}.")
+
+    def objects(self, name: str) -> list[Fields]:
+        """A list of nested objects."""
+        found = []
+        for index, item in enumerate(self._value(name, list)):
+            if not isinstance(item, dict):
+                self.refuse(f"{name}.{index}", Problem.TYPE)
+            found.append(Fields(item, self._refuse, f"{self._prefix}{name}.{index}."))
+        return found
+
+    def _positive(self, name: str, value: Decimal) -> Decimal:
+        if not 0 < value < LARGEST_AMOUNT:
+            self.refuse(name, Problem.VALUE)
+        exponent = value.normalize().as_tuple().exponent
+        if not isinstance(exponent, int) or exponent < -2:
+            self.refuse(name, Problem.FORMAT)
+        return value
+
+    def _value(self, name: str, kind: type | tuple[type, ...]) -> Any:
+        value = self.data.get(name)
+        if value is None:
+            self.refuse(name, Problem.MISSING)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self.refuse(name, Problem.TYPE)
+        return value

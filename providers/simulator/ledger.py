@@ -1,0 +1,214 @@
+"""The contracts of one bank and how they move: the machinery that all banks share, in no bank's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from .catalogue import Employment, Scenario
+from .numbers import Quote
+from .world import Step, World
+
+SIGNATURE_LINK_S = 30 * 24 * 3600
+DISBURSED_AFTER_S = 4.0
+OPEN = ("created", "in_analysis", "awaiting_signature", "signed")
+CHANNELS = {"sms": "sms", "whatsapp": "chat"}
+
+
+class WrongState(Exception):
+    """The contract's status forbids what was asked; the bank says so in its own way."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An offer that a bank made: what a submission names by `key`. `table` is the bank's own code."""
+
+    key: str
+    cpf: str
+    table: str
+    quote: Quote
+    first_due_date: date
+    employment: Employment
+
+
+@dataclass(eq=False)
+class Contract:
+    """One contract. `status` is created, in_analysis, awaiting_signature, signed, disbursed, rejected,
+    cancelled or expired.
+
+    `reference` is the caller's own. `native_status`, where the scenario sets one, is the word to tell instead
+    of the bank's own while the status is `created`. `data` is the bank's to use.
+    """
+
+    id: str
+    reference: str
+    cpf: str
+    offer: Offer
+    scenario: Scenario
+    created_at: datetime
+    status: str = "created"
+    native_status: str | None = None
+    signature: Step | None = None
+    channel: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def signature_url(self) -> str | None:
+        """The link that the holder signs at, while it can be used."""
+        if (
+            self.status == "awaiting_signature"
+            and self.signature is not None
+            and self.signature.status == "open"
+        ):
+            return self.signature.url
+        return None
+
+
+class Ledger:
+    """Creates, finds and moves the contracts of one bank.
+
+    `issues_after_s`: this bank issues the contract by itself, so long after the submission. `desk_s`: its
+    desk looks at every submission first and needs so long. Both are seconds of the simulator's clock.
+    """
+
+    def __init__(
+        self,
+        bank: str,
+        world: World,
+        new_id: Callable[[], str],
+        *,
+        issues_after_s: float | None = None,
+        desk_s: float | None = None,
+    ) -> None:
+        self._bank = bank
+        self._world = world
+        self._new_id = new_id
+        self._issues_after_s = issues_after_s
+        self._desk_s = desk_s
+        self._by_id: dict[str, Contract] = {}
+        self._by_reference: dict[str, list[Contract]] = {}
+
+    def all(self) -> list[Contract]:
+        """Oldest first."""
+        return list(self._by_id.values())
+
+    def get(self, contract_id: str) -> Contract | None:
+        return self._by_id.get(contract_id)
+
+    def find(self, reference: str) -> list[Contract]:
+        """All contracts of that reference, oldest first: more than one only where the bank does not
+        deduplicate.
+        """
+        return list(self._by_reference.get(reference, ()))
+
+    def create(
+        self, reference: str, offer: Offer, scenario: Scenario, *, channel: str | None = None
+    ) -> Contract:
+        """A new contract, whatever exists already. `channel` (sms, whatsapp) delivers the signature link
+        later.
+        """
+        now = self._world.clock.now()
+        contract = Contract(
+            self._new_id(),
+            reference,
+            offer.cpf,
+            offer,
+            scenario,
+            now,
+            native_status=scenario.native_status,
+            channel=channel,
+        )
+        self._by_id[contract.id] = contract
+        self._by_reference.setdefault(reference, []).append(contract)
+        if self._desk_s is not None:
+            contract.status = "in_analysis"
+            self._world.open_step(
+                self._bank,
+                contract.cpf,
+                "desk",
+                ttl_s=None,
+                ends_after_s=self._desk_s,
+                outcome=scenario.desk,
+                contract=contract,
+            )
+        if self._issues_after_s is not None:
+            self._world.clock.at(
+                now + timedelta(seconds=self._issues_after_s), lambda at: self._issue_by_itself(contract, at)
+            )
+        return contract
+
+    def formalize(self, contract: Contract, channel: str | None = None) -> Contract:
+        """Issue the contract and its signature link; the same link again while it can be used, else a fresh
+        one.
+
+        `channel` (sms, whatsapp) sends the link to the holder's phone, once per link. Raises `WrongState`
+        while the desk has not approved, and once the contract is signed or final.
+        """
+        if contract.status not in ("created", "awaiting_signature"):
+            raise WrongState(contract.status)
+        self._issue(contract, self._world.clock.now(), channel or contract.channel)
+        return contract
+
+    def cancel(self, contract: Contract) -> Contract:
+        """Cancel; a cancelled one stays as it is. `WrongState` for one that is disbursed, rejected or
+        expired.
+        """
+        if contract.status != "cancelled":
+            if contract.status not in OPEN:
+                raise WrongState(contract.status)
+            contract.status = "cancelled"
+            if contract.signature is not None:
+                self._world.end_step(contract.signature, "expired")
+        return contract
+
+    def step_ended(self, step: Step, at: datetime) -> None:
+        """A desk or a signature step of one of these contracts ended at that moment."""
+        contract = step.contract
+        if contract is None:
+            return
+        if step.kind == "desk" and contract.status == "in_analysis":
+            contract.status = "awaiting_signature" if step.status == "approved" else "rejected"
+        elif step.kind == "signature" and contract.status == "awaiting_signature":
+            self._signature_ended(contract, step.status, at)
+
+    def _issue_by_itself(self, contract: Contract, at: datetime) -> None:
+        if contract.status == "created":
+            self._issue(contract, at, contract.channel)
+
+    def _issue(self, contract: Contract, at: datetime, channel: str | None) -> None:
+        contract.status = "awaiting_signature"
+        fresh = contract.signature is None or contract.signature.status != "open"
+        if fresh:
+            ends = contract.scenario.expires_after_s if contract.scenario.signature == "expires" else None
+            contract.signature = self._world.open_step(
+                self._bank,
+                contract.cpf,
+                "signature",
+                ttl_s=ends or SIGNATURE_LINK_S,
+                contract=contract,
+                opened_at=at,
+            )
+        if channel is not None and (fresh or channel != contract.channel):
+            contract.channel = channel
+            text = f"Banco {self._bank.capitalize()}: seu contrato está pronto. Assine pelo link."
+            url = contract.signature.url if contract.signature else None
+            self._world.send(self._bank, contract.cpf, CHANNELS[channel], text, url)
+
+    def _signature_ended(self, contract: Contract, outcome: str, at: datetime) -> None:
+        if outcome == "approved":
+            contract.status = "signed"
+            self._world.clock.at(
+                at + timedelta(seconds=DISBURSED_AFTER_S), lambda _: self._disburse(contract)
+            )
+        elif outcome == "refused":
+            contract.status = "rejected"
+        elif contract.scenario.signature == "expires":
+            contract.status = "expired"
+        # else only the link is over: the contract still waits, and formalize gives a fresh one
+
+    @staticmethod
+    def _disburse(contract: Contract) -> None:
+        if contract.status == "signed":
+            contract.status = "disbursed"

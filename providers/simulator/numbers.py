@@ -1,0 +1,94 @@
+"""The simulator's arithmetic: a linear model, the same for every bank. It checks flow and ceilings, not
+pricing.
+
+installment = amount × (1 + rate × n) / n, rounded half up to cents; total = installment × n. Insurance makes
+the total 2 % higher. Amounts in reais, rates in percent a month, terms in months.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
+
+TERMS = (6, 12, 18, 24, 36, 48, 60)
+INSURANCE_FACTOR = Decimal("1.02")
+CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a query asks for. Nothing set: the ceiling. `amount` goes before `installment`, as the caller's
+    contract has it.
+    """
+
+    amount: Decimal | None = None
+    installment: Decimal | None = None
+    term: int | None = None
+    with_insurance: bool = True
+
+
+@dataclass(frozen=True)
+class Quote:
+    """One priced loan. `rate` is percent a month, `total` what the holder pays in all."""
+
+    amount: Decimal
+    term: int
+    installment: Decimal
+    total: Decimal
+    rate: Decimal
+    insured: bool
+
+    @property
+    def monthly_cost(self) -> Decimal:
+        """Effective cost in percent a month, two decimals, in the same linear model (insurance included)."""
+        return cents((self.total / self.amount - 1) / self.term * 100)
+
+
+def cents(value: Decimal) -> Decimal:
+    """Rounded half up to two decimals."""
+    return value.quantize(CENT, ROUND_HALF_UP)
+
+
+def nearest_term(asked: int | None, max_term: int) -> int:
+    """The longest term on offer that is neither above the one asked nor above the ceiling; the shortest of
+    all below that.
+    """
+    limit = max_term if asked is None else min(asked, max_term)
+    return max((term for term in TERMS if term <= limit), default=TERMS[0])
+
+
+def price(amount: Decimal, term: int, rate: Decimal, *, insured: bool) -> Quote:
+    """Price one loan."""
+    installment = cents(amount * _factor(term, rate, insured) / term)
+    return Quote(cents(amount), term, installment, installment * term, rate, insured)
+
+
+@lru_cache(maxsize=4096)
+def quotes(ceiling: Decimal, max_term: int, rate: Decimal, ask: Ask) -> tuple[Quote, ...]:
+    """One quote without insurance and, unless it is not wanted, one with. Asked above the ceiling, they are
+    at the ceiling.
+    """
+    term = nearest_term(ask.term, max_term)
+    found = []
+    for insured in (False, True) if ask.with_insurance else (False,):
+        if ask.amount is not None:
+            amount = ask.amount
+        elif ask.installment is not None:
+            amount = cents(ask.installment * term / _factor(term, rate, insured))
+        else:
+            amount = ceiling
+        found.append(price(min(amount, ceiling), term, rate, insured=insured))
+    return tuple(found)
+
+
+def first_due_date(today: date, day: int) -> date:
+    """That day of the month after next."""
+    months = today.year * 12 + today.month - 1 + 2
+    return date(months // 12, months % 12 + 1, day)
+
+
+def _factor(term: int, rate: Decimal, insured: bool) -> Decimal:
+    factor = 1 + rate / 100 * term
+    return factor * INSURANCE_FACTOR if insured else factor

@@ -1,0 +1,194 @@
+"""What all simulated banks share: the clock, the holders' phones, the external steps, the callbacks to the
+service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from .clock import Clock
+
+if TYPE_CHECKING:
+    from .ledger import Contract
+
+logger = logging.getLogger(__name__)
+
+HOLDER_STEPS = ("liveness", "chat", "sms", "confirmation", "signature")
+STEPS = (*HOLDER_STEPS, "desk")
+STEPS_WITHOUT_LINK = ("sms", "desk")
+CALLBACK_RETRIES_S = (1, 3, 10, 30)
+
+
+@dataclass(frozen=True)
+class Message:
+    """An SMS or a chat message that a bank sent to a holder. `channel` is `sms` or `chat`."""
+
+    bank: str
+    cpf: str
+    channel: str
+    text: str
+    at: datetime
+    url: str | None = None
+
+
+@dataclass(eq=False)
+class Step:
+    """Something that has to be done outside the API: by the holder, or (`desk`) by the bank's own people.
+
+    `id` is the bank's name of the step, by which it may be polled; `token` is the capability in the holder's
+    link and never the same. `status` is open, approved, refused or expired. `contract` is set for `desk` and
+    `signature`.
+    """
+
+    bank: str
+    cpf: str
+    kind: str
+    opened_at: datetime
+    expires_at: datetime | None
+    url: str | None
+    token: str
+    contract: Contract | None = None
+    id: str = field(default_factory=lambda: secrets.token_hex(12))
+    status: str = "open"
+    ended_at: datetime | None = None
+
+
+class World:
+    """One world per process. `reset()` makes it new; nothing of it outlives the process."""
+
+    def __init__(self, public_url: str, callback_base_url: str) -> None:
+        self.public_url = public_url.rstrip("/")
+        self.callback_base_url = callback_base_url.rstrip("/")
+        self.clock = Clock()
+        self.on_step_end: dict[str, Callable[[Step, datetime], None]] = {}
+        self._callbacks: set[asyncio.Task[None]] = set()
+        self._session: aiohttp.ClientSession | None = None
+        self._released = asyncio.Event()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything; connections that hang are let go, callbacks under way are dropped."""
+        self.clock.reset()
+        self.steps: dict[str, Step] = {}
+        self._steps_of: defaultdict[tuple[str, str], list[Step]] = defaultdict(list)
+        self._messages_of: defaultdict[str, list[Message]] = defaultdict(list)
+        for task in self._callbacks:
+            task.cancel()
+        self._released.set()
+        self._released = asyncio.Event()
+
+    async def until_reset(self) -> None:
+        """Wait for the next `reset`: what a connection does that hangs."""
+        await self._released.wait()
+
+    async def close(self) -> None:
+        """Let everything go at the end of the process."""
+        self.reset()
+        if self._session is not None:
+            await self._session.close()
+
+    # --- the holder's phone
+
+    def send(self, bank: str, cpf: str, channel: str, text: str, url: str | None = None) -> None:
+        """Put a message on the holder's phone. Every message sent is kept: tests count them."""
+        self._messages_of[cpf].append(Message(bank, cpf, channel, text, self.clock.now(), url))
+
+    def messages(self, cpf: str) -> list[Message]:
+        """Oldest first."""
+        return list(self._messages_of.get(cpf, ()))
+
+    # --- external steps
+
+    def open_step(
+        self,
+        bank: str,
+        cpf: str,
+        kind: str,
+        *,
+        ttl_s: float | None,
+        ends_after_s: float | None = None,
+        outcome: str = "approved",
+        contract: Contract | None = None,
+        opened_at: datetime | None = None,
+    ) -> Step:
+        """Open a step. It expires after `ttl_s`; it ends by itself with `outcome` after `ends_after_s`, where
+        given.
+        """
+        start = opened_at or self.clock.now()
+        token = secrets.token_urlsafe(24)
+        url = None if kind in STEPS_WITHOUT_LINK else f"{self.public_url}/links/{token}"
+        expires_at = None if ttl_s is None else start + timedelta(seconds=ttl_s)
+        step = Step(bank, cpf, kind, start, expires_at, url, token, contract)
+        self.steps[token] = step
+        self._steps_of[bank, cpf].append(step)
+        if ends_after_s is not None:
+            self.clock.at(
+                start + timedelta(seconds=ends_after_s), lambda at: self.end_step(step, outcome, at)
+            )
+        if expires_at is not None:
+            self.clock.at(expires_at, lambda at: self.end_step(step, "expired", at))
+        return step
+
+    def end_step(self, step: Step, outcome: str, at: datetime | None = None) -> None:
+        """End an open step and tell its bank. One that has ended already stays as it is."""
+        if step.status != "open":
+            return
+        step.status, step.ended_at = outcome, at or self.clock.now()
+        self.on_step_end[step.bank](step, step.ended_at)
+
+    def newest_step(self, bank: str, cpf: str, kind: str, *, only_open: bool = False) -> Step | None:
+        """The newest step of that kind, or the newest that is still open."""
+        for step in reversed(self._steps_of.get((bank, cpf), ())):
+            if step.kind == kind and (step.status == "open" or not only_open):
+                return step
+        return None
+
+    def steps_on_phone(self, cpf: str) -> list[Step]:
+        """What the holder of this CPF was asked to do, newest first."""
+        found = [
+            step
+            for (_, owner), steps in self._steps_of.items()
+            if owner == cpf
+            for step in steps
+            if step.kind in HOLDER_STEPS
+        ]
+        return sorted(found, key=lambda step: step.opened_at, reverse=True)
+
+    # --- callbacks to the service
+
+    def call_back(self, bank: str, body: bytes, headers: dict[str, str]) -> None:
+        """Send a bank's callback in the background, a few times until it is taken (2xx)."""
+        task = asyncio.get_running_loop().create_task(self._deliver(bank, body, headers))
+        self._callbacks.add(task)
+        task.add_done_callback(self._callbacks.discard)
+
+    async def _deliver(self, bank: str, body: bytes, headers: dict[str, str]) -> None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=10), trust_env=False, auto_decompress=False
+            )
+        url = f"{self.callback_base_url}/partners/v1/bank-callbacks/{bank}"
+        for wait_s in (*CALLBACK_RETRIES_S, None):
+            try:
+                async with self._session.post(
+                    url, data=body, headers=headers, allow_redirects=False
+                ) as answer:
+                    outcome = f"HTTP {answer.status}"
+                    if answer.ok:
+                        return
+            except (aiohttp.ClientError, TimeoutError) as error:
+                outcome = type(error).__name__
+            if wait_s is None:
+                logger.warning("callback of %s given up: %s", bank, outcome)
+                return
+            logger.info("callback of %s not taken (%s), again in %d s", bank, outcome, wait_s)
+            await asyncio.sleep(wait_s)
