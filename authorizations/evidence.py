@@ -1,0 +1,251 @@
+"""Evidence: taken once when the holder accepts, handed to queries, and kept track of when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from authorizations import seal, sessions
+from authorizations.models import Evidence, EvidenceUse, Session
+from partners.models import Partner
+from providers.errors import Gone, InvalidInput, NotFound
+from providers.formats import iso_utc
+from providers.types import Geolocation
+from webhooks import outbox
+
+FORMAT = "evidence/1"
+EVENT = "authorization.completed"
+
+# Any constant will do, as long as nothing else in this database locks the same one.
+_CHAIN_LOCK = 0x65766964656E6365
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the server saw of the request that accepted.
+
+    `forwarded_for` is X-Forwarded-For as received, `peer` the address at the other end of the connection; both
+    only tell how `ip` was found. `page_rendered_at` and `declaration` are known where the request carries the
+    token of our own page, else None: what a JSON caller showed the holder is not known.
+    """
+
+    ip: str
+    peer: str
+    forwarded_for: str | None
+    user_agent: str | None
+    request_id: str
+    sent_as: Literal["form", "json"]
+    page_rendered_at: str | None = None
+    declaration: str | None = None
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the holder's browser told. Nothing in it is verified, nothing is filled in."""
+
+    geolocation: Geolocation | None = None
+    geolocation_status: Literal["granted", "denied", "unavailable"] | None = None
+    device: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueryEvidence:
+    """A session's evidence as a query needs it. `device` holds the contract's keys, those that were told."""
+
+    number: int
+    authorization_id: str
+    ip: str
+    geolocation: Geolocation | None
+    user_agent: str | None
+    device: dict[str, str]
+    accepted_at: datetime
+    terms_version: str
+    terms_sha256: str
+
+
+def accept(authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None) -> Evidence:
+    """Record the holder's acceptance and tell the partner; the first one counts, a repeat returns it unchanged.
+
+    Raises NotFound, Gone (expired), and InvalidInput where `terms_version` is not the one the session shows.
+    """
+    with transaction.atomic():
+        session = _locked(authorization_id)
+        if terms_version not in (None, session.terms.version):
+            raise InvalidInput("Não é a versão dos termos mostrada nesta sessão.", field="terms_version")
+        now = timezone.now()
+        status = session.status_at(now)
+        if status == Session.Status.AUTHORIZED:
+            return session.evidence
+        if status == Session.Status.EXPIRED:
+            raise Gone
+        evidence = _append(session, _record(session, observed, told, now), now)
+        session.status = Session.Status.AUTHORIZED
+        session.save(update_fields=["status"])
+        outbox.send(session.partner, EVENT, session.authorization_id, _payload(session, now))
+    return evidence
+
+
+def _locked(authorization_id: str) -> Session:
+    """The session, locked until the transaction ends: the second of two acceptances sees the first one's.
+
+    Asked for anew after the lock is there: what was joined before the wait would be of before the wait.
+    """
+    found = sessions.find(authorization_id)
+    Session.objects.select_for_update().only("pk").get(pk=found.pk)
+    return sessions.find(authorization_id)
+
+
+def _record(session: Session, observed: Observed, told: Told, now: datetime) -> dict[str, Any]:
+    """The record: every fact under who it comes from."""
+    return {
+        "format": FORMAT,
+        "authorization_id": session.authorization_id,
+        "observed_by_server": {
+            "accepted_at": iso_utc(now),
+            "session_created_at": iso_utc(session.created_at),
+            "ip": observed.ip,
+            "peer": observed.peer,
+            "x_forwarded_for": observed.forwarded_for,
+            "user_agent": observed.user_agent,
+            "request_id": observed.request_id,
+            "sent_as": observed.sent_as,
+        },
+        "told_by_browser": {
+            "geolocation": _as_text(told.geolocation),
+            "geolocation_status": told.geolocation_status,
+            "geolocation_reason": _why_not_collected(observed, told),
+            "device": told.device,
+        },
+        "declared_by_partner": {
+            "partner_id": str(session.partner_id),
+            "partner_name": session.partner.name,
+            "cpf": session.cpf,
+            "name": session.name,
+            "phone": session.phone,
+        },
+        "shown_to_holder": {
+            "page_rendered_at": observed.page_rendered_at,
+            "declaration": observed.declaration,
+            "holder_name": session.name,
+            "masked_cpf": session.masked_cpf,
+            "language": "pt-BR",
+            "terms_version": session.terms.version,
+            "terms_sha256": session.terms.sha256,
+        },
+    }
+
+
+def _as_text(geolocation: Geolocation | None) -> dict[str, str | None] | None:
+    if geolocation is None:
+        return None
+
+    def text(number: Decimal | None) -> str | None:
+        return None if number is None else format(number, "f")
+
+    return {
+        "lat": text(geolocation.lat),
+        "lng": text(geolocation.lng),
+        "accuracy": text(geolocation.accuracy),
+    }
+
+
+def _why_not_collected(observed: Observed, told: Told) -> str | None:
+    """None where there is a location, else `denied`, `unavailable`, `not_shared` (the holder left the page's
+    question alone), `no_script` (the page could not ask) or `not_told` (a JSON caller said nothing)."""
+    if told.geolocation is not None:
+        return None
+    if told.geolocation_status in ("denied", "unavailable"):
+        return told.geolocation_status
+    if observed.sent_as == "json":
+        return "not_told"
+    return "not_shared" if told.device else "no_script"
+
+
+def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence:
+    """Add a record to the end of the chain. One writer at a time, until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CHAIN_LOCK])
+    last = Evidence.objects.order_by("-number").values("number", "hash").first()
+    content = seal.canonical(record)
+    link = seal.Link(
+        number=last["number"] + 1 if last else 1,
+        previous_hash=last["hash"] if last else seal.GENESIS,
+        record_sha256=seal.sha256(content),
+    )
+    return Evidence.objects.create(
+        number=link.number,
+        session=session,
+        record=content.decode(),
+        record_sha256=link.record_sha256,
+        previous_hash=link.previous_hash,
+        hash=link.hash,
+        public_key=seal.public_key(),
+        signature=seal.sign(seal.LINK, link.hash.encode()),
+        accepted_at=now,
+    )
+
+
+def _payload(session: Session, now: datetime) -> dict[str, Any]:
+    """What `authorization.completed` tells beside what every event does."""
+    return {
+        "authorization_id": session.authorization_id,
+        "cpf": session.cpf,
+        "status": session.status,
+        "authorized_at": iso_utc(now),
+    }
+
+
+def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidence:
+    """The evidence that stands in for `client_ip` and `geolocation` of a query.
+
+    Raises InvalidInput on `authorization_id`, in the same words, for a session that is unknown, another
+    partner's, another CPF's or not authorized.
+    """
+    refusal = InvalidInput("Autorização inexistente ou ainda não concluída para este CPF.", field="authorization_id")
+    try:
+        session = sessions.find(authorization_id, partner)
+    except NotFound:
+        raise refusal from None
+    if session.cpf != cpf or session.status != Session.Status.AUTHORIZED:
+        raise refusal
+    evidence = session.evidence
+    content = evidence.content
+    observed, told, shown = (
+        content[part] for part in ("observed_by_server", "told_by_browser", "shown_to_holder")
+    )
+    return QueryEvidence(
+        number=evidence.number,
+        authorization_id=session.authorization_id,
+        ip=observed["ip"],
+        geolocation=_from_text(told["geolocation"]),
+        user_agent=observed["user_agent"],
+        device=told["device"],
+        accepted_at=evidence.accepted_at,
+        terms_version=shown["terms_version"],
+        terms_sha256=shown["terms_sha256"],
+    )
+
+
+def _from_text(geolocation: dict[str, str | None] | None) -> Geolocation | None:
+    if geolocation is None:
+        return None
+    numbers = {key: None if text is None else Decimal(text) for key, text in geolocation.items()}
+    return Geolocation(**numbers)  # type: ignore[arg-type]  # lat and lng are never None
+
+
+def record_use(number: int, providers: Iterable[str], *, call: str, reference: str) -> None:
+    """Note that calls to these banks relied on evidence `number`, just now.
+
+    `call` is what the bank was asked (`query`, `submit` …), `reference` our own id of that query or proposal.
+    """
+    now = timezone.now()
+    EvidenceUse.objects.bulk_create(
+        EvidenceUse(evidence_id=number, provider=name, call=call, reference=reference, used_at=now)
+        for name in providers
+    )

@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import secrets
+import string
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.utils import timezone
+
+from authorizations import seal
+from partners.models import Partner
+from providers.encryption import EncryptedTextField
+from providers.formats import iso_utc, mask_cpf
+
+VALIDITY = timedelta(hours=72)
+
+# Letters and digits only: chat apps take `_` for formatting and leave a final `-` out of a link.
+_ALPHABET = string.ascii_letters + string.digits
+ID_LENGTH = 32
+
+
+def new_authorization_id() -> str:
+    """A capability of 190 random bits; whoever knows it is taken for the holder."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))
+
+
+def _clean_text(text: str) -> str:
+    """Terms with LF line ends and without blanks at the ends of lines, so that every copy has the same bytes."""
+    return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
+
+
+class Terms(models.Model):
+    """One version of what holders agree to. A draft may change; a published version never does: `save` and
+    `delete` refuse, and so does a trigger of the database."""
+
+    version = models.CharField("versão", max_length=20, unique=True)
+    text = models.TextField("texto", help_text="Texto simples. A página o mostra exatamente como está aqui.")
+    published_at = models.DateTimeField("publicada em", null=True, editable=False)
+    created_at = models.DateTimeField("criada em", default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = "termo"
+        verbose_name_plural = "termos"
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"versão {self.version}"
+
+    @property
+    def sha256(self) -> str:
+        """Hex SHA-256 of the UTF-8 text."""
+        return seal.sha256(self.text.encode())
+
+    @classmethod
+    def current(cls) -> Terms:
+        """The version that new sessions show. Raises Terms.DoesNotExist before the first one is published."""
+        return cls.objects.filter(published_at__isnull=False).latest("published_at")
+
+    def publish(self) -> None:
+        """Make this version the current one, for good. Raises ValidationError when it is published already."""
+        self.published_at = timezone.now()
+        self.save()
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Raises ValidationError for a published version."""
+        self._refuse_if_published()
+        self.text = _clean_text(self.text)
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Raises ValidationError for a published version."""
+        self._refuse_if_published()
+        return super().delete(*args, **kwargs)
+
+    def _refuse_if_published(self) -> None:
+        if Terms.objects.filter(pk=self.pk, published_at__isnull=False).exists():
+            raise ValidationError("Uma versão publicada não muda. Crie uma nova versão.")
+
+
+class Session(models.Model):
+    """A partner's request that a holder authorize its queries. At most one is pending per partner and CPF.
+
+    `status` is what was last written; what counts is `status_at`, because time alone expires a session.
+    """
+
+    class Status(models.TextChoices):
+        PENDING = "pending", "pendente"
+        AUTHORIZED = "authorized", "autorizada"
+        EXPIRED = "expired", "expirada"
+
+    authorization_id = models.CharField(
+        "identificador", max_length=ID_LENGTH, unique=True, default=new_authorization_id, editable=False
+    )
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="+", verbose_name="parceiro")
+    cpf = EncryptedTextField("CPF")
+    cpf_index = models.CharField(max_length=64, db_index=True, editable=False)
+    name = EncryptedTextField("nome")
+    phone = EncryptedTextField("telefone")
+    terms = models.ForeignKey(Terms, models.PROTECT, related_name="+", verbose_name="termo")
+    status = models.CharField("situação", max_length=10, choices=Status.choices, default=Status.PENDING)
+    created_at = models.DateTimeField("criada em", db_index=True)
+    expires_at = models.DateTimeField("expira em")
+
+    class Meta:
+        verbose_name = "sessão de autorização"
+        verbose_name_plural = "sessões de autorização"
+        ordering = ("-created_at",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=("partner", "cpf_index"),
+                condition=models.Q(status="pending"),
+                name="one_pending_session_per_holder",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"sessão {self.pk}"
+
+    @property
+    def masked_cpf(self) -> str:
+        """The CPF as pages and lists show it."""
+        return mask_cpf(self.cpf)
+
+    @property
+    def declaration(self) -> str:
+        """The sentence above the button: what the holder says by pressing it."""
+        return (
+            f"Eu, {self.name}, CPF {self.masked_cpf}, li os termos acima e autorizo {self.partner.name} e as "
+            "instituições financeiras parceiras a consultar meus dados para simular crédito consignado."
+        )
+
+    def status_at(self, now: datetime) -> Session.Status:
+        """The status that counts at `now`."""
+        if self.status == self.Status.PENDING and now >= self.expires_at:
+            return self.Status.EXPIRED
+        return self.Status(self.status)
+
+
+class Evidence(models.Model):
+    """What was seen, told and shown when a holder accepted. Written once; the database refuses any change.
+
+    `record` is the canonical JSON (see `seal`) that `record_sha256` is the digest of; the other fields place it
+    in the chain over all evidence. Ciphertext can't be renewed either: a retired encryption key has to stay in
+    FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
+    """
+
+    number = models.PositiveBigIntegerField("número", primary_key=True)
+    session = models.OneToOneField(Session, models.PROTECT, related_name="evidence", verbose_name="sessão")
+    record = EncryptedTextField("registro")
+    record_sha256 = models.CharField("SHA-256 do registro", max_length=64)
+    previous_hash = models.CharField("elo anterior", max_length=64, unique=True)
+    hash = models.CharField("elo", max_length=64, unique=True)
+    public_key = models.CharField("chave pública", max_length=64)
+    signature = models.CharField("assinatura", max_length=128)
+    accepted_at = models.DateTimeField("aceita em")
+
+    class Meta:
+        verbose_name = "evidência"
+        verbose_name_plural = "evidências"
+        ordering = ("-number",)
+        default_permissions = ("view",)
+        permissions = [("export_evidence", "Pode exportar o dossiê de uma evidência")]
+
+    def __str__(self) -> str:
+        return f"evidência {self.number}"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The record, read."""
+        content: dict[str, Any] = msgspec.json.decode(self.record)
+        return content
+
+    def as_contract(self) -> dict[str, Any]:
+        """The `evidence` object of the partner contract."""
+        content = self.content
+        observed, told = content["observed_by_server"], content["told_by_browser"]
+        return {
+            "ip": observed["ip"],
+            "geolocation": _as_numbers(told["geolocation"]),
+            "geolocation_status": "collected" if told["geolocation"] else "not_collected",
+            "device": told["device"],
+            "user_agent": observed["user_agent"],
+            "terms_version": content["shown_to_holder"]["terms_version"],
+            "terms_sha256": content["shown_to_holder"]["terms_sha256"],
+            "accepted_at": iso_utc(self.accepted_at),
+        }
+
+
+def _as_numbers(geolocation: dict[str, str | None] | None) -> dict[str, float | None] | None:
+    """A record's geolocation, whose numbers are text, with JSON's numbers."""
+    if geolocation is None:
+        return None
+    return {key: None if text is None else float(text) for key, text in geolocation.items()}
+
+
+class EvidenceUse(models.Model):
+    """A call to a bank that relied on an evidence. Only ever appended; the database refuses any change."""
+
+    evidence = models.ForeignKey(
+        Evidence, models.PROTECT, related_name="uses", verbose_name="evidência"
+    )
+    provider = models.CharField("banco", max_length=40)
+    call = models.CharField("chamada", max_length=40)
+    reference = models.CharField("referência", max_length=64)
+    used_at = models.DateTimeField("usada em")
+
+    class Meta:
+        verbose_name = "uso da evidência"
+        verbose_name_plural = "usos da evidência"
+        ordering = ("used_at", "pk")
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"{self.provider}, {self.call}"

@@ -1,0 +1,98 @@
+"""How evidence is sealed: canonical JSON, SHA-256, a hash chain, Ed25519 signatures. No database.
+
+The chain makes an altered, removed or inserted record visible, the signature makes a chain that was computed
+anew visible: its key is not in the database. The format is written down in docs/decisions/0050-evidence-chain.md,
+so that a verifier can be written in any language.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from django.conf import settings
+
+GENESIS = "0" * 64
+
+# A signature counts for one kind of text only: each is signed behind its own label.
+LINK = b"origination/evidence-link/1\n"
+MANIFEST = b"origination/evidence-manifest/1\n"
+
+
+def canonical(value: Any) -> bytes:
+    """`value` as the bytes that are hashed: UTF-8 JSON with sorted keys and no blanks.
+
+    Only objects with ASCII keys, lists, text, integers, booleans and null may occur; then the result is the
+    JSON Canonicalization Scheme's (RFC 8785). Fractions go in as text: there is no second way to write them.
+    Raises TypeError for anything else.
+    """
+    _refuse_fractions(value)
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _refuse_fractions(value: Any) -> None:
+    if isinstance(value, float):
+        raise TypeError("a fraction has no canonical form: write it as text")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_fractions(inner)
+
+
+def sha256(content: bytes) -> str:
+    """Hex SHA-256."""
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link of the chain: the place of a record, its digest, and the hash of the link before (`GENESIS` for
+    the first). `number` counts from 1 without a gap."""
+
+    number: int
+    previous_hash: str
+    record_sha256: str
+
+    @property
+    def hash(self) -> str:
+        """Hex SHA-256 over the canonical JSON of the three fields."""
+        fields = {
+            "number": self.number,
+            "previous_hash": self.previous_hash,
+            "record_sha256": self.record_sha256,
+        }
+        return sha256(canonical(fields))
+
+
+@lru_cache(maxsize=2)
+def _private_key(seed: str) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
+
+
+def public_key() -> str:
+    """The public half of EVIDENCE_SIGNING_KEY, in hex."""
+    return _private_key(settings.EVIDENCE_SIGNING_KEY).public_key().public_bytes_raw().hex()
+
+
+def trusted_keys() -> frozenset[str]:
+    """The public keys that this deployment signs, or once signed, with."""
+    return frozenset({public_key(), *settings.EVIDENCE_RETIRED_PUBLIC_KEYS})
+
+
+def sign(label: bytes, content: bytes) -> str:
+    """Hex Ed25519 signature with EVIDENCE_SIGNING_KEY over `content` behind `label` (LINK or MANIFEST)."""
+    return _private_key(settings.EVIDENCE_SIGNING_KEY).sign(label + content).hex()
+
+
+def is_signed(label: bytes, content: bytes, signature: str, key: str) -> bool:
+    """Whether `signature` over `content` behind `label` was made with the private half of `key` (both hex)."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(
+            bytes.fromhex(signature), label + content
+        )
+    except (InvalidSignature, ValueError):  # ValueError: not hex, or no key at all
+        return False
+    return True

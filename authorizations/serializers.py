@@ -1,0 +1,137 @@
+"""The bodies of the authorization routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from authorizations.evidence import Told
+from partners.fields import (
+    USER_AGENT_LENGTH,
+    Block,
+    BooleanField,
+    ChoiceField,
+    CPFField,
+    NumberField,
+    PhoneField,
+    TextField,
+)
+from providers.types import Geolocation
+
+_EARTH_M = 40_075_000  # no fix is coarser than the equator is long
+
+
+class OpenSerializer(Block):
+    """`POST /authorizations`."""
+
+    cpf = CPFField()
+    nome = TextField()
+    telefone = PhoneField()
+
+
+class GeolocationSerializer(Block):
+    """Degrees, WGS 84; `accuracy` in metres."""
+
+    lat = NumberField(min_value=-90, max_value=90)
+    lng = NumberField(min_value=-180, max_value=180)
+    accuracy = NumberField(min_value=0, max_value=_EARTH_M, required=False, allow_null=True)
+
+
+def _device_text(max_length: int = 120) -> TextField:
+    # Browsers say "" where they don't know, as desktop Chromium does for the model.
+    return TextField(max_length=max_length, required=False, allow_null=True, allow_blank=True)
+
+
+class DeviceSerializer(Block):
+    """What the browser tells of the device. Blank and null both mean: not told."""
+
+    userAgent = _device_text(USER_AGENT_LENGTH)  # noqa: N815  (the contract's spelling)
+    platform = _device_text()
+    language = _device_text()
+    timezone = _device_text()
+    screen = _device_text()
+    deviceModel = _device_text()  # noqa: N815
+
+
+class AcceptSerializer(Block):
+    """`POST …/accept`: everything is optional, nothing may contradict itself."""
+
+    accepted = BooleanField(required=False)
+    terms_version = TextField(required=False)
+    geolocation = GeolocationSerializer(required=False, allow_null=True)
+    geolocation_status = ChoiceField(("granted", "denied", "unavailable"), required=False, allow_null=True)
+    device = DeviceSerializer(required=False, allow_null=True)
+
+    def validate_accepted(self, value: bool) -> bool:
+        if not value:
+            raise serializers.ValidationError("Sem o aceite não há autorização.")
+        return value
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        if data.get("geolocation") and data.get("geolocation_status") in ("denied", "unavailable"):
+            raise serializers.ValidationError(
+                {"geolocation": "Há uma localização, mas geolocation_status diz que não foi obtida."}
+            )
+        return data
+
+
+def told(data: dict[str, Any]) -> Told:
+    """Validated data of `AcceptSerializer` as what the browser told."""
+    geolocation = data.get("geolocation")
+    return Told(
+        geolocation=Geolocation(**geolocation) if geolocation else None,
+        geolocation_status=data.get("geolocation_status"),
+        device={key: text for key, text in (data.get("device") or {}).items() if text},
+    )
+
+
+# --- Answers, as the API reference shows them ---------------------------------------------------------------
+
+
+class OpenedSerializer(serializers.Serializer):
+    authorization_id = serializers.CharField()
+    url = serializers.URLField(help_text="Link para o titular.")
+    expires_at = serializers.DateTimeField()
+
+
+class _EvidenceGeolocation(serializers.Serializer):
+    lat = serializers.FloatField()
+    lng = serializers.FloatField()
+    accuracy = serializers.FloatField(allow_null=True)
+
+
+class EvidenceSerializer(serializers.Serializer):
+    ip = serializers.IPAddressField()
+    geolocation = _EvidenceGeolocation(allow_null=True)
+    geolocation_status = serializers.ChoiceField(("collected", "not_collected"))
+    device = DeviceSerializer()
+    user_agent = serializers.CharField(allow_null=True)
+    terms_version = serializers.CharField()
+    terms_sha256 = serializers.CharField()
+    accepted_at = serializers.DateTimeField()
+
+
+class SessionSerializer(OpenedSerializer):
+    status = serializers.ChoiceField(("pending", "authorized", "expired"))
+    evidence = EvidenceSerializer(required=False, help_text="Presente quando a sessão está autorizada.")
+
+
+class TermsTextSerializer(serializers.Serializer):
+    version = serializers.CharField()
+    sha256 = serializers.CharField(help_text="SHA-256 do texto em UTF-8.")
+    text = serializers.CharField()
+
+
+class PublicTermsSerializer(serializers.Serializer):
+    status = serializers.ChoiceField(("pending", "authorized"))
+    holder_name = serializers.CharField()
+    masked_cpf = serializers.CharField()
+    terms = TermsTextSerializer()
+    expires_at = serializers.DateTimeField()
+
+
+class AcceptedSerializer(serializers.Serializer):
+    authorization_id = serializers.CharField()
+    status = serializers.ChoiceField(("authorized",))
+    authorized_at = serializers.DateTimeField()

@@ -1,0 +1,286 @@
+"""The partner's routes of an authorization session, and the three that the holder's link opens."""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+from urllib.parse import parse_qsl
+
+from csp.constants import NONCE, NONE, SELF
+from csp.decorators import csp
+from django.conf import settings
+from django.core import signing
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, UnreadablePostError
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from authorizations import evidence, sessions
+from authorizations.client_ip import client_ip
+from authorizations.models import Session
+from authorizations.serializers import (
+    AcceptedSerializer,
+    AcceptSerializer,
+    OpenedSerializer,
+    OpenSerializer,
+    PublicTermsSerializer,
+    SessionSerializer,
+    told,
+)
+from partners.fields import USER_AGENT_LENGTH
+from partners.parsers import StrictJSONParser, parse_json_object
+from partners.views import PartnerView, details_of
+from providers.errors import ApiError, Gone, InvalidInput, PayloadTooLarge
+from providers.formats import iso_utc
+
+FORM = "application/x-www-form-urlencoded"
+_FORM_FIELDS = 20
+_FORWARDED_FOR_LENGTH = 1024
+
+# Nothing is loaded from anywhere; inline style and script count only with the reply's own nonce.
+PAGE_POLICY = {
+    "default-src": [NONE],
+    "script-src": [NONCE],
+    "style-src": [NONCE],
+    "img-src": ["data:"],
+    "form-action": [SELF],
+    "base-uri": [NONE],
+    "frame-ancestors": [NONE],
+}
+
+
+def _opened(session: Session) -> dict[str, Any]:
+    path = reverse("holder-page", args=[session.authorization_id])
+    return {
+        "authorization_id": session.authorization_id,
+        "url": settings.PUBLIC_BASE_URL + path,
+        "expires_at": iso_utc(session.expires_at),
+    }
+
+
+class OpenView(PartnerView):
+    """`POST /authorizations`."""
+
+    @extend_schema(
+        summary="Abre uma sessão de autorização",
+        description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão (200).",
+        request=OpenSerializer,
+        responses={200: OpenedSerializer, 201: OpenedSerializer},
+    )
+    def post(self, request: Request) -> Response:
+        data = self.valid(OpenSerializer)
+        session, created = sessions.open_session(
+            self.partner, cpf=data["cpf"], name=data["nome"], phone=data["telefone"]
+        )
+        return Response(_opened(session), status.HTTP_201_CREATED if created else status.HTTP_200_OK)
+
+
+class SessionView(PartnerView):
+    """`GET /authorizations/{authorization_id}`."""
+
+    @extend_schema(summary="Situação e evidência de uma sessão", responses=SessionSerializer)
+    def get(self, request: Request, authorization_id: str) -> Response:
+        session = sessions.find(authorization_id, self.partner)
+        body = {**_opened(session), "status": session.status_at(timezone.now())}
+        if session.status == Session.Status.AUTHORIZED:
+            body["evidence"] = session.evidence.as_contract()
+        return Response(body, headers={"Cache-Control": "no-store"})
+
+
+class PublicView(PartnerView):
+    """Base of what the holder's link opens: no key; the link itself is the secret, so it must not get about."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    def finalize_response(
+        self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response["Cache-Control"] = "no-store"
+        response["Referrer-Policy"] = "no-referrer"
+        response["X-Robots-Tag"] = "noindex, nofollow"
+        return response
+
+
+def _page(request: Request, template: str, context: dict[str, Any], http_status: int = 200) -> HttpResponse:
+    """A page for the holder. Only the page may ask for the location, and nobody for anything else."""
+    django_request: HttpRequest = request._request
+    response = render(django_request, f"authorizations/{template}.html", context, status=http_status)
+    response["Permissions-Policy"] = "geolocation=(self), camera=(), microphone=(), payment=()"
+    return response
+
+
+def _failure_page(request: Request, authorization_id: str, failure: Response) -> HttpResponse:
+    """The failure of a holder's request, in the holder's words instead of the error object."""
+    template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
+    return _page(request, template, {"authorization_id": authorization_id}, failure.status_code)
+
+
+def _token_salt(authorization_id: str) -> str:
+    return f"authorizations.page:{authorization_id}"
+
+
+@method_decorator(csp(PAGE_POLICY), name="dispatch")
+class HolderPageView(PublicView):
+    """`GET /authorizations/public/{authorization_id}`: the page. Showing it changes nothing, whoever asks."""
+
+    @extend_schema(
+        summary="Página do titular", auth=[], responses={(200, "text/html"): OpenApiTypes.STR}
+    )
+    def get(self, request: Request, authorization_id: str) -> HttpResponse:
+        session = sessions.find(authorization_id)
+        now = timezone.now()
+        match session.status_at(now):
+            case Session.Status.EXPIRED:
+                raise Gone
+            case Session.Status.AUTHORIZED:
+                return _page(request, "accepted", {"session": session, "evidence": session.evidence})
+        shown = {"at": iso_utc(now), "declaration": session.declaration}
+        token = signing.dumps(shown, salt=_token_salt(authorization_id))
+        return _page(request, "ask", {"session": session, "token": token})
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        failure = super().handle_exception(exc)
+        if self.request.method not in ("GET", "HEAD"):
+            return failure
+        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+
+
+class TermsView(PublicView):
+    """`GET /authorizations/public/{authorization_id}/terms`."""
+
+    @extend_schema(summary="Termos mostrados ao titular", auth=[], responses=PublicTermsSerializer)
+    def get(self, request: Request, authorization_id: str) -> Response:
+        session = sessions.find(authorization_id)
+        current = session.status_at(timezone.now())
+        if current == Session.Status.EXPIRED:
+            raise Gone
+        terms = session.terms
+        return Response(
+            {
+                "status": current,
+                "holder_name": session.name,
+                "masked_cpf": session.masked_cpf,
+                "terms": {"version": terms.version, "sha256": terms.sha256, "text": terms.text},
+                "expires_at": iso_utc(session.expires_at),
+            }
+        )
+
+
+class PageFormParser(BaseParser):
+    """The page's plain form as the JSON body would be: what its script collected lies in `browser`, as JSON."""
+
+    media_type = FORM
+
+    def parse(
+        self, stream: BinaryIO, media_type: str | None = None, parser_context: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Raises PayloadTooLarge and InvalidInput."""
+        try:
+            raw = stream.read(settings.MAX_BODY_BYTES + 1)
+        except UnreadablePostError:
+            raise InvalidInput("O formulário não chegou inteiro.") from None
+        if len(raw) > settings.MAX_BODY_BYTES:
+            raise PayloadTooLarge
+        try:
+            fields = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS))
+        except ValueError:  # not UTF-8, or too many fields
+            raise InvalidInput("O formulário é inválido.") from None
+        body = parse_json_object(fields.pop("browser", "").encode() or b"{}")
+        if "accepted" in fields:
+            body["accepted"] = fields.pop("accepted") == "true"
+        return {**body, **fields}
+
+
+@method_decorator(csp(PAGE_POLICY), name="dispatch")
+class AcceptView(PublicView):
+    """`POST /authorizations/public/{authorization_id}/accept`: JSON, or the form of the page.
+
+    There is no CSRF token: no cookie takes part, only who knows the link can accept, and a foreign page that
+    knew it could post the form itself.
+    """
+
+    parser_classes = (StrictJSONParser, PageFormParser)
+
+    @extend_schema(
+        summary="Aceite do titular",
+        description="O primeiro aceite vale; os demais recebem a mesma resposta e não mudam a evidência.",
+        auth=[],
+        request=AcceptSerializer,
+        responses=AcceptedSerializer,
+    )
+    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+        data = self._form() if self._is_form() else self.valid(AcceptSerializer, optional=True)
+        accepted = evidence.accept(
+            authorization_id, self._observed(), told(data), terms_version=data.get("terms_version")
+        )
+        if self._is_form():
+            return _see_page(authorization_id)
+        return Response(
+            {
+                "authorization_id": authorization_id,
+                "status": Session.Status.AUTHORIZED,
+                "authorized_at": iso_utc(accepted.accepted_at),
+            }
+        )
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        failure = super().handle_exception(exc)
+        if self.request.method != "POST" or not self._is_form():
+            return failure
+        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+
+    def _is_form(self) -> bool:
+        return (self.request.content_type or "").partition(";")[0].strip().lower() == FORM
+
+    def _form(self) -> dict[str, Any]:
+        # A plain dict: DRF takes a QueryDict, which an empty form is, for one whose boxes are all unticked.
+        serializer = AcceptSerializer(data=dict(self.request.data.items()))
+        if not serializer.is_valid():
+            raise InvalidInput(details=list(details_of(serializer.errors)))
+        data: dict[str, Any] = serializer.validated_data
+        return data
+
+    def _observed(self) -> evidence.Observed:
+        meta = self.request.META
+        shown = self._shown() if self._is_form() else {}
+        return evidence.Observed(
+            ip=client_ip(self.request._request),
+            peer=meta["REMOTE_ADDR"],
+            forwarded_for=_header(meta, "HTTP_X_FORWARDED_FOR", _FORWARDED_FOR_LENGTH),
+            user_agent=_header(meta, "HTTP_USER_AGENT", USER_AGENT_LENGTH),
+            request_id=self.request.request_id,
+            sent_as="form" if self._is_form() else "json",
+            page_rendered_at=shown.get("at"),
+            declaration=shown.get("declaration"),
+        )
+
+    def _shown(self) -> dict[str, str]:
+        """What our page showed before this form was sent, by the page's own signed token. Empty without a
+        genuine one: the acceptance stands all the same, only that much less is proven."""
+        salt = _token_salt(self.kwargs["authorization_id"])
+        try:
+            shown: dict[str, str] = signing.loads(self.request.data.get("page", ""), salt=salt)
+        except signing.BadSignature:
+            return {}
+        return shown
+
+
+def _see_page(authorization_id: str) -> HttpResponse:
+    """303: the browser asks for the page by GET, so that a reload sends nothing again."""
+    response = HttpResponseRedirect(reverse("holder-page", args=[authorization_id]))
+    response.status_code = status.HTTP_303_SEE_OTHER
+    return response
+
+
+def _header(meta: dict[str, Any], name: str, length: int) -> str | None:
+    """A header as text, at most `length` characters; None where it was not sent. WSGI hands bytes as Latin-1."""
+    value = meta.get(name)
+    return None if value is None else value.encode("latin-1").decode("utf-8", "replace")[:length]

@@ -1,0 +1,73 @@
+/* Adds to the form what only the browser knows. Without this script the form works all the same.
+   Plain old syntax: the page opens in the browsers of chat apps on old phones. */
+(function () {
+  "use strict";
+  var form = document.getElementById("accept");
+  var share = document.getElementById("share");
+  var shareStatus = document.getElementById("share-status");
+  var told = { device: {} };
+  var sent = false;
+
+  function tell(key, value, length) {
+    if (typeof value === "string" && value) told.device[key] = value.slice(0, length || 120);
+  }
+
+  function say(text, warn) {
+    shareStatus.className = warn ? "warn" : "";
+    shareStatus.textContent = text;
+  }
+
+  function describeDevice() {
+    var hints = navigator.userAgentData;
+    tell("userAgent", navigator.userAgent, 512);
+    tell("platform", (hints && hints.platform) || navigator.platform);
+    tell("language", navigator.language);
+    tell("screen", screen.width + "x" + screen.height + "@" + (window.devicePixelRatio || 1));
+    try { tell("timezone", Intl.DateTimeFormat().resolvedOptions().timeZone); } catch (_) { /* an old engine: not told */ }
+    if (hints && hints.getHighEntropyValues) {
+      hints.getHighEntropyValues(["model"]).then(function (values) { tell("deviceModel", values.model); }, function () { /* refused: not told */ });
+    }
+  }
+
+  function notCollected(status) {
+    told.geolocation = null;
+    told.geolocation_status = status;
+    share.removeAttribute("aria-disabled");
+    say(status === "denied"
+      ? "Localização não compartilhada. Tudo bem: você pode autorizar mesmo assim."
+      : "O aparelho não informou a localização. Tudo bem: você pode autorizar mesmo assim.", true);
+  }
+
+  function askLocation() {
+    if (share.getAttribute("aria-disabled")) return;
+    if (!navigator.geolocation || !window.isSecureContext) return notCollected("unavailable");
+    share.setAttribute("aria-disabled", "true");
+    told.geolocation_status = "unavailable"; /* stands if the holder accepts before there is an answer */
+    say("Responda à pergunta do navegador…");
+    navigator.geolocation.getCurrentPosition(function (position) {
+      var at = position.coords;
+      told.geolocation = { lat: at.latitude, lng: at.longitude, accuracy: at.accuracy };
+      told.geolocation_status = "granted";
+      share.hidden = true;
+      say("Localização incluída. Agora é só decidir abaixo.");
+    }, function (error) {
+      notCollected(error.code === 1 ? "denied" : "unavailable");
+    }, { enableHighAccuracy: true, timeout: 20000, maximumAge: 0 });
+  }
+
+  function submit(event) {
+    if (sent) return event.preventDefault(); /* a double tap */
+    sent = true;
+    var button = form.querySelector("button");
+    button.setAttribute("aria-disabled", "true");
+    button.textContent = "Registrando…";
+    form.elements.browser.value = JSON.stringify(told);
+  }
+
+  describeDevice();
+  document.getElementById("location").hidden = false;
+  share.addEventListener("click", askLocation);
+  form.addEventListener("submit", submit);
+  /* Back from the next page out of the browser's memory: show what holds now. */
+  window.addEventListener("pageshow", function (event) { if (event.persisted) location.reload(); });
+})();
