@@ -64,6 +64,11 @@ def _derived(label: str) -> str:
 API_KEY_PEPPER = env.str("API_KEY_PEPPER", _derived("api-key-pepper"))
 BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", _derived("blind-index"))
 
+# Ed25519 seed, 32 bytes in hex, that evidence is signed with; set it too before SECRET_KEY is rotated. When it is
+# replaced, its public key (`verify_evidence` prints it) joins the retired ones, so that old evidence still verifies.
+EVIDENCE_SIGNING_KEY = env.str("EVIDENCE_SIGNING_KEY", _derived("evidence-signing"))
+EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=[])
+
 DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
 REDIS_URL = _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0"))
 PUBLIC_BASE_URL = _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}").rstrip("/")
@@ -103,6 +108,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",  # sets a policy only where a view names one
 ]
 
 ROOT_URLCONF = "config.urls"
