@@ -187,7 +187,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
-CELERY_TASK_ROUTES = {"consultas.tasks.*": {"queue": "banks"}, "webhooks.tasks.deliver": {"queue": "webhooks"}}
+CELERY_TASK_ROUTES = {"consultas.tasks.*": {"queue": "banks"}}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
@@ -199,4 +199,6 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
 }
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {}
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
+    "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
+}

@@ -1,7 +1,8 @@
 """Delivers due events: claims rows, tries each outside any transaction, stores what came of it.
 
-A claim is a lease. A process that dies in the middle of an attempt stores nothing; its lease ends and the event is
-tried again under the same id, so delivery is at least once. Any number of processes may run this side by side.
+A claim is a lease. A process that dies in the middle of an attempt stores nothing; its lease ends and the
+event is tried again under the same id, so delivery is at least once. Any number of processes may run this
+side by side.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from .transport import Answer, Fault
 log = structlog.get_logger("webhooks")
 
 SWEEP_S = 1.0
-# Longer than an attempt can take: its own limit, the name look-up that no time-out bounds, and storing the outcome.
+# Longer than an attempt: its own limit, the name look-up that no time-out bounds, storing the outcome.
 LEASE = timedelta(seconds=60)
-# A partner whose last attempt took this long gets few places, so that hundreds of dead endpoints fit in one process.
+# A partner whose last attempt took this long gets few places: hundreds of dead endpoints fit in one process.
 SLOW_MS = 3_000
 SLOW_LIMIT = 2
 USER_AGENT = "origination-webhooks/1"
 _CLAIM_LOCK = 0x77656268  # "webh": any constant that no other advisory lock of this database uses
 
-# Every partner's due rows up to the places it has left, then across partners: each one's first before any second.
+# Every partner's due rows up to the places it has left; then each partner's first before anyone's second.
 _CLAIM = """
 WITH claimable AS (
     SELECT due.id, due.next_attempt_at, busy.places + row_number() OVER (
@@ -53,7 +54,9 @@ WITH claimable AS (
         WHERE partner_id = partner.id AND state = 'due' AND next_attempt_at <= %(now)s
           AND (claimed_until IS NULL OR claimed_until <= %(now)s)
         ORDER BY next_attempt_at
-        LIMIT greatest(0, CASE WHEN partner.id = ANY(%(slow)s) THEN %(slow_limit)s ELSE %(limit)s END - busy.places)
+        LIMIT greatest(
+            0, CASE WHEN partner.id = ANY(%(slow)s) THEN %(slow_limit)s ELSE %(limit)s END - busy.places
+        )
         FOR UPDATE SKIP LOCKED
     ) AS due
     WHERE partner.webhook_url <> '' AND partner.webhook_secret IS NOT NULL
@@ -96,8 +99,8 @@ class Outcome:
 def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
     """Lease up to `room` due events.
 
-    No partner gets more places than `WEBHOOK_PARTNER_LIMIT` over all processes, those in `slow` fewer. Events of a
-    partner without address or secret wait.
+    No partner gets more places than `WEBHOOK_PARTNER_LIMIT` over all processes, those in `slow` fewer.
+    Events of a partner without address or secret wait.
     """
     token, now = uuid.uuid4(), timezone.now()
     with transaction.atomic(), connection.cursor() as cursor:
@@ -122,11 +125,7 @@ def load(event_id: str) -> Letter:
     """What to send, where, signed with what. Raises `providers.encryption.WrongKey`."""
     event = Event.objects.select_related("partner").defer("external_reference").get(pk=event_id)
     partner = event.partner
-    secrets = [partner.webhook_secret]
-    until = partner.previous_secret_until
-    if partner.previous_webhook_secret and until and until > timezone.now():
-        secrets.append(partner.previous_webhook_secret)
-    return Letter(event_id, partner.webhook_url, event.body.encode(), tuple(secrets))
+    return Letter(event_id, partner.webhook_url, event.body.encode(), tuple(partner.webhook_secrets()))
 
 
 def attempt(letter: Letter) -> Answer:
@@ -138,7 +137,7 @@ def attempt(letter: Letter) -> Answer:
             **signing.headers(letter.event_id, letter.body, letter.secrets, int(time.time())),
         }
         return transport.post(letter.url, letter.body, headers)
-    except Exception:  # our own fault, whatever it is: it must be recorded, and no other event may suffer from it
+    except Exception:  # whatever our own fault is, it must be recorded, and no other event may suffer from it
         log.exception("webhook attempt broke", event=letter.event_id)
         return Answer(fault=Fault.INTERNAL)
 
@@ -180,9 +179,9 @@ class Courier:
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Deliver until `stop` is set (and `wake` called), then wait for what is in flight; a sweep every second.
+        """Deliver until `stop` is set and `wake` called, then finish what is in flight.
 
-        Outlives every absence of PostgreSQL and Redis.
+        Sweeps every second, also unwoken. Outlives every absence of PostgreSQL and Redis.
         """
         threading.Thread(target=doorbell.listen, args=(self.wake, stop), daemon=True).start()
         while not (stop.is_set() and self._in_flight == 0):
@@ -190,7 +189,7 @@ class Courier:
             try:
                 self.turn(claiming=not stop.is_set())
             except (OperationalError, InterfaceError) as error:
-                # Outcomes are kept and stored once the database is back; what was only claimed is free after its lease.
+                # Outcomes are kept until the database is back; what was only claimed is free after its lease.
                 log.warning("webhook delivery waits for the database", error=type(error).__name__)
                 connection.close()
                 if stop.is_set():
@@ -199,7 +198,7 @@ class Courier:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def turn(self, *, claiming: bool = True) -> int:
-        """Store the outcomes that have come, then claim and start what is due. Returns the attempts in flight."""
+        """Store the outcomes that came, then claim and start what is due. Returns how many are in flight."""
         while self._outcomes:
             self._store(self._outcomes[0])
             self._outcomes.popleft()
@@ -232,5 +231,5 @@ class Courier:
             settle(outcome)
         except (OperationalError, InterfaceError):
             raise
-        except Exception:  # one outcome that can't be stored must not stop all others; its event's lease runs out
+        except Exception:  # one outcome that can't be stored must not stop the others; its lease runs out
             log.exception("webhook outcome not stored", event=outcome.claim.event_id)

@@ -1,7 +1,7 @@
-"""Tells the delivery processes at once that something is due, so that they need not wait for their next sweep.
+"""Tells the delivery processes that something is due, so that it need not wait for their next sweep.
 
-It is a hint on a Redis channel that nobody has to hear: the rows are the truth, and the sweep finds them with Redis
-wiped, frozen or absent. What is said is empty: no identifiers travel.
+It is a hint on a Redis channel that nobody has to hear: the rows are the truth, and the sweep finds them
+with Redis wiped, frozen or absent. What is said is empty: no identifiers travel.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ def _client() -> Redis:
 
 
 def ring() -> None:
-    """Wake the delivery processes. Never fails; takes a second at the very most, and after a failure nothing for a
-    while, so that a frozen Redis costs one request in five seconds half a second and the others none."""
+    """Wake the delivery processes. Never fails, and takes a second at the very most.
+
+    After a failure it does nothing for a while: a frozen Redis costs one request in five seconds, not all.
+    """
     global _silent_until
     if time.monotonic() < _silent_until:
         return

@@ -36,8 +36,8 @@ def reference_index(external_reference: str) -> str:
 class Event(models.Model):
     """Something a partner is to be told, written in the transaction that caused it; the row is the outbox.
 
-    A due event is delivered when `next_attempt_at` is past and nobody holds a claim on it. `failures` is its place
-    in the schedule and begins anew with a resend; `attempts` counts every attempt ever settled.
+    A due event is delivered when `next_attempt_at` is past and nobody holds a claim on it. `failures` is
+    its place in the schedule and begins anew with a resend; `attempts` counts every attempt ever settled.
     """
 
     class State(models.TextChoices):
@@ -86,8 +86,8 @@ class Event(models.Model):
     def settle(self, answer: Answer, *, claim: uuid.UUID, url: str, started_at: datetime) -> None:
         """Record an attempt made under `claim`, and what follows from it. The caller holds the row's lock.
 
-        When that claim had run out and another process took over, a confirmation still counts, a failure does not:
-        the later attempt decides.
+        When that claim had run out and another process took over, a confirmation still counts, a failure
+        does not: the later attempt decides.
         """
         self.attempts += 1
         self.attempt_set.create(
@@ -174,10 +174,10 @@ def retry_delay(failures: int, retry_after: float | None = None) -> timedelta:
 
 
 def purge(before: datetime) -> int:
-    """Erase bodies, references and answers of events created before `before`; returns how many events those were.
+    """Erase bodies, references and answers of events created before `before`; returns how many they were.
 
-    What is still being tried is left until it is settled. An event that has waited all that time for its partner
-    to have an address fails.
+    What is still being tried is left until it is settled. An event that has waited all that time for its
+    partner to have an address fails.
     """
     waiting = Q(state=Event.State.DUE)
     unclaimed = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())

@@ -20,17 +20,19 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def send(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event | None:
-    """Store an event for `partner`; it is delivered after the surrounding transaction commits, or never existed.
+    """Store an event for `partner`: delivered once the surrounding transaction commits, else it never was.
 
-    `payload` holds the event's own fields (Decimals become JSON numbers); `partner_id`, `external_reference`,
-    `event` and `timestamp` are added here. The body's bytes are fixed now: every attempt and resend bears the same.
-    Returns None, and stores nothing, when the registration does not ask for this event. Where it asks but has no URL
-    yet, the event stays due and leaves as soon as an operator sets one.
+    `payload` holds the event's own fields (Decimals become JSON numbers); `partner_id`,
+    `external_reference`, `event` and `timestamp` are added here. The body's bytes are fixed now: every
+    attempt and resend bears the same.
+
+    Returns None, and stores nothing, when the registration does not ask for this event. Where it asks but
+    has no URL yet, the event stays due and leaves as soon as an operator sets one.
     Raises TransactionManagementError outside a transaction: there an event could be lost.
     """
     if not connection.in_atomic_block:
         raise TransactionManagementError("outbox.send() belongs into the transaction that causes the event")
-    if not _is_wanted(partner, event):
+    if not partner.wants_event(event):
         return None
     now = timezone.now()
     body = {
@@ -51,10 +53,3 @@ def send(partner: Partner, event: str, external_reference: str, payload: Mapping
     )
     transaction.on_commit(doorbell.ring)
     return stored
-
-
-def _is_wanted(partner: Partner, event: str) -> bool:
-    """Registrations name events; `proposal` stands for every `proposal.<status>`."""
-    kind = "proposal" if event.startswith("proposal.") else event
-    return kind in partner.webhook_events
-

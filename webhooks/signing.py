@@ -2,10 +2,11 @@
 
 Two schemes sign the same bytes with the same secret (`whsec_` + base64 of 32 bytes):
 
-- `X-Service-Signature`, the contract's own: hex HMAC-SHA256 of the raw body, keyed with the whole secret as it
-  was issued, prefix included;
+- `X-Service-Signature`, the contract's own: hex HMAC-SHA256 of the raw body, keyed with the whole secret as
+  it was issued, prefix included;
 - `webhook-id`, `webhook-timestamp` and `webhook-signature` after the Standard Webhooks specification
-  (https://www.standardwebhooks.com), keyed with the decoded bytes, so that its public libraries verify them.
+  (https://www.standardwebhooks.com), keyed with the decoded bytes, so that its public libraries verify
+  them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - the public form, not a secret
 def headers(event_id: str, body: bytes, secrets: Sequence[str], timestamp: int) -> dict[str, str]:
     """The signature headers of one attempt.
 
-    `secrets` holds the current secret first and, for the overlap after a rotation, the previous one: the standard
-    header lists a signature of each, while `X-Service-Signature` has room for the current one only. `timestamp` is
-    the attempt's time in whole seconds since 1970. Raises ValueError when a secret is not in its issued form.
+    `secrets` holds the current secret first and, for the overlap after a rotation, the previous one: the
+    standard header lists a signature of each, while `X-Service-Signature` has room for the current one
+    only. `timestamp` is the attempt's time in whole seconds since 1970. Raises ValueError when a secret is
+    not in its issued form.
     """
     signed = f"{event_id}.{timestamp}.".encode() + body
     signatures = [base64.b64encode(_hmac(_key(secret), signed).digest()).decode() for secret in secrets]

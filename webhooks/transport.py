@@ -1,9 +1,9 @@
 """One POST to an address that a stranger chose: time-boxed, and never into our own network.
 
-The host name is resolved once, every address it has is judged, and the connection goes to a judged address while
-TLS and the Host header keep the name; so neither another spelling of an address nor a name that changes its answer
-leads inside. Redirects are not followed, proxy variables and netrc are not read, and one deadline covers connection,
-handshake, request and answer, however slowly a receiver drips.
+The host name is resolved once, every address it has is judged, and the connection goes to a judged address
+while TLS and the Host header keep the name; so neither another spelling of an address nor a name that
+changes its answer leads inside. Redirects are not followed, proxy variables and netrc are not read, and one
+deadline covers connection, handshake, request and answer, however slowly a receiver drips.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PRIVATE = tuple(
         ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
     )
 )
-# Public by their number, but they lead back to an IPv4 address, to a relay or nowhere (RFC 6890 and its updates),
-# and the metadata address that a cloud placed among the private ones.
+# Public by their number, but they lead back to an IPv4 address, to a relay or nowhere (RFC 6890 and its
+# updates), and the metadata address that a cloud placed among the private ones.
 _NEVER = tuple(
     map(
         ipaddress.ip_network,
@@ -53,8 +53,8 @@ _NEVER = tuple(
         ),
     )
 )
-# The only IPv6 block handed out for the public Internet: what lies outside (mapped, compatible, NAT64, link-local,
-# site-local fec0::/10, multicast, segment routing) is refused without being listed.
+# The only IPv6 block handed out for the public Internet: what lies outside (mapped, compatible, NAT64,
+# link-local, site-local fec0::/10, multicast, segment routing) is refused without being listed.
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
@@ -79,8 +79,8 @@ class Fault(models.TextChoices):
 class Answer:
     """What came of one attempt.
 
-    `fault` is None exactly when a 2xx confirmed it. `status` is None when no status line arrived. `excerpt` is the
-    beginning of the receiver's answer, `retry_after` its wish in seconds.
+    `fault` is None exactly when a 2xx confirmed it. `status` is None when no status line arrived. `excerpt`
+    is the beginning of the receiver's answer, `retry_after` its wish in seconds.
     """
 
     status: int | None = None
@@ -127,8 +127,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
 class _Exchange:
     """One connection with a deadline on `time.monotonic()`.
 
-    A socket's own time-out starts anew with every byte, so a timer cuts the connection at the deadline. It holds
-    a duplicate of the socket, since TLS takes the original over.
+    A socket's own time-out starts anew with every byte, so a timer cuts the connection at the deadline. It
+    holds a duplicate of the socket, since TLS takes the original over.
     """
 
     def __init__(self, deadline: float) -> None:
@@ -202,7 +202,8 @@ class _Plain(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = self._exchange.connect(self.host, self.port)
-        # Head and body are two writes; without this the second waits for the receiver's delayed acknowledgement.
+        # Head and body are two writes; without this the second waits for the receiver's delayed
+        # acknowledgement.
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
@@ -230,15 +231,16 @@ def _checked(url: str) -> Url:
     if parts.scheme not in ("http", "https") or not parts.host or parts.auth is not None:
         raise _Refused(Fault.URL)
     if not settings.WEBHOOKS_ALLOW_PRIVATE:
-        port_allowed = not settings.WEBHOOK_PORTS or (parts.port or http.client.HTTPS_PORT) in settings.WEBHOOK_PORTS
-        if parts.scheme != "https" or not port_allowed:
+        allowed, port = settings.WEBHOOK_PORTS, parts.port or http.client.HTTPS_PORT
+        if parts.scheme != "https" or (allowed and port not in allowed):
             raise _Refused(Fault.BLOCKED)
     return parts
 
 
 def _resolve(host: str, port: int) -> list[Address]:
-    """The addresses of `host`, best first. Raises `_Refused` when there is none, or when one of them is forbidden:
-    a name that leads both outside and inside is an attack or a mistake."""
+    """The addresses of `host`, best first. Raises `_Refused` when there is none, or when one of them is
+    forbidden: a name that leads both outside and inside is an attack or a mistake.
+    """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError):
@@ -251,10 +253,11 @@ def _resolve(host: str, port: int) -> list[Address]:
 
 
 def may_be_called(address: Address) -> bool:
-    """Whether a delivery may go to `address`: a public one, or a private one where the deployment allows it.
+    """Whether a delivery may go to `address`: a public one, or a private one where the deployment allows
+    it.
 
-    Link-local addresses (cloud metadata among them), multicast, the unspecified address and every form that wraps
-    an IPv4 address in an IPv6 one are refused everywhere.
+    Link-local addresses (cloud metadata among them), multicast, the unspecified address and every form that
+    wraps an IPv4 address in an IPv6 one are refused everywhere.
     """
     if any(address in network for network in _NEVER):
         return False
@@ -288,7 +291,9 @@ def _word(failure: Exception) -> Fault:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """The header's wish in seconds from now, given as a number or as an HTTP date; None when absent or unreadable."""
+    """The header's wish in seconds from now, given as a number or as an HTTP date; None when absent or
+    unreadable.
+    """
     if retry_after is None:
         return None
     if retry_after.isascii() and retry_after.isdigit():

@@ -10,7 +10,7 @@ from webhooks.delivery import Courier
 
 
 class Command(BaseCommand):
-    help = "Delivers webhooks until it is told to stop (SIGTERM or SIGINT); attempts in flight are finished first."
+    help = "Delivers webhooks until SIGTERM or SIGINT; attempts in flight are finished first."
 
     def handle(self, *args: Any, **options: Any) -> None:
         courier, stop = Courier(), threading.Event()

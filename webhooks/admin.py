@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.forms import ModelForm
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.decorators import action, display
+
+from providers.formats import cpf_is_valid, mask_cpf
+
+from .models import AlreadyPurged, Attempt, Event, reference_index
+
+_STATE_COLOURS = {Event.State.DUE: "info", Event.State.DELIVERED: "success", Event.State.FAILED: "danger"}
+
+
+class AttemptInline(TabularInline):
+    """Every try of an event, to read."""
+
+    model = Attempt
+    fields = readonly_fields = ("number", "at", "url", "status", "fault", "duration_ms", "excerpt")
+    extra = 0
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
+        return False
+
+
+@admin.register(Event)
+class EventAdmin(ModelAdmin):
+    """Events and what became of them. All an operator can do is send one, or a selection, again."""
+
+    list_display = (
+        "id",
+        "partner",
+        "name",
+        "coloured_state",
+        "attempts",
+        "trouble",
+        "next_attempt_at",
+        "created_at",
+    )
+    list_filter = ("state", "name", "partner")
+    search_fields = ("=id",)
+    search_help_text = "webhook-id ou referência externa (CPF, proposta, sessão), exatos"
+    date_hierarchy = "created_at"
+    list_per_page = 50
+    fields = readonly_fields = (
+        "id",
+        "partner",
+        "name",
+        "reference",
+        "state",
+        "attempts",
+        "trouble",
+        "next_attempt_at",
+        "claimed_until",
+        "created_at",
+        "delivered_at",
+        "purged_at",
+    )
+    inlines = (AttemptInline,)
+    actions = ("resend_selection",)
+    actions_submit_line = ("resend_one",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
+        secrets = ("partner__webhook_secret", "partner__previous_webhook_secret")
+        events: QuerySet[Event] = super().get_queryset(request)
+        return events.select_related("partner").defer("body", "external_reference", *secrets)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
+    ) -> tuple[QuerySet[Event], bool]:
+        found, duplicates = super().get_search_results(request, queryset, search_term)
+        if search_term:
+            found |= queryset.filter(reference_index=reference_index(search_term.strip()))
+        return found, duplicates
+
+    @display(description="estado", ordering="state", label=_STATE_COLOURS)
+    def coloured_state(self, event: Event) -> tuple[str, str]:
+        return event.state, event.get_state_display()
+
+    @admin.display(description="última falha")
+    def trouble(self, event: Event) -> str:
+        if event.state == Event.State.DUE and not event.partner.webhook_url:
+            return "parceiro sem URL de webhook"
+        return event.get_fault_display() or "—"
+
+    @admin.display(description="referência externa")
+    def reference(self, event: Event) -> str:
+        reference = event.external_reference
+        if reference is None:
+            return "apagada"
+        return mask_cpf(reference) if cpf_is_valid(reference) else reference
+
+    @admin.action(description="Reenviar os eventos selecionados", permissions=["change"])
+    def resend_selection(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:
+        purged = 0
+        events = list(queryset)
+        for event in events:
+            try:
+                event.resend()
+            except AlreadyPurged:
+                purged += 1
+            else:
+                self.log_change(request, event, "Reenviado.")
+        if len(events) > purged:
+            self.message_user(
+                request, f"Colocados na fila de entrega: {len(events) - purged}.", messages.SUCCESS
+            )
+        if purged:
+            self.message_user(
+                request, f"Não reenviados, pois o conteúdo já foi apagado: {purged}.", messages.WARNING
+            )
+
+    @action(description="Reenviar", permissions=["change"])
+    def resend_one(self, request: HttpRequest, event: Event) -> None:
+        self.resend_selection(request, Event.objects.filter(pk=event.pk))
+
+    def save_model(self, request: HttpRequest, obj: Event, form: ModelForm, change: bool) -> None:
+        """The page has nothing to save: what it posts is its one button. Saving would undo a delivery that
+        was recorded meanwhile."""
+        for button in self.get_actions_submit_line(request, obj.pk):
+            if button.action_name in request.POST:
+                button.method(request, obj)
+
+    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        return []
+
+    def log_change(self, request: HttpRequest, obj: Event, message: Any) -> Any:
+        """Only a resend is worth a line in the history; the form itself never changes anything."""
+        return super().log_change(request, obj, message) if message else None
+
+    def response_change(self, request: HttpRequest, obj: Event) -> HttpResponse:
+        return HttpResponseRedirect(request.path)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        hidden = {"show_save": False, "show_save_and_continue": False}
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
+        return False
