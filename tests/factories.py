@@ -1,0 +1,42 @@
+"""Rows for tests. Whatever a test does not say is plausible and fictitious."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import factory
+from factory.django import DjangoModelFactory
+
+from partners.models import Allowance, ApiKey, Partner
+from providers.models import Provider
+
+
+class ProviderFactory(DjangoModelFactory):
+    """A bank's row; `ProviderFactory(name="ipe")` twice is one row."""
+
+    class Meta:
+        model = Provider
+        django_get_or_create = ("name",)
+
+    name = factory.Sequence(lambda n: f"banco-{n}")
+    base_url = factory.LazyAttribute(lambda bank: f"http://127.0.0.1:1/{bank.name}")
+
+
+class PartnerFactory(DjangoModelFactory):
+    """An active partner; `PartnerFactory(providers=["ipe"])` also allows those banks."""
+
+    class Meta:
+        model = Partner
+        skip_postgeneration_save = True
+
+    name = factory.Sequence(lambda n: f"Parceiro {n}")
+
+    @factory.post_generation
+    def providers(partner: Partner, create: bool, names: list[str] | None, **_: Any) -> None:  # noqa: N805
+        for name in names or []:
+            Allowance.objects.create(partner=partner, provider=ProviderFactory(name=name))
+
+
+def issue_key(partner: Partner | None = None, **options: Any) -> tuple[ApiKey, str]:
+    """A key of `partner` (or of a new one) and its text."""
+    return ApiKey.issue(partner or PartnerFactory(), **options)

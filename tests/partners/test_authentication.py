@@ -1,0 +1,200 @@
+"""`X-Partner-Api-Key`: who comes in, and that all others see one and the same 401."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from partners.models import SANDBOX_KEY, ApiKey, Partner
+from tests.factories import PartnerFactory, issue_key
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+URL = "/partners/v1/probe"
+REFUSAL = {
+    "code": "unauthorized",
+    "message": "Chave de API ausente ou inválida.",
+    "retryable": False,
+    "field": None,
+}
+
+
+def get(client: Client, secret: str | None):
+    return client.get(URL, headers={} if secret is None else {"X-Partner-Api-Key": secret})
+
+
+def is_refused(response) -> bool:
+    return response.status_code == 401 and response.json() == REFUSAL
+
+
+def test_a_live_key_names_partner_and_key(client):
+    key, secret = issue_key()
+    response = get(client, secret)
+    assert response.status_code == 200
+    assert response.json() == {"partner": str(key.partner_id), "key": str(key.pk)}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        None,
+        "",
+        " ",
+        "cpk_test_",
+        "cpk_test_" + "A" * 43,  # the right form, but nobody's
+        "cpk_test_" + "A" * 42,
+        "cpk_test_" + "A" * 44,
+        "cpk_live_" + "A" * 43,
+        "sk_test_" + "A" * 43,
+        "cpk_test_" + "é" * 43,
+        "cpk_test_" + "\0" * 43,
+        "cpk_test_" + "A" * 42 + "\n",
+        "cpk_test_" + "١" * 43,
+        "\udcff",
+        "A" * 10_240,
+        "' OR 1=1 --",
+    ],
+)
+def test_any_other_key_is_refused_alike(client, secret):
+    issue_key()
+    assert is_refused(get(client, secret))
+
+
+def test_the_key_in_a_query_string_or_another_header_is_no_key(client):
+    _, secret = issue_key()
+    assert is_refused(client.get(f"{URL}?api_key={secret}"))
+    assert is_refused(client.get(URL, headers={"Authorization": f"Bearer {secret}"}))
+
+
+def test_a_refusal_names_the_challenge_that_a_401_owes(client):
+    assert get(client, None)["WWW-Authenticate"] == "X-Partner-Api-Key"
+
+
+def test_a_key_is_case_sensitive(client):
+    _, secret = issue_key()
+    assert is_refused(get(client, secret.swapcase()))
+
+
+def test_revocation_counts_on_the_next_request(client):
+    key, secret = issue_key()
+    assert get(client, secret).status_code == 200
+    key.revoke()
+    assert is_refused(get(client, secret))
+
+
+def test_suspension_counts_on_the_next_request_and_ends_with_it(client):
+    key, secret = issue_key()
+    key.partner.suspend()
+    assert is_refused(get(client, secret))
+    key.partner.resume()
+    assert get(client, secret).status_code == 200
+
+
+def test_an_expired_key_is_refused(client):
+    key, secret = issue_key(expires_in=timedelta(days=1))
+    assert get(client, secret).status_code == 200
+    ApiKey.objects.filter(pk=key.pk).update(expires_at=timezone.now())
+    assert is_refused(get(client, secret))
+
+
+def test_several_keys_live_side_by_side(client):
+    partner = PartnerFactory()
+    (old, old_secret), (_, new_secret) = issue_key(partner), issue_key(partner)
+    assert get(client, old_secret).json()["partner"] == get(client, new_secret).json()["partner"]
+    old.revoke()
+    assert is_refused(get(client, old_secret))
+    assert get(client, new_secret).status_code == 200
+
+
+def test_one_query_a_request_and_one_more_a_minute(client, django_assert_num_queries):
+    key, secret = issue_key()
+    key.partner.rotate_webhook_secret()
+    with django_assert_num_queries(2):
+        get(client, secret)
+    with django_assert_num_queries(1):
+        get(client, secret)
+    used = ApiKey.objects.get(pk=key.pk).last_used_at
+    assert used is not None
+    ApiKey.objects.filter(pk=key.pk).update(last_used_at=used - timedelta(seconds=61))
+    with django_assert_num_queries(2):
+        get(client, secret)
+    assert ApiKey.objects.get(pk=key.pk).last_used_at >= used
+
+
+def test_the_webhook_secret_is_not_even_read(client, django_assert_num_queries):
+    """Decrypting it at every request would cost more than the look-up itself."""
+    _, secret = issue_key()
+    with django_assert_num_queries(2) as queries:
+        get(client, secret)
+    assert "webhook_secret" not in queries[0]["sql"]
+
+
+@pytest.mark.parametrize("refused", [None, "cpk_test_" + "é" * 43, "x"])
+def test_a_key_of_the_wrong_form_costs_no_query(client, django_assert_num_queries, refused):
+    with django_assert_num_queries(0):
+        get(client, refused)
+
+
+def test_only_a_keyed_digest_and_a_short_prefix_are_stored(settings):
+    key, secret = issue_key()
+    row = ApiKey.objects.filter(pk=key.pk).values().get()
+    assert secret not in str(row)
+    assert row["prefix"] == secret[:15]
+    settings.API_KEY_PEPPER = "another pepper"
+    assert ApiKey.find(secret) is None
+
+
+def test_development_issues_test_keys_and_production_live_ones(settings):
+    assert issue_key()[1].startswith("cpk_test_")
+    settings.PRODUCTION = True
+    assert issue_key()[1].startswith("cpk_live_")
+
+
+def test_production_refuses_test_keys_and_so_the_public_one(client, settings):
+    partner = PartnerFactory()
+    _, drawn = issue_key(partner)
+    issue_key(partner, secret=SANDBOX_KEY)
+    assert get(client, SANDBOX_KEY).status_code == 200
+    settings.PRODUCTION = True
+    assert is_refused(get(client, SANDBOX_KEY))
+    assert is_refused(get(client, drawn))
+    assert get(client, issue_key(partner)[1]).status_code == 200
+
+
+def test_the_sandbox_key_has_the_form_of_every_key():
+    assert SANDBOX_KEY == "cpk_test_sandbox_public_key_not_a_secret_00000000000"
+    assert len(SANDBOX_KEY) == len("cpk_test_") + 43
+
+
+def test_key_before_method_before_body(client):
+    _, secret = issue_key()
+    headers = {"X-Partner-Api-Key": secret}
+    assert client.delete(URL).status_code == 401
+    for method in (client.delete, client.put, client.patch, client.options):
+        response = method(URL, data="{", content_type="text/plain", headers=headers)
+        assert response.status_code == 405
+        assert response.json()["code"] == "method_not_allowed"
+        assert response["Allow"] == "GET, POST, HEAD, OPTIONS"
+    assert client.post(URL, data="{", content_type="text/plain").status_code == 401
+    assert client.post(URL, data="{", content_type="text/plain", headers=headers).status_code == 415
+
+
+def test_head_answers_like_get_without_a_body(client):
+    _, secret = issue_key()
+    response = client.head(URL, headers={"X-Partner-Api-Key": secret})
+    assert (response.status_code, response.content) == (200, b"")
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/xml", "*/*;q=0", "\xff", ""])
+def test_accept_changes_nothing(client, accept):
+    _, secret = issue_key()
+    response = client.get(f"{URL}?format=xml", headers={"X-Partner-Api-Key": secret, "Accept": accept})
+    assert response.status_code == 200
+    assert response["Content-Type"] == "application/json"
+
+
+def test_a_partner_counts_as_authenticated_but_is_no_user():
+    assert Partner().is_authenticated is True
+    assert not hasattr(Partner(), "is_staff")

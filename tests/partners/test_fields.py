@@ -1,0 +1,343 @@
+"""The strict fields: what each takes, what it refuses, and that no input breaks any of them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import uuid
+from decimal import Decimal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from rest_framework.exceptions import ValidationError
+
+from partners import fields as f
+from partners.parsers import parse_json_object
+from providers.errors import InvalidInput
+
+LONE = "\ud800"
+NOT_TEXT = [1, 1.5, Decimal("1.5"), True, None, [], {}, ["x"], [[["x"]]]]
+NOT_NUMBER = ["1", "", "1.5", True, False, None, [], {}, "NaN"]
+
+GOOD = [
+    (f.TextField(), " Ana ", "Ana"),
+    (f.TextField(), "x" * 120, "x" * 120),
+    (f.TextField(), "😀" * 120, "😀" * 120),
+    (f.TextField(max_length=f.USER_AGENT_LENGTH), "x" * 512, "x" * 512),
+    (f.TextField(allow_blank=True), "", ""),
+    (f.CPFField(), "52998224725", "52998224725"),
+    (f.CPFField(), "00000000191", "00000000191"),
+    (f.CNPJField(), "11222333000181", "11222333000181"),
+    (f.CNPJField(), "11.222.333/0001-81", "11222333000181"),
+    (f.CNPJField(), "12ABC34501DE35", "12ABC34501DE35"),
+    (f.CNPJField(), "12.ABC.345/01DE-35", "12ABC34501DE35"),
+    (f.PhoneField(), "11987654321", "11987654321"),
+    (f.PhoneField(), "1133334444", "1133334444"),
+    (f.PhoneField(), "5511987654321", "11987654321"),
+    (f.PhoneField(), "551133334444", "1133334444"),
+    (f.PhoneField(), "55987654321", "55987654321"),  # area code 55, Rio Grande do Sul
+    (f.PhoneField(), "5533334444", "5533334444"),
+    (f.PhoneField(), "5555987654321", "55987654321"),
+    (f.EmailField(), "ana@exemplo.com.br", "ana@exemplo.com.br"),
+    (f.IPField(), "203.0.113.7", "203.0.113.7"),
+    (f.IPField(), "2001:DB8::0001", "2001:db8::1"),
+    (f.IPField(), "::ffff:203.0.113.7", "203.0.113.7"),
+    (f.UFField(), "SP", "SP"),
+    (f.CEPField(), "01310100", "01310100"),
+    (f.CEPField(), "01310-100", "01310100"),
+    (f.CEPField(), "01.310-100", "01310100"),
+    (f.DigitsField(longest=12), "12.345-6", "123456"),
+    (
+        f.UUIDField(),
+        "123E4567-e89b-12d3-a456-426614174000",
+        uuid.UUID("123e4567-e89b-12d3-a456-426614174000"),
+    ),
+    (f.DateField(), "2024-02-29", datetime.date(2024, 2, 29)),
+    (f.DateField(not_future=True), "1990-05-17", datetime.date(1990, 5, 17)),
+    (f.BooleanField(), True, True),
+    (f.BooleanField(), False, False),
+    (f.IntegerField(), 2**31 - 1, 2**31 - 1),
+    (f.IntegerField(min_value=1, max_value=420), 420, 420),
+    (f.DecimalField(), 1000, Decimal("1000.00")),
+    (f.DecimalField(), Decimal("0.1"), Decimal("0.10")),
+    (f.DecimalField(), Decimal("1.5E+3"), Decimal("1500.00")),
+    (f.DecimalField(), Decimal("10.5000"), Decimal("10.50")),  # the same number as 10.5
+    (f.DecimalField(), Decimal("9999999999.99"), Decimal("9999999999.99")),
+    (f.DecimalField(), Decimal("0e999999999"), Decimal("0.00")),
+    (f.DecimalField(decimal_places=6), Decimal("1.990001"), Decimal("1.990001")),
+    (f.NumberField(min_value=-90, max_value=90), -90, Decimal(-90)),
+    (f.NumberField(min_value=-90, max_value=90), Decimal("-23.550519876543219"), Decimal("-23.55051988")),
+    (f.ChoiceField(["M", "F"]), "M", "M"),
+    (f.ChoiceField([0, 1, 2]), 0, 0),
+    (f.ListField(child=f.TextField(), max_length=2), ["a", "b"], ["a", "b"]),
+    (f.ListField(child=f.TextField()), [], []),
+]
+
+BAD = [
+    (f.TextField(), ["", "  ", "x" * 121, "a\0", LONE, *NOT_TEXT]),
+    (f.TextField(max_length=None, min_length=2), ["a"]),
+    (f.DigitsField(longest=1), ["12"]),
+    (
+        f.CPFField(),
+        [
+            "529.982.247-25",
+            "52998224724",
+            "11111111111",
+            "5299822472",
+            "052998224725",
+            " 52998224725",
+            "٥" * 11,
+            "",
+            *NOT_TEXT,
+        ],
+    ),
+    (
+        f.CNPJField(),
+        [
+            "11222333000180",
+            "12ABC34501DE3X",
+            "00000000000000",
+            "1122233300018",
+            "\0" * 14,
+            "ß" * 14,
+            LONE,
+            *NOT_TEXT,
+        ],
+    ),
+    (
+        f.PhoneField(),
+        [
+            "",
+            "987654321",
+            "1198765432100",
+            "54119876543210",
+            "4411987654321",
+            "(11) 98765-4321",
+            "+5511987654321",
+            "55119876543210",
+            "11 987654321",
+            "١١٩٨٧٦٥٤٣٢١",
+            "11987654321\n",
+            *NOT_TEXT,
+        ],
+    ),
+    (
+        f.EmailField(),
+        [
+            "",
+            "ana",
+            "ana@",
+            "@exemplo.com",
+            "ana@exemplo",
+            "a b@exemplo.com",
+            "ana@exemplo.com\n",
+            "ana\x00@exemplo.com",
+            "a" * 64 + "@" + ".".join(["b" * 60] * 4) + ".com",
+            LONE + "@exemplo.com",
+            *NOT_TEXT,
+        ],
+    ),
+    (
+        f.IPField(),
+        [
+            "",
+            "203.0.113",
+            "203.0.113.256",
+            "203.0.113.07",
+            "fe80::1%eth0",
+            "::1%",
+            "203.0.113.7/32",
+            "localhost",
+            "203.0.113.7 ",
+            "1" * 5000,
+            *NOT_TEXT,
+        ],
+    ),
+    (f.UFField(), ["", "sp", "XX", "SPA", "S", *NOT_TEXT]),
+    (f.CEPField(), ["", "0131010", "013101000", "0131a100", "01310--100", *NOT_TEXT]),
+    (f.DigitsField(longest=4), ["", "-", "12345", "12x", "١٢", *NOT_TEXT]),
+    (
+        f.UUIDField(),
+        ["", "123e4567e89b12d3a456426614174000", "{123e4567-e89b-12d3-a456-4266141740}", *NOT_TEXT],
+    ),
+    (
+        f.DateField(),
+        [
+            "",
+            "2023-02-29",
+            "2024-2-9",
+            "20240209",
+            "09/02/2024",
+            "2024-02-09T00:00:00Z",
+            "0000-01-01",
+            "2024-W06-5",
+            "２０２４-02-09",
+            " 2024-02-09",
+            "2024-02-09\n",
+            *NOT_TEXT,
+        ],
+    ),
+    (f.DateField(not_future=True), ["9999-12-31"]),
+    (f.BooleanField(), ["true", "", 0, 1, "yes", None, [], {}]),
+    (f.IntegerField(), [2**31, -(2**31) - 1, Decimal("1.0"), 1.0, Decimal("9" * 50), *NOT_NUMBER]),
+    (f.IntegerField(min_value=1, max_value=420), [0, 421, -1]),
+    (
+        f.DecimalField(),
+        [
+            Decimal("0.001"),
+            Decimal("1E-400"),
+            Decimal("10000000000"),
+            Decimal("1e999999"),
+            Decimal("-1e99999999999"),
+            Decimal("9" * 5000),
+            10**29,
+            1.5,
+            *NOT_NUMBER,
+        ],
+    ),
+    (f.DecimalField(min_value=Decimal("0.01")), [0, -1, Decimal("-0.0"), Decimal("0.00")]),
+    (
+        f.NumberField(min_value=-90, max_value=90),
+        [91, Decimal("-90.0000001"), Decimal("1e999999999"), 1.5, *NOT_NUMBER],
+    ),
+    (f.ChoiceField(["M", "F"]), ["m", "", "X", LONE, 0, *NOT_TEXT]),
+    (f.ChoiceField([0, 1, 2]), [3, "0", True, False, Decimal(1), None]),
+    (
+        f.ListField(child=f.TextField(), max_length=2),
+        ["a", {}, None, 1, ["a", "b", "c"], [1], [None], [LONE]],
+    ),
+]
+
+
+def name(value: object) -> str:
+    return type(value).__name__ if isinstance(value, f.serializers.Field) else repr(value)[:30]
+
+
+@pytest.mark.parametrize(("field", "sent", "kept"), GOOD, ids=name)
+def test_takes(field, sent, kept):
+    value = field.run_validation(sent)
+    assert (value, type(value)) == (kept, type(kept))
+    assert str(value) == str(kept)
+
+
+@pytest.mark.parametrize(
+    ("field", "sent"),
+    [(field, sent) for field, values in BAD for sent in values],
+    ids=name,
+)
+def test_refuses_in_one_clear_sentence(field, sent):
+    with pytest.raises(ValidationError) as caught:
+        field.run_validation(sent)
+    messages = list(f_leaves(caught.value.detail))
+    assert len(messages) == 1
+    assert messages[0][0].isupper()
+    assert messages[0].endswith(".")
+    messages[0].encode()
+
+
+def f_leaves(detail):
+    if isinstance(detail, dict):
+        for inner in detail.values():
+            yield from f_leaves(inner)
+    elif isinstance(detail, list):
+        for inner in detail:
+            yield from f_leaves(inner)
+    else:
+        yield str(detail)
+
+
+def test_today_is_not_in_the_future_and_tomorrow_is(time_in_sao_paulo):
+    field = f.DateField(not_future=True)
+    assert field.run_validation(time_in_sao_paulo.isoformat()) == time_in_sao_paulo
+    with pytest.raises(ValidationError, match="futuro"):
+        field.run_validation((time_in_sao_paulo + datetime.timedelta(days=1)).isoformat())
+
+
+@pytest.fixture
+def time_in_sao_paulo(monkeypatch) -> datetime.date:
+    """22:30 of the 10th in Brasília, when UTC already writes the 11th."""
+    now = datetime.datetime(2026, 3, 11, 1, 30, tzinfo=datetime.UTC)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: now)
+    return datetime.date(2026, 3, 10)
+
+
+def test_money_becomes_a_json_number_without_artefacts():
+    assert repr(f.DecimalField().to_representation(Decimal("1234567890.10"))) == "1234567890.1"
+
+
+def test_a_secret_value_is_not_repeated_in_the_message():
+    for field, values in BAD:
+        for value in values:
+            if isinstance(value, str) and len(value) > 4:
+                with pytest.raises(ValidationError) as caught:
+                    field.run_validation(value)
+                assert value not in str(caught.value.detail)
+
+
+def test_there_are_27_states():
+    assert len(set(f.STATES)) == 27
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.decimals(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters())
+    | st.from_regex(r"\A[0-9./-]{8,18}\Z"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+ALL_FIELDS = [field for field, _ in BAD]
+
+
+@given(field=st.sampled_from(ALL_FIELDS), value=json_values)
+@example(field=f.DecimalField(), value=Decimal("1e999999999999999999"))
+@example(field=f.DecimalField(), value=Decimal("1e-999999999999999999"))
+@example(field=f.NumberField(min_value=-90, max_value=90), value=Decimal("1e-999999999999999999"))
+@example(field=f.NumberField(min_value=-90, max_value=90), value=Decimal("0e999999999999999999"))
+@example(field=f.DecimalField(), value=Decimal("-0e-999999999999999999"))
+@example(field=f.IPField(), value="::ffff:1.2.3.4%\0")
+def test_no_value_raises_anything_but_a_validation_error(field, value):
+    try:
+        field.run_validation(value)
+    except ValidationError as error:
+        for message in f_leaves(error.detail):
+            message.encode()
+
+
+@given(
+    field=st.sampled_from(ALL_FIELDS),
+    number=st.from_regex(r"\A-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,22})?\Z"),
+)
+def test_no_json_number_breaks_reader_and_field_together(field, number):
+    with contextlib.suppress(ValidationError, InvalidInput):
+        field.run_validation(parse_json_object(f'{{"x": {number}}}'.encode())["x"])
+
+
+class Whole(f.Block):
+    """A block with one field of each kind, as a contract's object would have."""
+
+    text = f.TextField()
+    cpf = f.CPFField()
+    amount = f.DecimalField()
+    names = f.ListField(child=f.TextField())
+
+
+class Nested(f.Block):
+    whole = Whole()
+    several = Whole(many=True)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["whole", "several", "x"]),
+        json_values | st.lists(st.dictionaries(st.sampled_from(["text", "cpf", "names"]), json_values)),
+    )
+)
+def test_no_body_breaks_a_serializer(body):
+    serializer = Nested(data=body)
+    if not serializer.is_valid():
+        for message in f_leaves(serializer.errors):
+            message.encode()

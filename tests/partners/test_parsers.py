@@ -1,0 +1,222 @@
+"""Hostile and malformed bodies: 413, 415 or 422 with the error object, never a 500."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from partners.parsers import is_json, parse_json_object
+from providers.errors import InvalidInput
+from tests.factories import issue_key
+
+URL = "/partners/v1/probe"
+MALFORMED = [
+    b" ",
+    b"{",
+    b"nul",
+    b"{'nome': 'x'}",
+    b'{"nome": "x",}',
+    b'{"nome": "x"} {}',
+    b'{"nome": "\xff"}',
+    b"\xef\xbb\xbf{}",
+    '{"nome": "x"}'.encode("utf-16"),
+    b'{"nome": NaN}',
+    b'{"nome": Infinity}',
+    b'{"nome": -Infinity}',
+    b'{"nome": "a\tb"}',
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b'{"nome": "a", "nome": "b"}',
+    b'{"x": {"\\ud800": 1, "\\ud800": 2}}',
+    b'{"valor": 1e99999999999999999999}',
+    b"[]",
+    b'"text"',
+    b"1",
+    b"null",
+    b"true",
+    b"9" * 100_000,
+]
+
+
+@pytest.fixture
+def post(client, db, settings):
+    settings.ROOT_URLCONF = "tests.partners.urls"
+    _, secret = issue_key()
+
+    def send(body: bytes, content_type: str = "application/json", url: str = URL, **headers: str):
+        headers = {"X-Partner-Api-Key": secret, **headers}
+        return client.generic("POST", url, body, content_type, headers=headers)
+
+    return send
+
+
+def assert_invalid(response, field: str | None) -> dict:
+    body = response.json()
+    assert (response.status_code, body["code"], body["field"]) == (422, "invalid_input", field), body
+    assert body["details"][0]["field"] == field
+    assert body["message"] == body["details"][0]["message"] != ""
+    assert body["retryable"] is False
+    return body
+
+
+def test_a_good_body_arrives(post):
+    response = post('{"nome": "João", "valor": 10.5, "desconhecido": {"x": [1]}}'.encode())
+    assert response.status_code == 200
+    assert response.json() == {"nome": "João", "valor": 10.5}
+
+
+@pytest.mark.parametrize("body", MALFORMED, ids=lambda body: body[:24].decode("latin-1"))
+def test_malformed_bodies_are_one_fault_of_the_whole_body(post, body):
+    assert_invalid(post(body), None)
+
+
+def test_an_empty_body_said_to_be_json_is_a_fault_of_the_whole_body(post):
+    assert_invalid(post(b"", **{"Content-Type": "application/json"}), None)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"nome": "a\\u0000b"}', "nome"),
+        (b'{"nome": "\\ud800"}', "nome"),
+        (b'{"\\ud800": 1, "\\u0000": 2}', "nome"),
+        (b'{"nome": 1}', "nome"),
+        (b'{"a":' * 900 + b"1" + b"}" * 900, "nome"),  # deep, but ignored
+        (b'{"nome": ' + b"[" * 900 + b"]" * 900 + b"}", "nome"),
+        (b'{"nome": ' + b"9" * 100_000 + b"}", "nome"),
+        (b'{"nome": "x", "valor": ' + b"9" * 100_000 + b"}", "valor"),
+        (b'{"nome": "x", "valor": 1e999999}', "valor"),
+        (b'{"nome": "x", "valor": -1e-999999}', "valor"),
+        (b'{"nome": "x", "valor": 1e999999999999}', "valor"),
+        (b'{"nome": "x", "titular": []}', "titular"),
+        (b'{"nome": "x", "titular": {}}', "titular.nome"),
+        (b'{"nome": "x", "referencias": {}}', "referencias"),
+        (b'{"nome": "x", "referencias": [{"nome": "a", "telefone": "11987654321"}, 7]}', "referencias.1"),
+        (b'{"nome": "x", "referencias": [{"nome": "a"}]}', "referencias.0.telefone"),
+        (b'{"nome": "x", "providers": ["a", 7]}', "providers.1"),
+        (b'{"nome": "x", "titular": null}', "titular"),
+    ],
+)
+def test_what_a_field_refuses_is_told_on_that_field(post, body, field):
+    assert_invalid(post(body), field)
+
+
+def test_every_fault_is_told_in_the_order_of_the_contract(post):
+    body = assert_invalid(
+        post(b'{"referencias": [{"telefone": "1"}], "titular": {"telefone": 1}, "valor": "1"}'), "nome"
+    )
+    assert body["details"] == [
+        {"field": "nome", "message": "Campo obrigatório."},
+        {"field": "valor", "message": "Deve ser um número."},
+        {"field": "titular.nome", "message": "Campo obrigatório."},
+        {"field": "titular.telefone", "message": "Deve ser um texto."},
+        {"field": "referencias.0.nome", "message": "Campo obrigatório."},
+        {
+            "field": "referencias.0.telefone",
+            "message": "Informe DDD e número: 10 ou 11 dígitos, sem máscara.",
+        },
+    ]
+
+
+def test_a_repeated_key_is_named_where_it_is_harmless_to_repeat():
+    with pytest.raises(InvalidInput, match="“cpf”"):
+        parse_json_object(b'{"a": {"cpf": 1, "cpf": 1}}')
+    with pytest.raises(InvalidInput) as caught:
+        parse_json_object(b'{"<b>": 1, "<b>": 2}')
+    assert "<b>" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json",
+        "application/json; charset=utf-8",
+        'Application/JSON;charset="UTF-8"',
+        "application/json ; charset=utf8",
+    ],
+)
+def test_json_in_utf8_is_taken(post, content_type):
+    assert post(b'{"nome": "x"}', content_type).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "",
+        "text/plain",
+        "application/json; charset=latin-1",
+        "application/json; version=2",
+        "application/jsonp",
+        "application/vnd.api+json",
+        "application/*",
+        "*/*",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/json, text/plain",
+        "application/json;" + "a=b;" * 5_000,
+    ],
+)
+@pytest.mark.parametrize("body", [b'{"nome": "x"}', b""])
+def test_any_other_media_type_is_415_even_without_a_body(post, content_type, body):
+    response = post(body, content_type)
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/json"])
+def test_where_the_body_is_optional_none_is_fine(post, content_type):
+    response = post(b"", content_type, "/partners/v1/optional")
+    assert (response.status_code, response.json()) == (200, {})
+
+
+def test_an_optional_body_that_is_there_must_be_right(post):
+    assert post(b"{}", "text/plain", "/partners/v1/optional").status_code == 415
+    assert_invalid(post(b"[]", url="/partners/v1/optional"), None)
+    assert_invalid(post(b'{"motivo": 1}', url="/partners/v1/optional"), "motivo")
+
+
+def test_the_limit_is_256_kib_to_the_byte(post):
+    limit = 256 * 1024
+    body = b'{"nome": "x", "y": "%s"}' % (b"z" * (limit - 22))
+    assert len(body) == limit
+    assert post(body).status_code == 200
+    response = post(body + b" ")
+    assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
+
+
+def test_exact_decimals_without_binary_artefacts():
+    assert parse_json_object(b'{"a": 0.1, "b": 12345678901234567890.01, "c": 7}') == {
+        "a": Decimal("0.1"),
+        "b": Decimal("12345678901234567890.01"),
+        "c": 7,
+    }
+
+
+@given(st.binary(max_size=200))
+@example(b"{" * 20)
+def test_no_bytes_raise_anything_but_invalid_input(raw):
+    try:
+        assert isinstance(parse_json_object(raw), dict)
+    except InvalidInput as error:
+        error.as_dict()["message"].encode()
+
+
+@given(
+    st.dictionaries(
+        st.text(),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        ),
+    )
+)
+def test_what_json_can_say_is_read_as_it_was_meant(value):
+    assert parse_json_object(json.dumps(value).encode()) == value
+
+
+@given(st.text())
+def test_no_content_type_raises(content_type):
+    assert is_json(content_type) in (True, False)

@@ -1,0 +1,50 @@
+"""One route of each kind behind the partner's key, to test what every route shares."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from config import exceptions
+from partners.fields import Block, DecimalField, ListField, PhoneField, TextField
+from partners.views import PartnerView
+
+
+class Reference(Block):
+    nome = TextField()
+    telefone = PhoneField()
+
+
+class Probe(Block):
+    nome = TextField()
+    valor = DecimalField(required=False)
+    titular = Reference(required=False)
+    referencias = Reference(many=True, required=False)
+    providers = ListField(child=TextField(), required=False)
+
+
+class ProbeView(PartnerView):
+    def get(self, request: Request) -> Response:
+        return Response({"partner": str(self.partner.pk), "key": str(self.api_key.pk)})
+
+    def post(self, request: Request) -> Response:
+        return Response(self.valid(Probe))
+
+
+class OptionalView(PartnerView):
+    def post(self, request: Request) -> Response:
+        return Response(self.valid(Optional, optional=True))
+
+
+class Optional(Block):
+    motivo = TextField(required=False)
+
+
+urlpatterns = [
+    path("partners/v1/probe", ProbeView.as_view()),
+    path("partners/v1/optional", OptionalView.as_view()),
+    path("admin/", admin.site.urls),
+]
+handler500 = exceptions.handler500
