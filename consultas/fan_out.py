@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from consultas.models import Query
 from consultas.replies import ANSWER, LOST, START, Inbox, mailbox
 from providers import registry
-from providers.errors import ProviderUnavailable
+from providers.errors import BankFailure, ProviderUnavailable
 from providers.types import BankAction, BankOffer, Link, QueryStatus
 
 log = structlog.get_logger(__name__)
@@ -66,7 +66,12 @@ class _Round:
 
 
 def answers(query: Query, banks: list[str]) -> Iterator[Answer]:
-    """The answer of each of `banks`, as it lands; at the query's deadline those still missing, as failed.
+    """The answer of each of `banks`, as it lands; at the query's deadline those still missing, as failed."""
+    return (answer for answer in answers_or_silence(query, banks, 60) if answer is not None)
+
+
+def answers_or_silence(query: Query, banks: list[str], silence_s: float) -> Iterator[Answer | None]:
+    """Like `answers`, with a None whenever `silence_s` went by without one.
 
     Closes the caller's database connection first: none is held while waiting. Closing the generator frees
     everything held for it; the worker finishes its calls, since an external step that one opens must be kept.
@@ -76,18 +81,23 @@ def answers(query: Query, banks: list[str]) -> Iterator[Answer]:
     deadline = begun + query.seconds_left()
     with mailbox().inbox(str(query.id)) as inbox:
         current = _Round(set(banks))
-        if not _publish(query, current, inbox):
+        spoke = begun
+        if banks and not _publish(query, current, inbox):
             deadline = begun
         while current.waiting and (left := deadline - time.monotonic()) > 0:
-            message = inbox.get(min(left, UNSTARTED_S))
+            message = inbox.get(min(left, 1.0))
             if message is None:
                 _republish_if_lost(query, current, inbox)
+                if time.monotonic() - spoke >= silence_s:
+                    spoke = time.monotonic()
+                    yield None
                 continue
             kind, payload = message
             if kind == ANSWER:
                 answer = msgspec.json.decode(payload, type=Answer)
                 if answer.provider in current.waiting:
                     current.waiting.remove(answer.provider)
+                    spoke = time.monotonic()
                     yield answer
             elif kind == START:
                 current.started = True
@@ -97,7 +107,7 @@ def answers(query: Query, banks: list[str]) -> Iterator[Answer]:
         yield failed(bank, ProviderUnavailable("O banco não respondeu a tempo."), begun)
 
 
-def failed(bank: str, error: ProviderUnavailable, begun: float) -> Answer:
+def failed(bank: str, error: BankFailure, begun: float) -> Answer:
     """The answer that stands for a bank which gave none; `begun` in monotonic seconds."""
     return Answer(
         provider=bank,

@@ -11,6 +11,9 @@ from partners.models import Partner
 from providers.encryption import EncryptedJSONField, EncryptedTextField
 from providers.types import ActionType, BankAction, BankOffer, BankQuery
 
+#: The term, in months, that is assumed where an amount or an installment is asked for without one.
+ASSUMED_TERM = 48
+
 
 class Query(models.Model):
     """One call of a query route. The holder's data and the banks' answers are encrypted.
@@ -66,10 +69,16 @@ class Query(models.Model):
         return msgspec.convert(self.request, BankQuery)
 
     def for_bank(self, bank: str) -> BankQuery:
-        """`holder()` with the portfolio that the contract fixes for `bank`, if it does."""
+        """`holder()` with what the service fills in: the portfolio that the contract fixes for `bank`, the
+        term where only an amount was asked for, and when the holder's authorization was presented."""
         query = self.holder()
-        fixed = self.portfolios.get(bank)
-        return replace(query, portfolio=fixed) if fixed else query
+        by_value = query.loan_value is not None or query.installment_value is not None
+        return replace(
+            query,
+            portfolio=self.portfolios.get(bank, query.portfolio),
+            installments=query.installments or (ASSUMED_TERM if by_value else None),
+            accepted_at=query.accepted_at or self.created_at,
+        )
 
 
 class Offer(models.Model):
@@ -100,6 +109,9 @@ class Offer(models.Model):
     native = models.JSONField("dados do banco", default=dict)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     refreshed_at = models.DateTimeField("atualizada em", default=timezone.now)
+    # Written by the floor above, which this one can't ask: the live proposal made from this offer.
+    live_proposal_id = models.UUIDField("proposta em andamento", null=True)
+    live_proposal_since = models.DateTimeField(null=True)
 
     class Meta:
         verbose_name = "oferta"
@@ -109,6 +121,11 @@ class Offer(models.Model):
         indexes = [
             models.Index(fields=("partner", "provider", "native_offer_id"), name="offer_native"),
             models.Index(fields=("-refreshed_at",), name="offer_newest"),
+            models.Index(
+                fields=("partner", "provider", "cpf_index", "-live_proposal_since"),
+                name="offer_with_proposal",
+                condition=models.Q(live_proposal_id__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

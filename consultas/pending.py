@@ -7,16 +7,15 @@ only brings the next check forward.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import transaction
 from django.utils import timezone
 
-from consultas import offers
+from consultas import offers, serializers
 from consultas.models import Pending, Query
-from providers import registry
 from providers.base import Bank
-from providers.types import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
+from providers.types import BankAction, BankQuery, BankResult, StepOutcome
 from webhooks import outbox
 
 #: Where a bank does not say when it gives a step up.
@@ -84,9 +83,7 @@ def _open(query: Query, provider: str, action: BankAction) -> Pending:
 
 def _outcome(step: Pending, result: BankResult) -> StepOutcome:
     """How the step stands; one that the bank leaves open beyond its end has expired."""
-    outcome = result.step or (
-        StepOutcome.OPEN if result.action else StepOutcome.APPROVED
-    )
+    outcome = result.step or (StepOutcome.OPEN if result.action else StepOutcome.APPROVED)
     if outcome is StepOutcome.OPEN and step.expires_at <= timezone.now():
         return StepOutcome.EXPIRED
     return outcome
@@ -108,19 +105,7 @@ def settle(step: Pending, outcome: StepOutcome, result: BankResult) -> bool:
             return False
         query = step.query
         found = result.offers if outcome is StepOutcome.APPROVED else ()
-        rows = offers.persist(query, {step.provider: found})
-        outbox.send(
-            query.partner,
-            "authorization_result",
-            query.holder().cpf,
-            {
-                "partner_id": str(query.partner_id),
-                "external_reference": query.holder().cpf,
-                "provider": step.provider,
-                "event": "authorization_result",
-                "status": outcome.value,
-                "offers": [offers.as_contract(step.provider, offer, rows, query.holder()) for offer in found],
-                "timestamp": offers.utc_text(now),
-            },
-        )
+        ids = offers.persist(query, {step.provider: found})
+        payload = serializers.authorization_result(query, step.provider, outcome, found, ids, now)
+        outbox.send(query.partner, payload["event"], payload["external_reference"], payload)
     return True

@@ -10,13 +10,14 @@ import structlog
 from celery import shared_task
 from django.db import connection
 
-from consultas import pending, replies
+from consultas import auctions, pending, replies
 from consultas.fan_out import Answer, failed
 from consultas.models import AuctionLookup, Pending, Query
-from partners.models import Partner
 from providers import registry
-from providers.errors import ApiError, BankFailure, ProviderUnavailable
-from providers.types import BankQuery, BankResult, QueryStatus
+from providers.base import Connection
+from providers.errors import ApiError, BankFailure, ProviderError, ProviderUnavailable
+from providers.models import Provider
+from providers.types import QueryStatus
 
 log = structlog.get_logger(__name__)
 
@@ -29,22 +30,68 @@ def pong(request: str, reply_to: str) -> None:
 
 @shared_task
 def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
-    """Ask `banks` for the query's offers, in parallel; each answer is pushed as it lands."""
-    query = Query.objects.select_related("partner").get(pk=query_id)
+    """Ask `banks` for the query's offers, all at once; each answer is pushed as it lands."""
+    query = Query.objects.get(pk=query_id)
     left = query.seconds_left()
     if left <= 0 or not replies.claim(query_id, round_, ttl_s=int(left) + 60):
         return
     replies.post(reply_to, query_id, replies.START, replies.worker_id())
-    structlog.contextvars.bind_contextvars(request_id=query.request_id)
-    accounts = registry.accounts(banks)
+    accounts = {row.name: row.connection() for row in Provider.objects.filter(name__in=banks, enabled=True)}
     steps = pending.open_steps(query, banks)
     connection.close()
 
     def one(bank: str) -> None:
-        try:
-            answer = _ask(query, bank, accounts.get(bank), steps.get(bank), left)
-            replies.post(reply_to, query_id, replies.ANSWER, answer)
-        finally:
-            connection.close()
+        structlog.contextvars.bind_contextvars(request_id=query.request_id)
+        answer = _answer(query, bank, accounts.get(bank), steps.get(bank))
+        replies.post(reply_to, query_id, replies.ANSWER, answer)
 
     gevent.joinall([gevent.spawn(one, bank) for bank in banks])
+
+
+def _answer(query: Query, bank: str, account: Connection | None, step: Pending | None) -> Answer:
+    """What `bank` answers to `query`; whatever goes wrong there becomes its answer and touches no other bank."""
+    begun = time.monotonic()
+    adapter = registry.get(bank)
+    if adapter is None or account is None:
+        return failed(bank, ProviderUnavailable("Banco desativado no momento."), begun)
+    seconds = min(query.seconds_left(), account.timeout_s)
+    try:
+        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
+        with gevent.Timeout(seconds + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
+            connected = adapter(account, deadline=begun + seconds, request_id=query.request_id)
+            result = pending.ask(connected, query, query.for_bank(bank), step)
+    except BankFailure as failure:
+        log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)
+        return failed(bank, failure, begun)
+    except ApiError as refusal:
+        return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message)
+    except Exception:
+        # A fault of ours at one bank must not cost the partner the other seven. It is logged, never shown.
+        log.exception("bank_adapter_failed", bank=bank)
+        return failed(bank, ProviderError(), begun)
+    finally:
+        connection.close()
+    return _as_answer(
+        bank,
+        begun,
+        status=result.status,
+        offers=result.offers,
+        links=result.links,
+        action=result.action,
+        reasons=result.reasons,
+        term_auto_authorized=result.term_auto_authorized,
+        data=result.data,
+    )
+
+
+def _as_answer(bank: str, begun: float, **fields: Any) -> Answer:
+    elapsed_ms = round((time.monotonic() - begun) * 1000)
+    return Answer(provider=bank, elapsed_ms=elapsed_ms, answered_at=time.time(), **fields)
+
+
+@shared_task
+def look_up_auction(lookup_id: str, reply_to: str) -> None:
+    """Ask the own bank for an auction's record; the row carries it back, the reply only says that it is there."""
+    auctions.run(AuctionLookup.objects.get(pk=lookup_id))
+    connection.close()
+    replies.post(reply_to, lookup_id, replies.ANSWER, None)

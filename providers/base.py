@@ -127,6 +127,8 @@ class Bank:
     authorization: ClassVar[str] = "evidence"
     #: Whether a query may send the holder a message; such a query is never repeated blindly.
     notifies_holder: ClassVar[bool] = False
+    #: Whether the auction look-up is asked here: the service's own bank.
+    runs_auctions: ClassVar[bool] = False
     #: What `submit` needs beyond the blocks required of all, in dotted field names.
     required: ClassVar[tuple[str, ...]] = ()
     accepts_pix: ClassVar[bool] = True
@@ -436,6 +438,8 @@ def _places(name: str, limit: int) -> threading.BoundedSemaphore:
 
 def _fingerprint(connection: Connection) -> str:
     """Names a bank's account, so that changed credentials never meet an old token."""
-    parts = [connection.base_url, *(f"{key}={value}" for key, value in sorted(connection.credentials.items()))]
+    parts = [
+        connection.base_url,
+        *(f"{key}={value}" for key, value in sorted(connection.credentials.items())),
+    ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-

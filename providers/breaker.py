@@ -133,8 +133,9 @@ class Breaker:
     def _opened_at(self) -> float | None:
         state = self._state
         if self._now() - state.read_at >= CACHE_S:
+            state.read_at = self._now()  # also where the look fails: not every call shall try
             raw = redis().get(self._key("opened_at"))
-            state.opened_at, state.read_at = (float(raw) if raw else None), self._now()
+            state.opened_at = float(raw) if raw else None
         return state.opened_at
 
     def _now(self) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from providers.base import Bank
 from providers.banks.ipe import Ipe
+from providers.base import Bank
 
 BANKS: tuple[type[Bank], ...] = (Ipe,)
 
@@ -18,3 +18,8 @@ def get(name: str) -> type[Bank] | None:
 def names() -> list[str]:
     """All bank identifiers, sorted."""
     return sorted(_BY_NAME)
+
+
+def auction_bank() -> type[Bank]:
+    """The service's own bank, which knows the auctions."""
+    return next(bank for bank in BANKS if bank.runs_auctions)

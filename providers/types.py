@@ -63,7 +63,7 @@ class AppEvidence:
     device_model: str | None = None
     device_name: str | None = None
     device_type: str | None = None
-    geolocation: str | None = None
+    geolocation: Geolocation | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,13 @@ class AppAuthorization:
 class BankQuery:
     """A holder's query, the same for every bank.
 
-    `sex`: 0 not told, 1 male, 2 female. `installments` is the desired term in months.
-    `portfolio` is the origination identifier of the contract or of the call (`originador`), else None.
-    `accepted_at` is when the holder accepted, where an authorization session recorded it.
+    `sex`: 0 not told, 1 male, 2 female. `installments` is the desired term in months; where an amount or an
+    installment is asked for it is always set. `portfolio` is the origination identifier of the contract or of
+    the call (`originador`), else None.
+
+    The rest is evidence of the holder's acceptance, and None is "not known": it is never filled in.
+    `client_ip` and `accepted_at` (the time of the partner's call, unless an authorization session recorded the
+    acceptance itself) are always there.
     """
 
     cpf: str
@@ -94,7 +98,9 @@ class BankQuery:
     geolocation: Geolocation | None = None
     user_agent: str | None = None
     device_model: str | None = None
+    platform: str | None = None
     accepted_at: datetime | None = None
+    authorization_reference: str | None = None
     app_authorization: AppAuthorization | None = None
     portfolio: str | None = None
     loan_value: Decimal | None = None

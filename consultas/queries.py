@@ -1,0 +1,235 @@
+"""From a validated body to a query and its answers: which banks, whose evidence, and what a repeat reuses.
+
+Two identical parameterless queries of one partner within 60 s share the answers of the banks that are
+settled; at the same moment they share all answers, so that each bank is asked once.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from authorizations import evidence
+from authorizations.evidence import QueryEvidence
+from consultas import fan_out, offers, serializers
+from consultas.fan_out import Answer
+from consultas.models import Query
+from partners.models import AllowedBank, Partner
+from providers import registry
+from providers.encryption import blind_index
+from providers.errors import Detail, InvalidInput, NotFound, ProviderNotAllowed, ProviderUnavailable
+from providers.shared import redis
+from providers.types import BankQuery
+from webhooks import outbox
+
+log = structlog.get_logger(__name__)
+
+#: Within this many seconds an identical parameterless query is a repeat.
+REPEAT_S = 60
+_FLIGHT_POLL_S = 0.05
+_RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What the aggregated route answers with: each bank's answer, and the `offerId`s by offer identity."""
+
+    query: Query
+    answers: list[Answer]
+    offer_ids: dict[str, uuid.UUID]
+
+
+def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
+    """The contract's banks, narrowed to `requested` where that is given.
+
+    Raises InvalidInput on `providers`, listing the contract's banks, when none is left.
+    """
+    allowed = partner.allowed_banks()
+    if requested is None:
+        return allowed
+    chosen = [bank for bank in allowed if bank.name in requested]
+    if not chosen:
+        names = tuple(bank.name for bank in allowed)
+        message = (
+            f"Nenhum banco informado pertence ao contrato. Bancos disponíveis: {', '.join(names) or '-'}."
+        )
+        raise InvalidInput(details=[Detail("providers", message, names)])
+    return chosen
+
+
+def choose_bank(partner: Partner, name: str) -> AllowedBank:
+    """The contract's bank `name`. Raises NotFound for an unknown bank, ProviderNotAllowed outside the contract."""
+    if registry.get(name) is None:
+        raise NotFound("Banco desconhecido.")
+    for bank in partner.allowed_banks():
+        if bank.name == name:
+            return bank
+    raise ProviderNotAllowed
+
+
+def begin(
+    partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]
+) -> Query:
+    """Save a query of `partner` to `banks`; `data` is what `serializers.QueryRequest` validated.
+
+    Raises InvalidInput on `authorization_id` where that session's evidence can't be used.
+    """
+    authorization_id = data.pop("authorization_id", None)
+    seen = evidence.for_query(partner, data["cpf"], authorization_id) if authorization_id else None
+    if seen is not None:
+        data |= _from_session(seen)
+    holder = BankQuery(**data)
+    query = Query(
+        partner=partner,
+        kind=kind,
+        cpf_index=blind_index("cpf", holder.cpf),
+        request=msgspec.to_builtins(holder),
+        banks=[bank.name for bank in banks],
+        portfolios={bank.name: bank.portfolio for bank in banks if bank.portfolio},
+        authorization_id=authorization_id or "",
+        request_id=request_id,
+        deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
+    )
+    if holder.loan_value is None and holder.installment_value is None and holder.installments is None:
+        same = msgspec.json.encode(
+            [str(partner.pk), query.request, query.banks, query.portfolios], order="sorted"
+        )
+        query.fingerprint = blind_index("query", same.decode())
+    with transaction.atomic():
+        query.save(force_insert=True)
+        if seen is not None:
+            evidence.record_use(seen.number, query.banks, call="query", reference=str(query.id))
+    return query
+
+
+def _from_session(seen: QueryEvidence) -> dict[str, Any]:
+    """What a session's evidence stands in for. The body's own `client_ip` and `geolocation` do not count."""
+    return {
+        "client_ip": seen.ip,
+        "geolocation": seen.geolocation,
+        "user_agent": seen.user_agent,
+        "device_model": seen.device.get("deviceModel"),
+        "platform": seen.device.get("platform"),
+        "accepted_at": seen.accepted_at,
+        "authorization_reference": f"evidence-{seen.number}",
+    }
+
+
+def aggregate(query: Query) -> Aggregate:
+    """Ask every bank of `query`, keep the offers, tell the partner of the lead.
+
+    Raises ProviderUnavailable when no bank gave any answer but an infrastructure failure.
+    """
+    while True:
+        with _flight(query) as leader:
+            if leader is None:
+                earlier = _earlier(query)
+                reused = _still_good(earlier) if earlier else []
+                known = {answer.provider for answer in reused}
+                fresh = list(fan_out.answers(query, [bank for bank in query.banks if bank not in known]))
+                return _finish(query, earlier if reused else None, [*reused, *fresh])
+        followed = _await(query, leader)
+        if followed is not None:
+            return _finish(query, followed, _answers_of(followed))
+        if query.seconds_left() <= 0:
+            raise ProviderUnavailable
+
+
+@contextmanager
+def _flight(query: Query) -> Iterator[str | None]:
+    """Be the one that asks the banks, among identical queries at the same moment: gives None then, else the id
+    of the query that already does. Without Redis everybody asks; that costs calls, never an answer."""
+    key = f"flight:{query.fingerprint}"
+    leader = None
+    if query.fingerprint:
+        try:
+            taken = redis().set(key, str(query.id), nx=True, ex=settings.QUERY_DEADLINE_S + 5)
+            held = None if taken else redis().get(key)
+            leader = held.decode() if held else None
+            if not taken and leader is None:
+                leader = ""  # its end came between the two looks: the caller tries again
+        except RedisError:
+            log.warning("flight_unreachable")
+    try:
+        yield leader
+    finally:
+        if query.fingerprint and leader is None:
+            with suppress(RedisError):  # it ends by itself
+                redis().eval(_RELEASE, 1, key, str(query.id))
+
+
+def _await(query: Query, leader: str) -> Query | None:
+    """The leader's row once it is finished; None when the leader is gone without an end, or the time is over."""
+    key = f"flight:{query.fingerprint}"
+    while leader and query.seconds_left() > 0:
+        row = Query.objects.filter(pk=leader, finished_at__isnull=False).first()
+        connection.close()
+        if row is not None:
+            return row
+        try:
+            if redis().get(key) != leader.encode():
+                return Query.objects.filter(pk=leader, finished_at__isnull=False).first()
+        except RedisError:
+            return None
+        time.sleep(_FLIGHT_POLL_S)
+    return None
+
+
+def _earlier(query: Query) -> Query | None:
+    """The newest finished query of which `query` is a repeat."""
+    if not query.fingerprint:
+        return None
+    since = timezone.now() - timedelta(seconds=REPEAT_S)
+    rows = Query.objects.filter(
+        fingerprint=query.fingerprint, created_at__gte=since, finished_at__isnull=False
+    )
+    return rows.order_by("-created_at").first()
+
+
+def _still_good(earlier: Query) -> list[Answer]:
+    """The earlier answers that may stand for a repeat: of settled banks, and young enough. Banks that were
+    pending, wanted an action or failed are asked again, so that nothing that became available stays hidden."""
+    since = time.time() - REPEAT_S
+    return [answer for answer in _answers_of(earlier) if answer.settled and answer.answered_at >= since]
+
+
+def _answers_of(query: Query) -> list[Answer]:
+    return msgspec.convert(query.answers or [], list[Answer])
+
+
+def _finish(query: Query, source: Query | None, answers: list[Answer]) -> Aggregate:
+    """Store the answers and offers and tell of the lead, in one transaction; `source` is the query whose
+    answers were reused, whose group is kept and whose lead is not told twice."""
+    answers.sort(key=lambda answer: answer.provider)
+    query.answers = msgspec.to_builtins(answers)
+    query.simulation_group = source.simulation_group if source else None
+    query.finished_at = timezone.now()
+    with transaction.atomic():
+        offer_ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
+        result = Aggregate(query, answers, offer_ids)
+        if offer_ids and query.simulation_group is None:
+            query.simulation_group = query.id
+            outbox.send(query.partner, "lead", str(query.id), serializers.lead(result))
+        query.save(update_fields=["answers", "simulation_group", "finished_at"])
+    if answers and not any(answer.reached for answer in answers):
+        raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
+    return result
+
+
+def close(query: Query, answers: list[Answer]) -> None:
+    """Store the answers of a streamed or individual query, which keeps no offers."""
+    query.answers = msgspec.to_builtins(answers)
+    query.finished_at = timezone.now()
+    query.save(update_fields=["answers", "finished_at"])

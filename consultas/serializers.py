@@ -1,0 +1,356 @@
+"""The JSON of the query routes: what is taken in, and every shape that goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from consultas import offers
+from consultas.fan_out import Answer
+from consultas.models import Query
+from partners.fields import (
+    USER_AGENT_LENGTH,
+    Block,
+    BooleanField,
+    ChoiceField,
+    CPFField,
+    DateField,
+    DecimalField,
+    EmailField,
+    IntegerField,
+    IPField,
+    ListField,
+    NumberField,
+    PhoneField,
+    TextField,
+)
+from providers.formats import iso_utc
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankAction,
+    BankOffer,
+    BankQuery,
+    Geolocation,
+    Link,
+    QueryStatus,
+    StepOutcome,
+)
+
+if TYPE_CHECKING:
+    from consultas.queries import Aggregate
+
+CENT = Decimal("0.01")
+
+
+# --- In ---------------------------------------------------------------------------------------------------------
+
+
+class GeolocationBlock(Block):
+    """WGS 84 degrees."""
+
+    lat = NumberField(min_value=-90, max_value=90)
+    lng = NumberField(min_value=-180, max_value=180)
+
+    def to_internal_value(self, data: Any) -> Geolocation:
+        return Geolocation(**super().to_internal_value(data))
+
+
+class AppEvidenceBlock(Block):
+    userAgent = TextField(max_length=USER_AGENT_LENGTH, required=False, allow_null=True)
+    operationalSystem = TextField(required=False, allow_null=True)
+    deviceModel = TextField(required=False, allow_null=True)
+    deviceName = TextField(required=False, allow_null=True)
+    deviceType = TextField(required=False, allow_null=True)
+    geoLocation = GeolocationBlock(required=False, allow_null=True)
+
+    def to_internal_value(self, data: Any) -> AppEvidence:
+        told = super().to_internal_value(data)
+        return AppEvidence(
+            user_agent=told.get("userAgent"),
+            operational_system=told.get("operationalSystem"),
+            device_model=told.get("deviceModel"),
+            device_name=told.get("deviceName"),
+            device_type=told.get("deviceType"),
+            geolocation=told.get("geoLocation"),
+        )
+
+
+class AppAuthorizationBlock(Block):
+    authorizationId = TextField(required=False, allow_null=True)
+    signatureDate = TextField(required=False, allow_null=True)
+    evidence = AppEvidenceBlock(required=False, allow_null=True)
+
+    def to_internal_value(self, data: Any) -> AppAuthorization:
+        told = super().to_internal_value(data)
+        return AppAuthorization(
+            authorization_id=told.get("authorizationId"),
+            signature_date=told.get("signatureDate"),
+            evidence=told.get("evidence"),
+        )
+
+
+class QueryRequest(Block):
+    """The body of the three query routes. `validated_data` holds `BankQuery`'s fields, `authorization_id` and
+    `providers` (None: not narrowed)."""
+
+    cpf = CPFField(help_text="CPF do titular, 11 dígitos.")
+    nome = TextField(source="name", help_text="Nome completo do titular.")
+    data_nascimento = DateField(source="birth_date", not_future=True)
+    telefone = PhoneField(source="phone", help_text="DDD e número; um 55 inicial é removido.")
+    email = EmailField()
+    client_ip = IPField(required=False, allow_null=True, help_text="IP do titular no aceite.")
+    authorization_id = TextField(required=False, allow_null=True, help_text="No lugar de client_ip.")
+    geolocation = GeolocationBlock(required=False, allow_null=True)
+    providers = ListField(child=TextField(), required=False, allow_null=True, max_length=64)
+    sexo = ChoiceField(
+        [0, 1, 2], source="sex", required=False, help_text="0 não informado, 1 masculino, 2 feminino."
+    )
+    app_authorization = AppAuthorizationBlock(required=False, allow_null=True)
+    originador = TextField(source="portfolio", required=False, allow_null=True)
+    loan_value = DecimalField(min_value=CENT, required=False, allow_null=True)
+    prazo = IntegerField(source="installments", min_value=1, max_value=420, required=False, allow_null=True)
+    valor_parcela = DecimalField(source="installment_value", min_value=CENT, required=False, allow_null=True)
+    with_insurance = BooleanField(required=False)
+
+    def get_fields(self) -> dict[str, Any]:
+        """With an `authorization_id` the session's evidence counts: the body's own is not even looked at."""
+        fields = super().get_fields()
+        body = getattr(self, "initial_data", None)
+        if isinstance(body, dict):
+            if body.get("authorization_id") is None:
+                fields["client_ip"].required, fields["client_ip"].allow_null = True, False
+            else:
+                del fields["client_ip"], fields["geolocation"]
+        return fields
+
+
+class IndividualQueryRequest(QueryRequest):
+    """The same for one bank, which the path names: `providers` is ignored."""
+
+    providers = None
+
+
+# --- Out --------------------------------------------------------------------------------------------------------
+
+
+def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> dict[str, Any]:
+    """An offer as the aggregated routes, the stream and the webhooks show it."""
+    notes = offers.adjustments(request, item)
+    return {
+        "provider": provider,
+        "offerId": str(offer_id) if offer_id else None,
+        "loanValue": float(item.loan_value),
+        "installmentValue": float(item.installment_value),
+        "installments": item.installments,
+        "interestRate": float(item.interest_rate),
+        "totalAmount": float(item.total_amount),
+        "tableCode": item.table_code,
+        "firstDueDate": item.first_due_date.isoformat() if item.first_due_date else None,
+        "employerName": item.employer_name,
+        "employerCnpj": item.employer_cnpj,
+        "matricula": item.registration,
+        "providerData": {
+            **item.native,
+            "nativeOfferId": item.native_offer_id,
+            "withInsurance": item.with_insurance,
+        },
+        "adjusted": bool(notes),
+        "adjustments": notes,
+    }
+
+
+def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A bank's part of the aggregated response; `shown` are its offers as `offer` renders them."""
+    waiting = answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING)
+    return {
+        "provider": answer.provider,
+        "status": answer.status,
+        "success": answer.status is not QueryStatus.ERROR,
+        "proposals": list(shown),
+        "vinculos": [_link(link) for link in answer.links],
+        "error": answer.error,
+        "elapsedMs": answer.elapsed_ms,
+        "noProposalReasons": list(answer.reasons),
+        "requiresSignature": waiting,
+        "signatureUrl": answer.action.url if answer.action else None,
+        "action": _action(answer.action),
+        "termAutoAuthorized": answer.term_auto_authorized,
+    }
+
+
+def aggregate(result: Aggregate, elapsed_ms: int) -> dict[str, Any]:
+    """The aggregated response."""
+    shown = _shown(result)
+    group = result.query.simulation_group
+    return {
+        "proposals": _sorted(item for items in shown.values() for item in items),
+        "providerResults": {
+            answer.provider: provider_result(answer, shown[answer.provider]) for answer in result.answers
+        },
+        "employers": employers(result.answers),
+        "elapsedMs": elapsed_ms,
+        "timestamp": iso_utc(timezone.now()),
+        "simulationGroupId": str(group) if group else None,
+    }
+
+
+def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
+    """Unique employers by CNPJ: of the first bank by name that reports a margin, else of the first by name."""
+    found: dict[str, dict[str, Any]] = {}
+    for answer in sorted(answers, key=lambda each: each.provider):
+        for link in answer.links:
+            known = found.get(link.employer_cnpj)
+            if known is None or (known["margin"] is None and link.margin is not None):
+                found[link.employer_cnpj] = {
+                    "cnpj": link.employer_cnpj,
+                    "name": link.employer_name,
+                    "matricula": link.registration,
+                    "provider": answer.provider,
+                    "margin": _number(link.margin),
+                }
+    return list(found.values())
+
+
+def envelope(answer: Answer, proposal_id: str | None) -> dict[str, Any]:
+    """The individual route's answer, in snake_case."""
+    return {
+        "provider": answer.provider,
+        "status": answer.status,
+        "offers": [_snake_offer(answer.provider, item) for item in answer.offers],
+        "vinculos": [_snake_link(link) for link in answer.links],
+        "proposal_id": proposal_id,
+        "action": _action(answer.action),
+        "error": answer.error,
+        "elapsed_ms": answer.elapsed_ms,
+        "no_proposal_reasons": list(answer.reasons),
+        "term_auto_authorized": answer.term_auto_authorized,
+        "provider_data": answer.data,
+    }
+
+
+def stream_event(answer: Answer, request: BankQuery) -> dict[str, Any]:
+    """`provider_result` for a bank that answered, a refusal too; `provider_error` for an infrastructure failure.
+    Streamed offers are not kept, so their `offerId` is null."""
+    if not answer.reached:
+        return {
+            "event": "provider_error",
+            "provider": answer.provider,
+            "error": answer.error,
+            "elapsedMs": answer.elapsed_ms,
+        }
+    shown = _sorted(offer(answer.provider, item, request, None) for item in answer.offers)
+    return {"event": "provider_result", **provider_result(answer, shown)}
+
+
+def lead(result: Aggregate) -> dict[str, Any]:
+    """The body of the `lead` webhook."""
+    shown = _sorted(item for items in _shown(result).values() for item in items)
+    query = result.query
+    return {
+        "partner_id": str(query.partner_id),
+        "external_reference": str(query.simulation_group),
+        "event": "lead",
+        "cpf": query.holder().cpf,
+        "simulation_group_id": str(query.simulation_group),
+        "providers": [
+            {"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)}
+            for answer in result.answers
+        ],
+        "best_offer": shown[0] if shown else None,
+        "timestamp": iso_utc(timezone.now()),
+    }
+
+
+def authorization_result(
+    query: Query,
+    provider: str,
+    outcome: StepOutcome,
+    found: Sequence[BankOffer],
+    offer_ids: Mapping[str, UUID],
+    at: datetime,
+) -> dict[str, Any]:
+    """The body of the `authorization_result` webhook; `found` is empty unless the step was approved."""
+    request = query.holder()
+    return {
+        "partner_id": str(query.partner_id),
+        "external_reference": request.cpf,
+        "provider": provider,
+        "event": "authorization_result",
+        "status": outcome,
+        "offers": _sorted(
+            offer(provider, item, request, offer_ids[offers.identity(query, provider, item)])
+            for item in found
+        ),
+        "timestamp": iso_utc(at),
+    }
+
+
+def _shown(result: Aggregate) -> dict[str, list[dict[str, Any]]]:
+    """Each bank's offers, rendered and sorted."""
+    query, request = result.query, result.query.holder()
+    return {
+        answer.provider: _sorted(
+            offer(
+                answer.provider,
+                item,
+                request,
+                result.offer_ids[offers.identity(query, answer.provider, item)],
+            )
+            for item in answer.offers
+        )
+        for answer in result.answers
+    }
+
+
+def _sorted(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Highest amount first, then the lowest rate, then by bank."""
+    return sorted(items, key=lambda item: (-item["loanValue"], item["interestRate"], item["provider"]))
+
+
+def _action(action: BankAction | None) -> dict[str, Any] | None:
+    return {"type": action.type, "url": action.url, "detail": action.detail} if action else None
+
+
+def _link(link: Link) -> dict[str, Any]:
+    return {
+        "matricula": link.registration,
+        "employerCnpj": link.employer_cnpj,
+        "employerName": link.employer_name,
+        "jobTitle": link.job_title,
+        "admissionDate": link.admission_date.isoformat() if link.admission_date else None,
+        "margin": _number(link.margin),
+    }
+
+
+def _snake_link(link: Link) -> dict[str, Any]:
+    return {
+        "matricula": link.registration,
+        "employer_cnpj": link.employer_cnpj,
+        "employer_name": link.employer_name,
+        "job_title": link.job_title,
+        "admission_date": link.admission_date.isoformat() if link.admission_date else None,
+        "margin": _number(link.margin),
+    }
+
+
+def _snake_offer(provider: str, item: BankOffer) -> dict[str, Any]:
+    return {
+        "provider": provider,
+        "loan_value": float(item.loan_value),
+        "installment_value": float(item.installment_value),
+        "installments": item.installments,
+        "interest_rate": float(item.interest_rate),
+        "total_amount": float(item.total_amount),
+        "table_code": item.table_code,
+        "first_due_date": item.first_due_date.isoformat() if item.first_due_date else None,
+    }
+
+
+def _number(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)

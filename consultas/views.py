@@ -1,0 +1,83 @@
+"""The query routes and the auction look-up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from django.db import connection
+from django.http import StreamingHttpResponse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from consultas import auctions, fan_out, offers, queries, schema, serializers
+from consultas.models import Query
+from partners.views import PartnerView
+
+#: Silence after which a comment line keeps the stream's connection alive.
+HEARTBEAT_S = 10.0
+
+
+class AggregatedQueryView(PartnerView):
+    @schema.aggregated
+    def post(self, request: Request) -> Response:
+        started = time.monotonic()
+        data = self.valid(serializers.QueryRequest)
+        banks = queries.choose_banks(self.partner, data.pop("providers", None))
+        query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, request.request_id, banks)
+        result = queries.aggregate(query)
+        return Response(serializers.aggregate(result, round((time.monotonic() - started) * 1000)))
+
+
+class StreamedQueryView(PartnerView):
+    @schema.streamed
+    def post(self, request: Request) -> StreamingHttpResponse:
+        data = self.valid(serializers.QueryRequest)
+        banks = queries.choose_banks(self.partner, data.pop("providers", None))
+        query = queries.begin(self.partner, data, Query.Kind.STREAM, request.request_id, banks)
+        response = StreamingHttpResponse(_events(query), content_type="text/event-stream")
+        response["Cache-Control"] = "no-cache"
+        response["X-Accel-Buffering"] = "no"
+        return response
+
+
+class IndividualQueryView(PartnerView):
+    @schema.individual
+    def post(self, request: Request, name: str) -> Response:
+        data = self.valid(serializers.IndividualQueryRequest)
+        bank = queries.choose_bank(self.partner, name)
+        query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, request.request_id, [bank])
+        (answer,) = fan_out.answers(query, [bank.name])
+        queries.close(query, [answer])
+        return Response(serializers.envelope(answer, offers.live_proposal(query, bank.name)))
+
+
+class AuctionLookupView(PartnerView):
+    @schema.auction
+    def get(self, request: Request, proposal_key: str) -> Response:
+        return Response(auctions.look_up(self.partner, proposal_key, request.request_id))
+
+
+def _events(query: Query) -> Iterator[bytes]:
+    """The stream, event by event as the answers land. When the client leaves, the server closes this generator
+    at its next write, a heartbeat at the latest, and with it everything held for the client."""
+    request = query.holder()
+    yield _event({"event": "start", "message": "Consulta iniciada."})
+    for bank in query.banks:
+        yield _event({"event": "provider_start", "provider": bank})
+    landed = []
+    for answer in fan_out.answers_or_silence(query, query.banks, HEARTBEAT_S):
+        if answer is None:
+            yield b": keep-alive\n\n"
+            continue
+        landed.append(answer)
+        yield _event(serializers.stream_event(answer, request))
+    queries.close(query, landed)
+    connection.close()
+    yield _event({"event": "complete"})
+
+
+def _event(body: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(body) + b"\n\n"

@@ -1,0 +1,355 @@
+"""ipe, the service's own bank: OAuth2, JSON in English, monthly rates as fractions, microseconds in every date.
+
+Its manual is docs/banks/ipe.md.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from providers.base import Bank, Reply
+from providers.errors import ApiError, InvalidState, NotFound, ProviderRejected
+from providers.formats import split_phone
+from providers.tokens import Token
+from providers.types import (
+    BankOffer,
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Link,
+    ProposalStatus,
+    QueryStatus,
+)
+
+TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
+GENDERS = {"M": "male", "F": "female"}
+QUERY_GENDERS = {1: "male", 2: "female"}
+MARITAL_STATUSES = {
+    "solteiro": "single",
+    "casado": "married",
+    "divorciado": "divorced",
+    "viuvo": "widowed",
+    "separado": "separated",
+    "uniao_estavel": "stable_union",
+}
+ACCOUNT_TYPES = {"corrente": "checking_account", "poupanca": "savings_account", "salario": "salary_account"}
+PIX_KEYS = {
+    "cpf": "document_number",
+    "telefone": "phone_number",
+    "email": "email",
+    "aleatoria": "random_key",
+}
+
+
+class AccessToken(Struct):
+    access_token: str
+    expires_in: int
+
+
+class Relationship(Struct):
+    registration_number: str
+    employer_document_number: str
+    employer_name: str
+    job_title: str | None
+    admission_date: str
+    consigned_credit_balance: Decimal
+
+
+class Rate(Struct):
+    monthly_rate: Decimal
+
+
+class Simulation(Struct):
+    simulation_key: str
+    registration_number: str
+    table_code: str
+    disbursed_amount: Decimal
+    installment_face_value: Decimal
+    number_of_installments: int
+    total_amount: Decimal
+    prefixed_interest_rate: Rate
+    cet: Decimal
+    with_insurance: bool
+    first_due_date: str
+
+
+class Reason(Struct):
+    description: str
+
+
+class Simulations(Struct):
+    employment_relationships: list[Relationship]
+    simulations: list[Simulation]
+    reasons: list[Reason]
+
+
+class Signature(Struct):
+    url: str
+    expires_at: str | None
+
+
+class Debt(Struct):
+    debt_key: str
+    status: str
+    signature: Signature | None
+
+
+class Debts(Struct):
+    debts: list[Debt]
+
+
+class Fault(Struct):
+    code: str
+    translation: str
+
+
+class Ipe(Bank):
+    name = "ipe"
+    label = "Ipê"
+    runs_auctions = True
+    required = (
+        "documento.numero",
+        "documento.orgao_emissor",
+        "documento.uf_emissor",
+        "documento.data_emissao",
+        "titular.estado_civil",
+        "titular.exposicao_politica",
+    )
+    statuses = {
+        "pending_formalization": ProposalStatus.CREATED,
+        "pending_analysis": ProposalStatus.IN_ANALYSIS,
+        "waiting_signature": ProposalStatus.AWAITING_SIGNATURE,
+        "pending_reservation": ProposalStatus.SIGNED,
+        "disbursed": ProposalStatus.DISBURSED,
+        "refused": ProposalStatus.REJECTED,
+        "canceled": ProposalStatus.CANCELLED,
+        "signature_expired": ProposalStatus.EXPIRED,
+    }
+
+    # --- authentication and errors
+
+    def login(self, old: Token | None) -> Token:
+        secret = f"{self.connection.credentials['client_id']}:{self.connection.credentials['client_secret']}"
+        reply = self.exchange(
+            "POST",
+            "/oauth2/token",
+            form={"grant_type": "client_credentials"},
+            headers={"Authorization": "Basic " + base64.b64encode(secret.encode()).decode()},
+        )
+        token = reply.read(AccessToken)
+        return Token.lasting(token.access_token, token.expires_in)
+
+    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token.value}"} if token else {}
+
+    def refusal(self, reply: Reply) -> ApiError | None:
+        if not 400 <= reply.status < 500:
+            return None
+        fault = reply.read(Fault)
+        if reply.status == 404:
+            return NotFound()
+        if reply.status == 409:
+            return InvalidState()
+        return ProviderRejected(fault.translation)
+
+    # --- query
+
+    def query(self, query: BankQuery) -> BankResult:
+        # No side effect at this bank: a broken connection may be tried again.
+        found = self.call("POST", "/v1/private_payroll/simulations", json=_query_body(query), safe=True).read(
+            Simulations
+        )
+        links = {each.registration_number: _link(each) for each in found.employment_relationships}
+        offers = tuple(_offer(each, links[each.registration_number]) for each in found.simulations)
+        return BankResult(
+            QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
+            offers=offers,
+            links=tuple(links.values()),
+            reasons=tuple(reason.description for reason in found.reasons),
+        )
+
+    def auction_proposal(self, key: str) -> dict[str, Any]:
+        return self.call(
+            "GET", f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}", safe=True
+        ).read(dict[str, Any])
+
+    # --- proposal
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        return self._proposal(
+            self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission)).read(Debt)
+        )
+
+    def find(self, reference: str) -> BankProposal | None:
+        path = f"/v1/private_payroll/debts?requester_identifier_key={quote(reference, safe='')}"
+        debts = self.call("GET", path, safe=True).read(Debts).debts
+        return self._proposal(debts[0]) if debts else None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        body = {"signature_delivery": channel} if channel else {}
+        return self._proposal(
+            self.call("POST", _debt_path(native_id, "/issue"), json=body, safe=True).read(Debt)
+        )
+
+    def status(self, native_id: str) -> BankProposal:
+        return self._proposal(self.call("GET", _debt_path(native_id), safe=True).read(Debt))
+
+    def cancel(self, native_id: str, reason: str | None) -> BankProposal:
+        body = {"reason": reason or "Cancelamento a pedido do titular."}
+        return self._proposal(
+            self.call("POST", _debt_path(native_id, "/cancel"), json=body, safe=True).read(Debt)
+        )
+
+    def _proposal(self, debt: Debt) -> BankProposal:
+        signature = debt.signature
+        expires_at = signature.expires_at if signature else None
+        return BankProposal(
+            native_id=debt.debt_key,
+            native_status=debt.status,
+            status=self.proposal_status(debt.status),
+            signature_url=signature.url if signature else None,
+            signature_expires_at=_moment(expires_at) if expires_at else None,
+        )
+
+
+def _debt_path(native_id: str, action: str = "") -> str:
+    return f"/v1/private_payroll/debts/{quote(native_id, safe='')}{action}"
+
+
+def _query_body(query: BankQuery) -> dict[str, Any]:
+    gender = QUERY_GENDERS.get(query.sex)
+    place = query.geolocation
+    return {
+        "borrower": {
+            **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
+            **({"gender": gender} if gender else {}),
+        },
+        "authorization_term": {
+            "signature": {
+                "authentication_type": "opt_in",
+                "authenticity": {
+                    "ip_address": query.client_ip,
+                    "timestamp": query.accepted_at.astimezone(UTC).strftime(TIMESTAMP),
+                    # null is "not collected": this bank wants that said, and nothing is ever made up.
+                    "session_id": query.authorization_reference,
+                    "user_agent": query.user_agent,
+                    "device_model": query.device_model,
+                    "geolocation": {"latitude": place.lat, "longitude": place.lng} if place else None,
+                },
+            }
+        },
+        "simulation": {
+            "disbursed_amount": query.loan_value,
+            "installment_face_value": query.installment_value,
+            "number_of_installments": query.installments,
+            "with_insurance": query.with_insurance,
+        },
+    }
+
+
+def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> dict[str, Any]:
+    area_code, number = split_phone(phone)
+    return {
+        "name": name,
+        "document_number": cpf,
+        "birth_date": _timestamp(birth_date),
+        "email": email,
+        "phone": {"country_code": "055", "area_code": area_code, "number": number},
+    }
+
+
+def _submission_body(submission: BankSubmission) -> dict[str, Any]:
+    holder, document, address = submission.holder, submission.document, submission.address
+    return {
+        "requester_identifier_key": submission.reference,
+        "simulation_key": submission.offer.native_offer_id,
+        "borrower": {
+            **_person(holder.name, holder.cpf, holder.birth_date, submission.phone, submission.email),
+            "gender": GENDERS[holder.sex],
+            "mother_name": holder.mother_name,
+            **({"father_name": holder.father_name} if holder.father_name else {}),
+            "marital_status": MARITAL_STATUSES[holder.marital_status],
+            "is_pep": holder.politically_exposed,
+            "document_identification": {
+                "number": document.number,
+                "issuer": document.issuer,
+                "issuer_state": document.issuer_state,
+                "issue_date": _timestamp(document.issued_on),
+            },
+            "address": {
+                "postal_code": address.postal_code,
+                "street": address.street,
+                "number": address.number,
+                **({"complement": address.complement} if address.complement else {}),
+                "neighborhood": address.district,
+                "city": address.city,
+                "state": address.state,
+            },
+        },
+        "disbursement": _disbursement(submission),
+        "acceptance": {"ip_address": submission.ip},
+        **({"signature_delivery": submission.channel} if submission.channel else {}),
+    }
+
+
+def _disbursement(submission: BankSubmission) -> dict[str, Any]:
+    pix, account = submission.pix, submission.account
+    if pix is not None:
+        key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
+        return {"method": "pix", "pix": {"key_type": PIX_KEYS[pix.kind], "key": key}}
+    return {
+        "method": "bank_account",
+        "bank_account": {
+            "bank_code": account.bank,
+            "branch_number": account.branch,
+            **({"branch_digit": account.branch_digit} if account.branch_digit else {}),
+            "account_number": account.number,
+            "account_digit": account.digit,
+            "account_type": ACCOUNT_TYPES[account.kind],
+        },
+    }
+
+
+def _link(each: Relationship) -> Link:
+    return Link(
+        registration=each.registration_number,
+        employer_cnpj=each.employer_document_number,
+        employer_name=each.employer_name,
+        job_title=each.job_title,
+        admission_date=_moment(each.admission_date).date(),
+        margin=each.consigned_credit_balance,
+    )
+
+
+def _offer(each: Simulation, link: Link) -> BankOffer:
+    return BankOffer(
+        native_offer_id=each.simulation_key,
+        loan_value=each.disbursed_amount,
+        installment_value=each.installment_face_value,
+        installments=each.number_of_installments,
+        # The rate is a fraction, although the CET beside it is a percentage.
+        interest_rate=each.prefixed_interest_rate.monthly_rate * 100,
+        total_amount=each.total_amount,
+        table_code=each.table_code,
+        with_insurance=each.with_insurance,
+        first_due_date=_moment(each.first_due_date).date(),
+        employer_cnpj=link.employer_cnpj,
+        employer_name=link.employer_name,
+        registration=link.registration,
+        native={"cetMonthlyPercent": str(each.cet)},
+    )
+
+
+def _timestamp(day: date) -> str:
+    return f"{day.isoformat()}T00:00:00.000000Z"
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, TIMESTAMP).replace(tzinfo=UTC)
