@@ -1,4 +1,4 @@
-"""What every test may use: real PostgreSQL and Redis of the test run's own, the simulator and the service's processes.
+"""What every test may use: PostgreSQL and Redis of the test run's own, the simulator, the service's processes.
 
 Servers are started once per run, in a fresh folder under `var/tests/` that is removed at the end, on ports of
 their own: a `make run` beside is not touched. With DATABASE_URL or REDIS_URL set, those servers are used
@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import django
 import pytest
+import redis
 from django.conf import settings
-from django.db.backends.postgresql.operations import DatabaseOperations
+from django.core.management import call_command
+from django.db import connection
 
-from config.local import Postgres, Redis, running
+from config.local import Postgres, Redis, free_port, running
+from config.run import service_processes
+from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
+CONTROL_TOKEN = "test-control"
 _cleanup = contextlib.ExitStack()
 
 
@@ -47,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for service in services:
         os.environ["DATABASE_URL" if isinstance(service, Postgres) else "REDIS_URL"] = service.url
     os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path="/15").geturl()
+    os.environ["PORT"], os.environ["SIMULATOR_PORT"] = str(free_port()), str(free_port())
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()
 
@@ -87,9 +96,11 @@ def _locked(folder: Path) -> Iterator[bool]:
 def _emptying_passes_the_guards() -> Iterator[None]:
     """Tests with real transactions empty every table afterwards, which the triggers on evidence and terms
     refuse: they are off while that statement runs. The first terms of the migrations come back with it."""
+    from django.db.backends.postgresql.operations import DatabaseOperations  # needs the settings
+
     guarded = ("authorizations_evidence", "authorizations_evidenceuse", "authorizations_terms")
 
-    def sql_flush(self: DatabaseOperations, *args: Any, **kwargs: Any) -> list[str]:
+    def sql_flush(self: Any, *args: Any, **kwargs: Any) -> list[str]:
         return [
             *(f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in guarded),
             *flush(self, *args, **kwargs),
@@ -108,3 +119,90 @@ def _emptying_passes_the_guards() -> Iterator[None]:
 def redis_url() -> str:
     """The Redis of this test run."""
     return os.environ["REDIS_URL"]
+
+
+@pytest.fixture(scope="session")
+def programs(django_db_setup: None) -> Iterator[Programs]:
+    """The service's programs on the test database, none of them started yet."""
+    data_dir = Path(os.environ["DATA_DIR"])
+    port, database = os.environ["PORT"], connection.settings_dict["NAME"]
+    environment = {
+        "DATABASE_URL": urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{database}").geturl(),
+        "CALLBACK_BASE_URL": f"http://127.0.0.1:{port}",
+        "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
+        "PYTHONUNBUFFERED": "1",
+    }
+    programs = Programs(service_processes(environment, data_dir), data_dir / "programs")
+    yield programs
+    programs.stop()
+
+
+@pytest.fixture(scope="session")
+def simulator(programs: Programs) -> Iterator[Simulator]:
+    """The simulated banks, over HTTP. Its state lasts for the session: call `reset()`, or use `sandbox`."""
+    simulator = Simulator(f"http://127.0.0.1:{os.environ['SIMULATOR_PORT']}", CONTROL_TOKEN)
+    programs.ensure("simulator")
+    logs = partial(programs.logs, "simulator")
+    wait_until(lambda: answers(simulator.url), START_TIMEOUT_S, "the simulator answers", logs)
+    yield simulator
+    simulator.close()
+
+
+@pytest.fixture
+def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) -> Iterator[None]:
+    """A fresh sandbox that other processes see too: banks, partner with SANDBOX_KEY, terms; simulator and Redis emptied.
+
+    Tests that use it leave nothing behind: before the tables are emptied, beat is halted, queued tasks are
+    dropped, and what the programs are writing comes to its end.
+    """
+    programs.ensure("simulator")
+    simulator.reset()
+    with contextlib.closing(redis.Redis.from_url(os.environ["REDIS_URL"])) as client:
+        client.flushdb()
+        call_command("seed_sandbox", stdout=io.StringIO())
+        programs.kill("beat", signal.SIGCONT)
+        yield
+        programs.kill("beat", signal.SIGSTOP)
+        client.flushdb()
+    wait_until(_database_is_idle, 40, "no other process is inside a transaction")
+
+
+def _database_is_idle() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid()"
+        )
+        return cursor.fetchone() == (0,)
+
+
+@pytest.fixture
+def bank_worker(sandbox: None, programs: Programs) -> Programs:
+    """A real bank worker on the test database and a fresh sandbox, for tests that call views in this process."""
+    from consultas import fan_out
+
+    programs.ensure("banks")
+    logs = partial(programs.logs, "banks")
+    wait_until(lambda: fan_out.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", logs)
+    return programs
+
+
+@pytest.fixture
+def live_service(sandbox: None, programs: Programs) -> LiveService:
+    """The whole service, ready, as the processes of `make run`, on the test database and a fresh sandbox.
+
+    Processes that a test killed are started again for the next one.
+    """
+    service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
+    programs.ensure("web", "banks", "webhooks", "default", "beat")
+    service.wait_ready()
+    return service
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """The machine's Chromium or Chrome; tests that need it are skipped where there is none."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        if path := shutil.which(name):
+            return path
+    pytest.skip("browser tests need chromium or google-chrome on the PATH: none is installed")
