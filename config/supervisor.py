@@ -1,0 +1,253 @@
+"""A small process supervisor for `make run`: prefixed output, restarts, an end that leaves nothing running.
+
+One thread and one selector: it sleeps while nothing happens. Why not a library: docs/decisions/0003-supervisor.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TextIO
+
+RESTART_DELAYS_S = (0.5, 1.0, 2.0, 3.0)
+SETTLED_AFTER_S = 30.0  # a process that lived this long starts again with the first delay
+GRACE_S = 10.0  # between asking a process to end and killing it
+ONE_KEY_PRESS_S = 1.0  # a terminal and `make` may both pass on the same Ctrl-C
+NAME_WIDTH = 9
+COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95)
+
+
+class Stopped(Exception):
+    """Ctrl-C, SIGTERM or SIGHUP arrived, or nobody reads the output any more."""
+
+
+def ends_with_parent(command: Sequence[str], stop_signal: signal.Signals = signal.SIGTERM) -> list[str]:
+    """`command`, made to receive `stop_signal` when the process that starts it is killed.
+
+    Unchanged where there is no `setpriv` (on Linux it belongs to util-linux, which every distribution installs).
+    """
+    if not shutil.which("setpriv"):
+        return list(command)
+    return ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG"), "--", *command]
+
+
+@dataclass
+class Process:
+    """A command kept running under a short name, in the supervisor's environment plus `environment`.
+
+    Processes of a higher `stage` end before those of a lower one.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stage: int = 1
+    stop_signal: signal.Signals = signal.SIGTERM
+    handle: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    restarts: int = 0
+    restart_at: float | None = None
+
+    @property
+    def alive(self) -> bool:
+        """True while it runs."""
+        return self.handle is not None and self.handle.poll() is None
+
+
+class Supervisor:
+    """Keeps processes running in `folder`; their output goes to `output`, each line under its process's name.
+
+    There is one per program: it takes the program's signal handlers. After any method raised Stopped, call `stop`.
+    """
+
+    def __init__(self, folder: Path, output: TextIO = sys.stdout) -> None:
+        self._folder = folder
+        self._output = output
+        self._coloured = output.isatty() and "NO_COLOR" not in os.environ
+        self._processes: list[Process] = []
+        self._stop_requested_at: float | None = None
+        self._impatient = False
+        self._selector = selectors.DefaultSelector()
+        # A signal writes into this pair, so that it ends the selector's sleep.
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, self._request_stop)
+        signal.signal(signal.SIGTERM, self._request_stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(signal.SIGHUP, self._request_stop)
+
+    def say(self, text: str) -> None:
+        """Write lines of the supervisor's own."""
+        for line in text.splitlines():
+            self._write("run", "1", line)
+
+    def start(self, process: Process) -> None:
+        """Start `process` and keep it running."""
+        self._processes.append(process)
+        self._spawn(process)
+
+    def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Run `command` to its end, its output under `name`, and return its exit code. Raises Stopped."""
+        process = Process(name, command, environment)
+        handle = self._spawn(process)
+        try:
+            while process.alive:
+                self._turn(None)
+        finally:
+            _kill_group(handle)
+        while handle.stdout is not None and not handle.stdout.closed:
+            self._relay(None)
+        return handle.wait()
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Keep all running until `condition` holds, which is looked at ten times a second.
+
+        Returns False when it did not hold within `timeout_s` seconds. Raises Stopped.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            self._turn(0.1)
+        return True
+
+    def serve(self) -> None:
+        """Keep all running until a signal ends it, by raising Stopped."""
+        while True:
+            self._turn(None)
+
+    def stop(self) -> None:
+        """End all processes, stage by stage, and kill what has not ended in time; a second Ctrl-C kills at once."""
+        for stage in sorted({process.stage for process in self._processes}, reverse=True):
+            group = [process for process in self._processes if process.stage == stage]
+            for process in group:
+                if process.handle is not None and process.alive:
+                    process.handle.send_signal(process.stop_signal)
+            deadline = time.monotonic() + GRACE_S
+            while any(process.alive for process in group):
+                if time.monotonic() > deadline or self._impatient:
+                    names = ", ".join(process.name for process in group if process.alive)
+                    self.say(f"{names} did not end in time: killed")
+                    break
+                self._relay(0.2)
+            for process in group:
+                if process.handle is not None:
+                    _kill_group(process.handle)
+                    process.handle.wait()
+        self._relay(0)
+
+    def _request_stop(self, *_: object) -> None:
+        now = time.monotonic()
+        if self._stop_requested_at is None:
+            self._stop_requested_at = now
+        elif now - self._stop_requested_at > ONE_KEY_PRESS_S:
+            self._impatient = True
+
+    def _spawn(self, process: Process) -> subprocess.Popen[bytes]:
+        """Start the process in a group of its own: Ctrl-C reaches the supervisor alone, which ends all in order."""
+        handle = subprocess.Popen(
+            ends_with_parent(process.command, process.stop_signal),
+            cwd=self._folder,
+            env={**os.environ, **process.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        process.handle, process.started_at, process.restart_at = handle, time.monotonic(), None
+        assert handle.stdout is not None  # noqa: S101 - PIPE was asked for
+        os.set_blocking(handle.stdout.fileno(), False)
+        self._selector.register(handle.stdout, selectors.EVENT_READ, _Lines(process.name, handle.stdout))
+        return handle
+
+    def _turn(self, timeout_s: float | None) -> None:
+        """Wait for something to happen, at most `timeout_s` seconds, and deal with it. Raises Stopped."""
+        due = [process.restart_at for process in self._processes if process.restart_at is not None]
+        if due:
+            until_due = max(0.0, min(due) - time.monotonic())
+            timeout_s = until_due if timeout_s is None else min(timeout_s, until_due)
+        self._relay(timeout_s)
+        if self._stop_requested_at is not None:
+            raise Stopped
+        now = time.monotonic()
+        for process in self._processes:
+            if process.restart_at is not None:
+                if process.restart_at <= now:
+                    handle = self._spawn(process)
+                    self.say(f"{process.name} was started again (process {handle.pid})")
+            elif process.handle is not None and not process.alive:
+                self._schedule_restart(process, process.handle, now)
+
+    def _schedule_restart(self, process: Process, handle: subprocess.Popen[bytes], now: float) -> None:
+        _kill_group(handle)  # what a killed master left of its workers
+        process.restarts = 0 if now - process.started_at > SETTLED_AFTER_S else process.restarts + 1
+        delay = RESTART_DELAYS_S[min(process.restarts, len(RESTART_DELAYS_S) - 1)]
+        process.restart_at = now + delay
+        self.say(f"{process.name} {_ending(handle.returncode)}: starting it again in {delay:g} s")
+
+    def _relay(self, timeout_s: float | None) -> None:
+        """Pass on the output that is there, or that comes first within `timeout_s` seconds."""
+        for key, _events in self._selector.select(timeout_s):
+            if key.data is None:
+                with contextlib.suppress(BlockingIOError):
+                    self._woken.recv(4096)
+                continue
+            chunk = os.read(key.fd, 65536)
+            for line in key.data.feed(chunk):
+                self._write(key.data.name, key.data.colour, line)
+            if not chunk:
+                self._selector.unregister(key.fileobj)
+                key.data.pipe.close()
+
+    def _write(self, name: str, colour: str, line: str) -> None:
+        prefix = f"{name:<{NAME_WIDTH}} |"
+        if self._coloured:
+            prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
+        try:
+            self._output.write(f"{prefix} {line}\n")
+            self._output.flush()
+        except OSError:  # the reader is gone, as in `make run | head`
+            self._output = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the program
+            self._request_stop()
+
+
+class _Lines:
+    """Cuts one process's output into lines."""
+
+    def __init__(self, name: str, pipe: IO[bytes]) -> None:
+        self.name = name
+        self.pipe = pipe
+        self.colour = str(COLOURS[sum(name.encode()) % len(COLOURS)])
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """The lines that `chunk` completes; an empty chunk is the end and completes the last one."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if not chunk and self._rest:
+            lines.append(self._rest)
+        return [line.decode(errors="replace").rstrip("\r") for line in lines]
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with code {code}"
+
+
+def _kill_group(handle: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(handle.pid, signal.SIGKILL)

@@ -1,0 +1,179 @@
+"""The service's real processes and the simulator, for tests that go over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import urllib3
+
+from config.supervisor import Process, ends_with_parent
+
+ROOT = Path(__file__).resolve().parent.parent
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 15
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], timeout_s: float, what: str, logs: Callable[[], str] = str) -> T:
+    """Poll `condition` until what it gives is true, and return that.
+
+    Fails after `timeout_s` seconds, saying `what` was waited for and what `logs` gives.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:g} s: {what}\n{logs()}")
+        time.sleep(0.05)
+    return found
+
+
+def answers(url: str) -> int | None:
+    """The status with which `url` answers, or None."""
+    try:
+        return urllib3.request("GET", url, timeout=5, retries=False).status
+    except urllib3.exceptions.HTTPError:
+        return None
+
+
+class Programs:
+    """The processes of `make run`, by the names they have there (`banks`, `web` …); each starts when first asked for."""
+
+    def __init__(self, processes: list[Process], log_folder: Path) -> None:
+        self._processes = {process.name: process for process in processes}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._log_folder = log_folder
+        log_folder.mkdir()
+
+    def ensure(self, *names: str) -> None:
+        """Start those of `names` that do not run (any more)."""
+        for name in names:
+            if name not in self._running or self._running[name].poll() is not None:
+                self._start(name, {})
+
+    def restart(self, name: str, **environment: str) -> None:
+        """Kill `name` where it runs, and start it with `environment` added to its own."""
+        self.kill(name)
+        self._start(name, environment)
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to all processes of `name`; after SIGKILL, returns when they are gone."""
+        handle = self._running.get(name)
+        if handle is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(handle.pid, number)
+        if number is signal.SIGKILL:
+            handle.wait()
+
+    def pid(self, name: str) -> int:
+        """The process id of `name` (of a program with workers, the parent's)."""
+        return self._running[name].pid
+
+    def is_running(self, name: str) -> bool:
+        """True while `name` has not ended."""
+        return name in self._running and self._running[name].poll() is None
+
+    def logs(self, *names: str) -> str:
+        """What the processes `names` (none given: all) have written since the session began."""
+        chosen = names or tuple(self._processes)
+        files = [self._log_folder / name for name in chosen if (self._log_folder / name).exists()]
+        return "".join(file.read_text(errors="replace") for file in files)
+
+    def stop(self) -> None:
+        """End all, and kill what does not end."""
+        for name in self._running:
+            self.kill(name, signal.SIGCONT)
+            self._running[name].send_signal(self._processes[name].stop_signal)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for name, handle in self._running.items():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                handle.wait(timeout=max(0.0, deadline - time.monotonic()))
+            self.kill(name)
+        self._running.clear()
+
+    def _start(self, name: str, environment: dict[str, str]) -> None:
+        process = self._processes[name]
+        with (self._log_folder / name).open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                ends_with_parent(process.command),
+                cwd=ROOT,
+                env={**os.environ, **process.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+
+class Simulator:
+    """The simulated banks: their address, their controls, what they saw."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self._http = urllib3.PoolManager(headers={"X-Control-Token": token}, retries=False, timeout=10)
+
+    def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """POST `body` (without one: GET) to a `/_control/` route. Returns the answer's JSON, or None."""
+        method = "GET" if body is None else "POST"
+        answer = self._http.request(method, f"{self.url}/_control/{path}", json=body)
+        assert answer.status < 300, f"{method} {path}: {answer.status} {answer.data[:500]!r}"
+        return answer.json() if answer.data else None
+
+    def reset(self) -> None:
+        """Forget all state, faults, tokens and the moved clock."""
+        self.control("reset", {})
+
+    def bank(self, name: str, **settings: Any) -> None:
+        """Set a bank's `latency_ms`, `fault`, `operation`, `times`; nothing given: well again."""
+        self.control(f"banks/{name}", settings)
+
+    def calls(self, name: str, operation: str | None = None) -> list[dict[str, Any]]:
+        """What arrived at a bank, oldest first."""
+        query = f"?operation={operation}" if operation else ""
+        return self.control(f"banks/{name}/calls{query}")  # type: ignore[no-any-return]
+
+    def contracts(self, name: str) -> list[dict[str, Any]]:
+        """A bank's ledger."""
+        return self.control(f"banks/{name}/contracts")  # type: ignore[no-any-return]
+
+    def complete(self, cpf: str, provider: str, step: str, outcome: str = "approved") -> None:
+        """Do a holder's step: liveness, chat, sms, confirmation, signature, or the bank's desk."""
+        body = {"provider": provider, "step": step, "outcome": outcome}
+        self.control(f"holders/{cpf}/complete", body)
+
+    def advance(self, seconds: float) -> None:
+        """Move the simulator's clock forward."""
+        self.control("clock", {"advance_s": seconds})
+
+    def close(self) -> None:
+        """Close the connections to it."""
+        self._http.clear()
+
+
+class LiveService:
+    """The whole service as processes on the test database: its address, its programs, their logs."""
+
+    def __init__(self, url: str, programs: Programs) -> None:
+        self.url = url
+        self.programs = programs
+
+    def wait_ready(self) -> None:
+        """Return when database, broker and a bank worker answer."""
+        wait_until(
+            lambda: answers(f"{self.url}/health/ready") == 200,
+            START_TIMEOUT_S,
+            "the service is ready",
+            self.logs,
+        )
+
+    def logs(self) -> str:
+        """What all its processes have written since the session began."""
+        return self.programs.logs()
