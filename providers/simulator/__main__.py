@@ -53,14 +53,12 @@ async def run() -> None:
 
 def main() -> int:
     """The process's exit code."""
-    logging.basicConfig(
-        stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
     except OSError as error:
-        logger.error("can't start: %s", error)  # noqa: TRY400  (one line says it)
+        logger.error("can't start: %s", error)
         return 1
     return 0
 

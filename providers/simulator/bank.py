@@ -1,4 +1,4 @@
-"""What every simulated bank is made of. A bank's own file holds its dialect only; see `docs/banks/README.md`."""
+"""What every simulated bank is made of; its own file holds the dialect only. See `docs/banks/README.md`."""
 
 from __future__ import annotations
 
@@ -97,9 +97,7 @@ class Request:
 
     def form(self) -> dict[str, str]:
         """The body as an URL-encoded form. `ValueError` where it is none."""
-        return dict(
-            parse_qsl(self.raw.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(self.raw))
-        )
+        return dict(parse_qsl(self.raw.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(self.raw)))
 
     def bearer(self) -> str:
         """The token of `Authorization: Bearer …`, empty where there is none."""
@@ -116,7 +114,8 @@ class Request:
                 return None
             for key in source.split("."):
                 found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, str) else None
+        # a lone surrogate could not be written into the list of calls
+        return found.encode("utf-8", "replace").decode() if isinstance(found, str) else None
 
 
 Handler = Callable[[Any, Request], web.Response]
@@ -165,7 +164,7 @@ def route(
 
 @dataclass(frozen=True)
 class Consultation:
-    """What a query comes to, in no bank's words: an unfinished `step`, or `offers`, or the `reason` for none."""
+    """What a query comes to, in no bank's words: an unfinished `step`, `offers`, or the `reason` for none."""
 
     scenario: Scenario
     step: Step | None = None
@@ -292,9 +291,7 @@ class Bank:
     def scenario(self, cpf: str) -> Scenario:
         return catalogue.scenario(cpf, self.name)
 
-    def consult(
-        self, cpf: str, ask: Ask, *, ceiling_factor: Decimal = Decimal(1), opens: bool = True
-    ) -> Consultation:
+    def consult(self, cpf: str, ask: Ask, *, ceiling_factor: Decimal = Decimal(1), opens: bool = True) -> Consultation:
         """Ask for offers.
 
         Opens the external step that the scenario needs, unless one is open or was approved. `opens=False`
@@ -344,9 +341,7 @@ class Bank:
         self.announce(step)
         return step
 
-    def _make_offers(
-        self, cpf: str, scenario: Scenario, ask: Ask, ceiling_factor: Decimal
-    ) -> tuple[Offer, ...]:
+    def _make_offers(self, cpf: str, scenario: Scenario, ask: Ask, ceiling_factor: Decimal) -> tuple[Offer, ...]:
         due = numbers.first_due_date(self.world.clock.now().date(), self.due_day)
         ceiling = scenario.max_amount * ceiling_factor
         offers = tuple(

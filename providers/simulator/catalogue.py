@@ -75,9 +75,7 @@ class Scenario:
 
 NO_OFFERS = Scenario()
 
-_data: dict[str, Any] = json.loads(
-    Path(__file__).with_name("catalogue.json").read_text("utf-8"), parse_float=Decimal
-)
+_data: dict[str, Any] = json.loads(Path(__file__).with_name("catalogue.json").read_text("utf-8"), parse_float=Decimal)
 
 
 def _scenario(entry: dict[str, Any]) -> Scenario:

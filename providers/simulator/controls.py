@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hmac
-import json
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from aiohttp import web
 
 from .bank import Bank, answer, iso
 from .faults import FAULTS, OPERATIONS, Behaviour
+from .fields import parse_json
 from .world import STEPS, World
 
 CALL_OPERATIONS = (
@@ -115,7 +116,7 @@ class Controls:
     async def clock(self, request: web.Request) -> web.Response:
         body = await _body(request, "advance_s")
         seconds = body.get("advance_s")
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal):
             _refuse("advance_s", "a number of seconds")
         if not 0 <= seconds <= LONGEST_ADVANCE_S:
             _refuse("advance_s", "the clock only moves forward, by at most ten years")
@@ -141,7 +142,7 @@ def _refuse(field: str | None, message: str) -> NoReturn:
 async def _body(request: web.Request, *known: str) -> dict[str, Any]:
     raw = await request.read()
     try:
-        body = json.loads(raw) if raw else {}
+        body = parse_json(raw) if raw else {}
     except ValueError:
         _refuse(None, "not JSON")
     if not isinstance(body, dict):

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "auction", "any")
 AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body"})
-WITHOUT_WORK = frozenset(
-    {"http_500", "http_503", "html", "garbage", "hang", "reset", "huge_body", "expired_token"}
-)
+WITHOUT_WORK = frozenset({"http_500", "http_503", "html", "garbage", "hang", "reset", "huge_body", "expired_token"})
 FAULTS = AFTER_WORK | WITHOUT_WORK
 HUGE_BODY_BYTES = 50 * 1024 * 1024
 SLOW_BYTE_S = 1.0
@@ -80,7 +78,7 @@ async def play(fault: str, bank: Bank, request: web.Request, done: web.Response 
 
 
 def _cut(request: web.Request) -> web.Response:
-    """Cut the connection without a byte, with RST where the platform lets us. What is returned goes nowhere."""
+    """Cut the connection with an RST and without a byte. The response returned goes nowhere."""
     transport = request.transport
     if transport is not None:
         sock = transport.get_extra_info("socket")

@@ -17,6 +17,7 @@ CNPJ = r"[0-9A-Z]{12}\d{2}"
 EMAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
 ISO_DATE = "%Y-%m-%d"
 BR_DATE = "%d/%m/%Y"
+_NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
 LARGEST_AMOUNT = Decimal(10) ** 12
 
 
@@ -30,12 +31,18 @@ class Problem(StrEnum):
 
 
 def parse_json(raw: bytes) -> Any:
-    """JSON with exact decimals; `ValueError` for anything that the standard does not know (NaN, bad UTF-8)."""
+    """JSON with exact decimals.
+
+    `ValueError` for all that is none: NaN, bad UTF-8, numbers and nesting that nobody means.
+    """
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(constant)
 
-    return json.loads(raw.decode("utf-8"), parse_float=Decimal, parse_constant=refuse)
+    try:
+        return json.loads(raw.decode("utf-8"), parse_float=Decimal, parse_constant=refuse)
+    except (ArithmeticError, RecursionError) as error:
+        raise ValueError("out of bounds") from error
 
 
 class Fields:
@@ -43,9 +50,7 @@ class Fields:
     which raises.
     """
 
-    def __init__(
-        self, data: Mapping[str, Any], refuse: Callable[[str, Problem], NoReturn], prefix: str = ""
-    ) -> None:
+    def __init__(self, data: Mapping[str, Any], refuse: Callable[[str, Problem], NoReturn], prefix: str = "") -> None:
         self.data = data
         self._refuse = refuse
         self._prefix = prefix
@@ -76,7 +81,9 @@ class Fields:
         value = self._value(name, str)
         if not value.strip():
             self.refuse(name, Problem.MISSING)
-        if len(value) > longest or (pattern is not None and re.fullmatch(pattern, value, re.ASCII) is None):
+        if len(value) > longest or _NOT_TEXT.search(value):
+            self.refuse(name, Problem.FORMAT)
+        if pattern is not None and re.fullmatch(pattern, value, re.ASCII) is None:
             self.refuse(name, Problem.FORMAT)
         if one_of is not None and value not in one_of:
             self.refuse(name, Problem.VALUE)

@@ -57,11 +57,7 @@ class Contract:
     @property
     def signature_url(self) -> str | None:
         """The link that the holder signs at, while it can be used."""
-        if (
-            self.status == "awaiting_signature"
-            and self.signature is not None
-            and self.signature.status == "open"
-        ):
+        if self.status == "awaiting_signature" and self.signature is not None and self.signature.status == "open":
             return self.signature.url
         return None
 
@@ -103,9 +99,7 @@ class Ledger:
         """
         return list(self._by_reference.get(reference, ()))
 
-    def create(
-        self, reference: str, offer: Offer, scenario: Scenario, *, channel: str | None = None
-    ) -> Contract:
+    def create(self, reference: str, offer: Offer, scenario: Scenario, *, channel: str | None = None) -> Contract:
         """A new contract, whatever exists already. `channel` (sms, whatsapp) delivers the signature link
         later.
         """
@@ -199,9 +193,7 @@ class Ledger:
     def _signature_ended(self, contract: Contract, outcome: str, at: datetime) -> None:
         if outcome == "approved":
             contract.status = "signed"
-            self._world.clock.at(
-                at + timedelta(seconds=DISBURSED_AFTER_S), lambda _: self._disburse(contract)
-            )
+            self._world.clock.at(at + timedelta(seconds=DISBURSED_AFTER_S), lambda _: self._disburse(contract))
         elif outcome == "refused":
             contract.status = "rejected"
         elif contract.scenario.signature == "expires":

@@ -131,9 +131,7 @@ class World:
         self.steps[token] = step
         self._steps_of[bank, cpf].append(step)
         if ends_after_s is not None:
-            self.clock.at(
-                start + timedelta(seconds=ends_after_s), lambda at: self.end_step(step, outcome, at)
-            )
+            self.clock.at(start + timedelta(seconds=ends_after_s), lambda at: self.end_step(step, outcome, at))
         if expires_at is not None:
             self.clock.at(expires_at, lambda at: self.end_step(step, "expired", at))
         return step
@@ -179,9 +177,7 @@ class World:
         url = f"{self.callback_base_url}/partners/v1/bank-callbacks/{bank}"
         for wait_s in (*CALLBACK_RETRIES_S, None):
             try:
-                async with self._session.post(
-                    url, data=body, headers=headers, allow_redirects=False
-                ) as answer:
+                async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
                     outcome = f"HTTP {answer.status}"
                     if answer.ok:
                         return

@@ -104,9 +104,7 @@ class Ipe(Bank):
         expected = f"{CREDENTIALS.client_id}:{CREDENTIALS.client_secret}".encode()
         given = request.headers.get("Authorization", "")
         if not secrets.compare_digest(given.encode(), b"Basic " + base64.b64encode(expected)):
-            raise Refusal(
-                error(401, "IPE000400", "Invalid client credentials", "Credenciais do cliente inválidas.")
-            )
+            raise Refusal(error(401, "IPE000400", "Invalid client credentials", "Credenciais do cliente inválidas."))
         token = self.tokens.issue(TOKEN_TTL_S)
         return answer({"access_token": token, "token_type": "Bearer", "expires_in": TOKEN_TTL_S})
 
@@ -136,9 +134,7 @@ class Ipe(Bank):
         _borrower_details(borrower)
         _disbursement(body.object("disbursement"), cpf)
         _ip(body.object("acceptance"))
-        channel = (
-            body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
-        )
+        channel = body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
         if known := self.ledger.find(reference):
             return answer(self._debt(known[0]), 201)
         if offer is None:
@@ -159,9 +155,7 @@ class Ipe(Bank):
     def formalize(self, request: Request) -> web.Response:
         contract = self._contract(request)
         body = self.json_fields(request)
-        channel = (
-            body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
-        )
+        channel = body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
         try:
             return answer(self._debt(self.ledger.formalize(contract, channel)))
         except WrongState as wrong:
@@ -197,9 +191,7 @@ class Ipe(Bank):
 
     def _conflict(self, contract: Contract) -> Refusal:
         word = self.status_word(contract, STATUS_WORDS)
-        return Refusal(
-            error(409, "IPE000409", f"Debt is {word}", "A operação não é permitida no estado atual.")
-        )
+        return Refusal(error(409, "IPE000409", f"Debt is {word}", "A operação não é permitida no estado atual."))
 
     def _debt(self, contract: Contract) -> dict[str, Any]:
         step = contract.signature
@@ -262,9 +254,7 @@ def _ask(simulation: Fields) -> Ask:
     simulation.require_keys("disbursed_amount", "installment_face_value", "number_of_installments")
     return Ask(
         amount=simulation.money("disbursed_amount") if simulation.has("disbursed_amount") else None,
-        installment=simulation.money("installment_face_value")
-        if simulation.has("installment_face_value")
-        else None,
+        installment=simulation.money("installment_face_value") if simulation.has("installment_face_value") else None,
         term=simulation.integer("number_of_installments", least=1)
         if simulation.has("number_of_installments")
         else None,
