@@ -138,7 +138,7 @@ def attempt(letter: Letter) -> Answer:
         }
         return transport.post(letter.url, letter.body, headers)
     except Exception:  # whatever our own fault is, it must be recorded, and no other event may suffer from it
-        log.exception("webhook attempt broke", event=letter.event_id)
+        log.exception("webhook attempt broke", webhook_id=letter.event_id)
         return Answer(fault=Fault.INTERNAL)
 
 
@@ -151,7 +151,7 @@ def settle(outcome: Outcome) -> None:
         event.settle(answer, claim=outcome.claim.token, url=outcome.url, started_at=outcome.started_at)
     log.info(
         "webhook attempt",
-        event=event.pk,
+        webhook_id=event.pk,
         partner=str(outcome.claim.partner_id),
         attempt=event.attempts,
         status=answer.status,
@@ -214,7 +214,7 @@ class Courier:
         try:
             letter = load(claimed.event_id)
         except WrongKey:
-            log.exception("webhook event unreadable", event=claimed.event_id)
+            log.exception("webhook event unreadable", webhook_id=claimed.event_id)
             self._outcomes.append(Outcome(claimed, "", started_at, Answer(fault=Fault.INTERNAL)))
         else:
             self._threads.submit(self._deliver, claimed, letter, started_at)
@@ -232,4 +232,4 @@ class Courier:
         except (OperationalError, InterfaceError):
             raise
         except Exception:  # one outcome that can't be stored must not stop the others; its lease runs out
-            log.exception("webhook outcome not stored", event=outcome.claim.event_id)
+            log.exception("webhook outcome not stored", webhook_id=outcome.claim.event_id)

@@ -1,0 +1,190 @@
+"""A partner's webhook endpoint as an HTTP server that remembers everything and misbehaves on demand.
+
+    with Receiver() as receiver:
+        receiver.reply = Reply(503, headers={"Retry-After": "30"})
+        ...
+        [delivery] = receiver.wait_for(1)
+
+It runs in threads of this process, on a free port of 127.0.0.1, and imports nothing of the project.
+`python -m tests.receiver PORT` runs one alone that prints a line of JSON for every request.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ssl import SSLContext
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request: header names in lower case, the body's bytes as they came."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    at: float = field(default_factory=time.time)
+
+    @property
+    def id(self) -> str:
+        """The `webhook-id`."""
+        return self.headers["webhook-id"]
+
+    def json(self) -> Any:
+        """The body as parsed JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """How to answer. `hang` waits that many seconds first; `drip` sends one byte of the answer per so many
+    seconds, head included; `reset` cuts the connection instead of answering."""
+
+    status: int = 204
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    hang: float = 0.0
+    drip: float = 0.0
+    reset: bool = False
+
+
+class Receiver:
+    """The server. `reply` is a Reply, or a function from a Received to one; it may be changed at any time."""
+
+    def __init__(
+        self,
+        reply: Reply | Callable[[Received], Reply] = Reply(),
+        *,
+        port: int = 0,
+        tls: SSLContext | None = None,
+        heard: Callable[[Received], None] | None = None,
+    ) -> None:
+        self.reply = reply
+        self._received: list[Received] = []
+        self._heard = heard
+        self._news = threading.Condition()
+        self._closing = threading.Event()
+        self._server = _Server(("127.0.0.1", port), self._handler())
+        self.port: int = self._server.server_address[1]
+        self._scheme = "http"
+        if tls is not None:
+            self._scheme = "https"
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Receiver:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        """The address to register."""
+        return self.url_of("127.0.0.1")
+
+    def url_of(self, host: str, path: str = "/webhooks") -> str:
+        """The same server under another name or spelling of its address."""
+        return f"{self._scheme}://{host}:{self.port}{path}"
+
+    @property
+    def received(self) -> list[Received]:
+        """All requests so far, oldest first."""
+        with self._news:
+            return list(self._received)
+
+    @property
+    def ids(self) -> list[str]:
+        """The `webhook-id` of every request so far."""
+        return [request.id for request in self.received]
+
+    def wait_for(self, count: int, timeout: float = 10.0) -> list[Received]:
+        """The requests so far, once there are `count` of them. Raises TimeoutError."""
+        with self._news:
+            if not self._news.wait_for(lambda: len(self._received) >= count, timeout):
+                raise TimeoutError(f"{len(self._received)} of {count} requests came within {timeout} s")
+            return list(self._received)
+
+    def _take(self, request: Received) -> Reply:
+        with self._news:
+            self._received.append(request)
+            self._news.notify_all()
+        if self._heard is not None:
+            self._heard(request)
+        return self.reply(request) if callable(self.reply) else self.reply
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            timeout = 30
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                reply = receiver._take(Received(self.command, self.path, headers, body))
+                self.close_connection = True
+                receiver._closing.wait(reply.hang)
+                if reply.reset:
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    return
+                head = f"HTTP/1.1 {reply.status} Told\r\nContent-Length: {len(reply.body)}\r\n"
+                head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
+                answer = f"{head}Connection: close\r\n\r\n".encode() + reply.body
+                if not reply.drip:
+                    self.wfile.write(answer)
+                    return
+                for position in range(len(answer)):
+                    if receiver._closing.wait(reply.drip):
+                        return
+                    self.wfile.write(answer[position : position + 1])
+
+            do_GET = do_POST  # noqa: N815 - the name that http.server looks for
+
+            def log_message(self, *_: object) -> None:
+                """Requests are kept, not printed."""
+
+        return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A sender that hangs up, or fails the TLS handshake, is what some tests are about."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
+def main(port: int) -> None:
+    """Answer 204 on `port` until interrupted, printing one line of JSON per request."""
+
+    def show(request: Received) -> None:
+        line = {"id": request.headers.get("webhook-id"), "at": request.at, "body": request.body.decode()}
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+    with Receiver(port=port, heard=show) as receiver:
+        sys.stderr.write(f"receiving at {receiver.url}\n")
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,59 @@
+"""What the tests of deliveries do again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from django.db import transaction
+from django.utils import timezone
+
+from partners.models import Partner
+from tests.factories import PartnerFactory
+from webhooks import outbox
+from webhooks.delivery import Courier
+from webhooks.models import Event
+
+
+def new_partner(url: str) -> Partner:
+    """A partner that asks for every event at `url`."""
+    events = ["lead", "authorization_result", "authorization.completed", "proposal"]
+    partner = PartnerFactory(webhook_url=url, webhook_events=events)
+    partner.rotate_webhook_secret()
+    return partner
+
+
+def send(partner: Partner, count: int = 1, **fields: object) -> list[Event]:
+    """`count` events of `partner`, committed where the test itself is not in a transaction."""
+    with transaction.atomic():
+        sent = [outbox.send(partner, "lead", f"group-{n}", {"number": n, **fields}) for n in range(count)]
+    return [event for event in sent if event is not None]
+
+
+def deliver_due(timeout: float = 20.0) -> None:
+    """What one sweep of a delivery process does: try every claimable event once, store the outcomes."""
+    courier, deadline = Courier(), time.monotonic() + timeout
+    courier.turn()
+    while courier.turn(claiming=False):
+        if time.monotonic() > deadline:
+            raise TimeoutError("attempts are still in flight")
+        time.sleep(0.005)
+
+
+def make_due(event: Event) -> None:
+    """Let the time until the event's next attempt pass."""
+    Event.objects.filter(pk=event.pk, state="due").update(next_attempt_at=timezone.now())
+
+
+def end_leases() -> None:
+    """Let the time pass after which a claim of a dead process no longer counts."""
+    Event.objects.exclude(claimed_until=None).update(claimed_until=timezone.now())
+
+
+def wait_until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
+    """Poll until `condition` holds. Raises TimeoutError."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("what the test waits for did not happen")
+        time.sleep(0.02)

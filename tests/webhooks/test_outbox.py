@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from decimal import Decimal
+
+import pytest
+from django.db import connection, transaction
+from django.db.transaction import TransactionManagementError
+
+from partners.models import Partner
+from tests.receiver import Receiver
+from tests.webhooks.deliveries import deliver_due, new_partner, send
+from webhooks import doorbell, outbox
+from webhooks.models import Event
+
+CPF = "52998224725"
+
+
+@pytest.fixture(autouse=True)
+def forget_the_doorbell() -> Iterator[None]:
+    """The client keeps its address, and its silence after a failure, for the life of a process."""
+    yield
+    doorbell._client.cache_clear()
+    doorbell._silent_until = 0.0
+
+
+def test_stores_the_body_as_it_will_be_sent(partner: Partner) -> None:
+    offers = [{"offerId": uuid.UUID(int=7), "loanValue": Decimal("1234.50"), "interestRate": Decimal("0.1")}]
+
+    event = outbox.send(partner, "authorization_result", CPF, {"provider": "imbuia", "offers": offers})
+
+    assert event is not None
+    stored = Event.objects.get(pk=event.pk)
+    body = json.loads(stored.body)
+    moment = body.pop("timestamp")
+    assert moment.endswith("Z")
+    assert datetime.fromisoformat(moment).utcoffset() is not None
+    assert body == {
+        "partner_id": str(partner.pk),
+        "external_reference": CPF,
+        "event": "authorization_result",
+        "provider": "imbuia",
+        "offers": [{"offerId": "00000000-0000-0000-0000-000000000007", "loanValue": 1234.5, "interestRate": 0.1}],
+    }
+    assert '"loanValue":1234.50' in stored.body
+    assert (stored.state, stored.attempts, stored.fault) == ("due", 0, "")
+    assert stored.id.startswith("evt_")
+
+
+def test_each_event_has_its_own_id(partner: Partner) -> None:
+    first, second = (outbox.send(partner, "authorization_result", CPF, {"provider": name}) for name in "ab")
+
+    assert first is not None
+    assert second is not None
+    assert first.pk != second.pk
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "event", "stored"),
+    [
+        (["lead"], "lead", True),
+        (["lead"], "authorization_result", False),
+        (["authorization.completed"], "authorization.completed", True),
+        (["proposal"], "proposal.signed", True),
+        (["lead"], "proposal.signed", False),
+        ([], "lead", False),
+    ],
+)
+def test_only_what_the_registration_asks_for(partner: Partner, asked_for: list[str], event: str, stored: bool) -> None:
+    partner.webhook_events = asked_for
+
+    assert (outbox.send(partner, event, "reference", {}) is not None) is stored
+    assert Event.objects.exists() is stored
+
+
+def test_nothing_personal_is_readable_in_the_database(partner: Partner) -> None:
+    outbox.send(partner, "authorization_result", CPF, {"cpf": CPF, "nome": "Maria Teste"})
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT row_to_json(webhooks_event)::text FROM webhooks_event")
+        [(row,)] = cursor.fetchall()
+    assert CPF not in row
+    assert "Maria" not in row
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rolled_back_cause_leaves_no_event(receiver: Receiver) -> None:
+    partner = new_partner(receiver.url)
+
+    def cause() -> None:
+        with transaction.atomic():
+            outbox.send(partner, "lead", "group", {})
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        cause()
+    assert not Event.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refused_outside_a_transaction(receiver: Receiver) -> None:
+    partner = new_partner(receiver.url)
+
+    with pytest.raises(TransactionManagementError):
+        outbox.send(partner, "lead", "group", {})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_commit_rings_without_saying_anything(receiver: Receiver) -> None:
+    partner = new_partner(receiver.url)
+    with doorbell._client().pubsub(ignore_subscribe_messages=True) as channel:
+        channel.subscribe("webhooks:due")
+        channel.get_message(timeout=1.0)
+        send(partner)
+        message = channel.get_message(timeout=5.0)
+
+    assert message is not None
+    assert message["data"] == b""
+
+
+def _refused_port() -> Iterator[int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        yield probe.getsockname()[1]  # bound, and nobody listens
+
+
+def _frozen_port() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(8)
+        yield server.getsockname()[1]  # takes connections and never answers
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("open_port", [_refused_port, _frozen_port], ids=["refused", "frozen"])
+def test_without_redis_the_caller_goes_on_and_the_sweep_delivers(
+    receiver: Receiver, settings: object, open_port: Callable[[], Iterator[int]]
+) -> None:
+    partner = new_partner(receiver.url)
+    for port in open_port():
+        settings.REDIS_URL = f"redis://127.0.0.1:{port}/0"  # type: ignore[attr-defined]
+        doorbell._client.cache_clear()
+        started = time.monotonic()
+        [event] = send(partner)
+        spent = time.monotonic() - started
+        send(partner, 20)  # the doorbell is silent for a while after a failure
+        spent_silent = time.monotonic() - started - spent
+
+    assert spent < 1.1, "the contract with those who cause events"
+    assert spent_silent < 20 * doorbell._TIMEOUT_S
+    deliver_due()
+    assert event.pk in receiver.ids
