@@ -52,13 +52,7 @@ def validate_webhook_url(url: str) -> None:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise ValidationError("A URL do webhook é inválida.") from None
-    if (
-        parts.scheme not in ("http", "https")
-        or not host
-        or not url.isascii()
-        or not url.isprintable()
-        or " " in url
-    ):
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
         raise ValidationError("A URL do webhook deve ser completa, como https://exemplo.com.br/webhooks.")
     if parts.username is not None or parts.fragment:
         raise ValidationError("A URL do webhook não pode conter usuário, senha nem fragmento.")
@@ -95,13 +89,9 @@ class Partner(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField("nome", max_length=120)
-    status = models.CharField(
-        "situação", max_length=10, choices=Status.choices, default=Status.ACTIVE, editable=False
-    )
+    status = models.CharField("situação", max_length=10, choices=Status.choices, default=Status.ACTIVE, editable=False)
     rate_limit = models.PositiveIntegerField("limite por minuto (não aplicado)", null=True, blank=True)
-    webhook_url = models.CharField(
-        "URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url]
-    )
+    webhook_url = models.CharField("URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url])
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
     previous_webhook_secret = EncryptedTextField("segredo anterior", null=True, editable=False)
     previous_secret_until = models.DateTimeField("segredo anterior válido até", null=True, editable=False)
@@ -128,9 +118,7 @@ class Partner(models.Model):
 
     def allowed_banks(self) -> list[AllowedBank]:
         """The contract's banks by name, disabled ones included. One query; no credentials are read."""
-        rows = self.allowances.order_by("provider_id").values_list(
-            "provider_id", "portfolio", "provider__enabled"
-        )
+        rows = self.allowances.order_by("provider_id").values_list("provider_id", "portfolio", "provider__enabled")
         return [AllowedBank(name, portfolio or None, enabled) for name, portfolio, enabled in rows]
 
     def allow_only(self, names: list[str]) -> None:
@@ -196,17 +184,25 @@ class ApiKey(models.Model):
 
     @classmethod
     def issue(
-        cls, partner: Partner, label: str = "", expires_in: timedelta | None = None, secret: str | None = None
+        cls,
+        partner: Partner,
+        label: str = "",
+        expires_in: timedelta | None = None,
+        *,
+        secret: str | None = None,
+        pk: uuid.UUID | None = None,
     ) -> tuple[ApiKey, str]:
         """A further key of `partner` and its text, which is not kept: the only time that it is shown.
 
         `secret` sets the text of a key that is public by design (the sandbox's); all others are drawn.
+        `pk`, where the caller chose it beforehand, keeps a repeated request from making a second key.
         Raises ValidationError for a label that is too long.
         """
         if secret is None:
             kind = "live" if settings.PRODUCTION else "test"
             secret = f"cpk_{kind}_{secrets.token_urlsafe(32)}"
         key = cls(
+            pk=pk or uuid.uuid4(),
             partner=partner,
             label=label,
             prefix=secret[:_VISIBLE],

@@ -54,9 +54,7 @@ class PartnerView(APIView):
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names every fault.
         """
-        serializer = serializer_class(
-            data=self._body(optional), context={"request": self.request, "view": self}
-        )
+        serializer = serializer_class(data=self._body(optional), context={"request": self.request, "view": self})
         if not serializer.is_valid():
             raise InvalidInput(details=list(details_of(serializer.errors)))
         data: dict[str, Any] = serializer.validated_data

@@ -67,9 +67,7 @@ def event_names(text: str) -> list[str]:
     names = _split(text)
     unknown = [name for name in names if name not in WebhookEvent.values]
     if unknown:
-        raise CommandError(
-            f"Evento desconhecido: {', '.join(unknown)}. Eventos: {', '.join(WebhookEvent.values)}."
-        )
+        raise CommandError(f"Evento desconhecido: {', '.join(unknown)}. Eventos: {', '.join(WebhookEvent.values)}.")
     return names
 
 

@@ -21,9 +21,7 @@ class Command(JSONCommand):
             help=f"eventos do webhook, entre {', '.join(WebhookEvent.values)} (padrão: %(default)s)",
         )
 
-    def act(
-        self, *, name: str, providers: str, webhook_url: str, events: str, **options: Any
-    ) -> dict[str, Any]:
+    def act(self, *, name: str, providers: str, webhook_url: str, events: str, **options: Any) -> dict[str, Any]:
         """`{partner_id, key_id, api_key, webhook_secret}`; the secret exists without a URL too."""
         banks, chosen = bank_names(providers), event_names(events)
         partner = Partner(name=name.strip(), webhook_url=webhook_url, webhook_events=chosen)

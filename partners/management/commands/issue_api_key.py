@@ -20,13 +20,9 @@ class Command(JSONCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("partner_id", metavar="PARTNER_ID")
         parser.add_argument("--label", default="", help="rótulo, até 60 caracteres")
-        parser.add_argument(
-            "--expires-in", type=_days, metavar="DAYS", help="validade em dias (padrão: sem fim)"
-        )
+        parser.add_argument("--expires-in", type=_days, metavar="DAYS", help="validade em dias (padrão: sem fim)")
 
-    def act(
-        self, *, partner_id: str, label: str, expires_in: timedelta | None, **options: Any
-    ) -> dict[str, Any]:
+    def act(self, *, partner_id: str, label: str, expires_in: timedelta | None, **options: Any) -> dict[str, Any]:
         """`{key_id, api_key}`."""
         key, secret = ApiKey.issue(get_row(Partner, partner_id), label, expires_in)
         return {"key_id": key.pk, "api_key": secret}

@@ -1,0 +1,368 @@
+"""The operator's pages for partners, their keys and the operators themselves.
+
+A secret is shown on the page that answers the POST which made it, and nowhere else: not in the session, a
+message, an address or the history. Each such form carries a mark that is good once, so that a repeated POST
+(a double click, a reload) makes no second secret.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
+from django.db.models import ForeignKey, Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.decorators import action, display
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from partners.models import MAX_KEY_DAYS, Allowance, ApiKey, Partner, WebhookEvent
+from providers.encryption import blind_index
+from providers.models import Provider
+
+_GOOD, _BAD, _OLD = "success", "danger", "warning"
+
+
+class PartnerForm(forms.ModelForm):
+    webhook_events = forms.MultipleChoiceField(
+        label="Eventos do webhook",
+        choices=WebhookEvent.choices,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        required=False,
+    )
+
+
+class IssueKeyForm(forms.Form):
+    key_id = forms.UUIDField(widget=forms.HiddenInput)
+    label = forms.CharField(label="Rótulo", max_length=60, required=False, widget=UnfoldAdminTextInputWidget)
+    days = forms.IntegerField(
+        label="Validade em dias",
+        help_text="Vazio: a chave não expira.",
+        min_value=1,
+        max_value=MAX_KEY_DAYS,
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+
+    def clean_key_id(self) -> uuid.UUID:
+        key_id: uuid.UUID = self.cleaned_data["key_id"]
+        if ApiKey.objects.filter(pk=key_id).exists():
+            raise ValidationError("Esta chave já foi emitida e mostrada. Se ela se perdeu, emita outra.")
+        return key_id
+
+
+class RotateSecretForm(forms.Form):
+    """`mark` tells which secret the operator meant to replace, without telling the secret."""
+
+    mark = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, partner: Partner, data: Any = None) -> None:
+        self.current = blind_index("webhook-secret", partner.webhook_secret or "")
+        super().__init__(data, initial={"mark": self.current})
+
+    def clean_mark(self) -> None:
+        if self.cleaned_data["mark"] != self.current:
+            raise ValidationError("O segredo já foi trocado e mostrado. Se ele se perdeu, troque-o de novo.")
+
+
+class AllowanceInline(TabularInline):
+    model = Allowance
+    fields = ("provider", "portfolio")
+    extra = 0
+
+    def formfield_for_foreignkey(
+        self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
+    ) -> forms.ModelChoiceField | None:
+        kwargs["queryset"] = Provider.objects.only("name")  # a list of names needs no bank's credentials
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+
+class KeyState:
+    """How a key stands, in the columns of both its list and its partner's page."""
+
+    @display(description="Situação", label={"ativa": _GOOD, "revogada": _BAD, "expirada": _OLD})
+    def state(self, key: ApiKey) -> str:
+        if key.revoked_at is not None:
+            return "revogada"
+        return "ativa" if key.is_live(timezone.now()) else "expirada"
+
+
+class ApiKeyInline(KeyState, TabularInline):
+    model = ApiKey
+    fields = readonly_fields = (
+        "prefix",
+        "label",
+        "state",
+        "created_at",
+        "expires_at",
+        "last_used_at",
+        "revocation",
+    )
+    extra = 0
+    can_delete = False
+
+    @display(description="Revogação")
+    def revocation(self, key: ApiKey) -> str:
+        if key.revoked_at is not None:
+            return date_format(timezone.localtime(key.revoked_at), "SHORT_DATETIME_FORMAT")
+        return format_html(
+            '<a class="text-red-600 font-medium" href="{}">Revogar</a>',
+            reverse("admin:partners_apikey_revoke", args=[key.pk]),
+        )
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+class SensitiveActions(ModelAdmin):
+    """Steps that ask first (GET shows a form, POST acts) and leave a line in the row's history."""
+
+    def locked(self, request: HttpRequest, object_id: str) -> Any:
+        """The row, locked until the transaction's end. Raises Http404 and PermissionDenied."""
+        try:
+            row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
+        except (self.model.DoesNotExist, ValidationError):
+            raise Http404 from None
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        return row
+
+    def ask(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
+        """The page with `form` and the button that acts. `words`: title, text, button, danger."""
+        return self._page(request, row, "admin/partners/ask.html", {"form": form, **words})
+
+    def show_once(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
+        """The page that bears a secret. `words`: title, name and secret."""
+        return self._page(request, row, "admin/partners/secret.html", words)
+
+    def done(self, request: HttpRequest, row: Model, text: str, then: Model | None = None) -> HttpResponse:
+        """Notes `text` in the row's history, says it, and goes to the page of `then` (or of the row)."""
+        self.log_change(request, row, text)
+        messages.success(request, text)
+        return HttpResponseRedirect(_page_of(then or row))
+
+    def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": row,
+            "back": _page_of(row),
+        }
+        response = TemplateResponse(request, template, {**shared, **context})
+        response["Referrer-Policy"] = "no-referrer"
+        return response
+
+
+def _page_of(row: Model) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+@admin.register(Partner)
+class PartnerAdmin(SensitiveActions):
+    form = PartnerForm
+    list_display = ("name", "situation", "banks", "webhook_url", "created_at")
+    list_filter = ("status",)
+    search_fields = ("name", "id")
+    readonly_fields = ("id", "situation", "secret", "created_at")
+    fieldsets = (
+        (None, {"fields": ("name", "id", "situation", "rate_limit", "created_at")}),
+        ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
+    )
+    inlines = (AllowanceInline, ApiKeyInline)
+    actions_detail = ("issue_key", "rotate_secret", "suspend", "resume")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
+        # Left out of what is read, the secrets are left out of what a saved form writes, too.
+        return super().get_queryset(request).defer("webhook_secret", "previous_webhook_secret")
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False  # a partner's past stays; who must not call is suspended
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+        """Of suspend and resume, the one that makes a difference."""
+        suspended = Partner.objects.filter(pk=object_id, status=Partner.Status.SUSPENDED).exists()
+        idle = "partners_partner_suspend" if suspended else "partners_partner_resume"
+        offered = super().get_actions_detail(request, object_id)
+        return [each for each in offered if each.action_name != idle]
+
+    @display(
+        description="Situação",
+        ordering="status",
+        label={Partner.Status.ACTIVE.label: _GOOD, Partner.Status.SUSPENDED.label: _BAD},
+    )
+    def situation(self, partner: Partner) -> str:
+        return partner.get_status_display()
+
+    @display(description="Bancos")
+    def banks(self, partner: Partner) -> str:
+        return ", ".join(allowance.provider_id for allowance in partner.allowances.all()) or "nenhum"
+
+    @display(description="Segredo do webhook")
+    def secret(self, partner: Partner) -> str:
+        valid = partner.webhook_secrets()
+        if not valid:
+            return "não emitido"
+        if len(valid) == 1:
+            return "emitido"
+        until = date_format(timezone.localtime(partner.previous_secret_until), "SHORT_DATETIME_FORMAT")
+        return f"emitido; o anterior ainda vale até {until}"
+
+    @action(description="Emitir chave", permissions=["partners.add_apikey"], icon="key")
+    def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            partner = self.locked(request, object_id)
+            form = IssueKeyForm(request.POST or None, initial={"key_id": uuid.uuid4()})
+            if form.is_valid():
+                data = form.cleaned_data
+                validity = timedelta(days=data["days"]) if data["days"] else None
+                key, secret = ApiKey.issue(partner, data["label"], validity, pk=data["key_id"])
+                self.log_change(request, partner, f"Chave {key} emitida.")
+                return self.show_once(request, partner, title="Chave emitida", name="Chave de API", secret=secret)
+        return self.ask(
+            request,
+            partner,
+            form,
+            title="Emitir chave de API",
+            text="As outras chaves do parceiro continuam valendo. A nova chave é mostrada uma única vez.",
+            button="Emitir chave",
+        )
+
+    @action(description="Trocar segredo do webhook", permissions=["change"], icon="autorenew")
+    def rotate_secret(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            partner = self.locked(request, object_id)
+            form = RotateSecretForm(partner, request.POST or None)
+            if form.is_valid():
+                secret = partner.rotate_webhook_secret()
+                self.log_change(request, partner, "Segredo do webhook trocado.")
+                return self.show_once(
+                    request, partner, title="Segredo trocado", name="Segredo do webhook", secret=secret
+                )
+        return self.ask(
+            request,
+            partner,
+            form,
+            title="Trocar segredo do webhook",
+            text="O novo segredo é mostrado uma única vez e passa a assinar X-Service-Signature. "
+            "No cabeçalho webhook-signature o anterior ainda vale por 24 horas.",
+            button="Trocar segredo",
+        )
+
+    @action(description="Suspender", permissions=["change"], icon="block")
+    def suspend(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            partner = self.locked(request, object_id)
+            if request.method == "POST":
+                partner.suspend()
+                return self.done(request, partner, "Parceiro suspenso.")
+        return self.ask(
+            request,
+            partner,
+            forms.Form(),
+            title="Suspender parceiro",
+            text="A partir da próxima chamada, todas as chaves do parceiro são recusadas.",
+            button="Suspender",
+            danger=True,
+        )
+
+    @action(description="Reativar", permissions=["change"], icon="check_circle")
+    def resume(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            partner = self.locked(request, object_id)
+            if request.method == "POST":
+                partner.resume()
+                return self.done(request, partner, "Parceiro reativado.")
+        return self.ask(
+            request,
+            partner,
+            forms.Form(),
+            title="Reativar parceiro",
+            text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada.",
+            button="Reativar",
+        )
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(KeyState, SensitiveActions):
+    """Keys are found here by their prefix; they are issued on their partner's page."""
+
+    list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")
+    list_select_related = ("partner",)
+    search_fields = ("prefix", "label", "partner__name")
+    fields = readonly_fields = (
+        "id",
+        "partner",
+        "prefix",
+        "label",
+        "state",
+        "created_at",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    )
+    actions_detail = ("revoke",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
+        unread = ("partner__webhook_secret", "partner__previous_webhook_secret")
+        return super().get_queryset(request).select_related("partner").defer(*unread)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False  # a revoked key still explains the past
+
+    @action(description="Revogar", permissions=["change"], icon="key_off")
+    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            key = self.locked(request, object_id)
+            if request.method == "POST":
+                key.revoke()
+                self.log_change(request, key.partner, f"Chave {key} revogada.")
+                return self.done(request, key, f"Chave {key} revogada.", then=key.partner)
+        return self.ask(
+            request,
+            key,
+            forms.Form(),
+            title="Revogar chave de API",
+            text=f"A chave {key} de {key.partner} é recusada a partir da próxima chamada, para sempre.",
+            button="Revogar",
+            danger=True,
+        )
+
+
+admin.site.unregister((User, Group))
+
+
+@admin.register(User)
+class OperatorAdmin(UserAdmin, ModelAdmin):
+    """Who may use these pages."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+@admin.register(Group)
+class OperatorGroupAdmin(GroupAdmin, ModelAdmin):
+    """What groups of operators may do."""

@@ -1,0 +1,227 @@
+"""The operator's commands: one JSON object each, and clear refusals that change nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from partners.models import Allowance, ApiKey, Partner
+from tests.factories import PartnerFactory, ProviderFactory, issue_key
+
+pytestmark = pytest.mark.django_db
+URL = "https://parceiro.example.com/webhooks"
+
+
+@pytest.fixture(autouse=True)
+def banks():
+    for name in ("ipe", "jatoba", "cedro"):
+        ProviderFactory(name=name)
+
+
+def run(command: str, *arguments: object) -> dict:
+    out = io.StringIO()
+    call_command(command, *map(str, arguments), stdout=out)
+    printed = out.getvalue()
+    assert printed.count("\n") == 1
+    return json.loads(printed)
+
+
+def refusal(command: str, *arguments: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        run(command, *arguments)
+    return str(caught.value)
+
+
+def allowed(partner: Partner) -> list[str]:
+    return [bank.name for bank in partner.allowed_banks()]
+
+
+def test_create_partner_shows_everything_once():
+    result = run("create_partner", "Fintech Ipê", "--providers", "jatoba, ipe,ipe")
+    assert list(result) == ["partner_id", "key_id", "api_key", "webhook_secret"]
+    partner = Partner.objects.get(pk=result["partner_id"])
+    assert (partner.name, partner.status, partner.webhook_url) == ("Fintech Ipê", "active", "")
+    assert allowed(partner) == ["ipe", "jatoba"]
+    assert partner.webhook_events == ["lead", "authorization_result", "authorization.completed"]
+    assert re.fullmatch(r"cpk_test_[A-Za-z0-9_-]{43}", result["api_key"])
+    assert str(ApiKey.find(result["api_key"]).pk) == result["key_id"]
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", result["webhook_secret"])
+    assert partner.webhook_secrets() == [result["webhook_secret"]]
+
+
+def test_create_partner_with_webhook_and_events():
+    result = run("create_partner", "P", "--providers", "ipe", "--webhook-url", URL, "--events", "proposal,lead")
+    partner = Partner.objects.get(pk=result["partner_id"])
+    assert (partner.webhook_url, partner.webhook_events) == (URL, ["proposal", "lead"])
+    assert partner.wants_event("proposal.signed")
+    assert partner.wants_event("lead")
+    assert not partner.wants_event("authorization_result")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["P", "--providers", "ipe,xpto"],
+            "Banco desconhecido: xpto. Bancos cadastrados: cedro, ipe, jatoba.",
+        ),
+        (["P", "--providers", " , "], "Informe ao menos um banco"),
+        (["P", "--providers", "ipe", "--events", "leads"], "Evento desconhecido: leads. Eventos: lead, "),
+        (["P", "--providers", "ipe", "--webhook-url", "parceiro.com"], "A URL do webhook deve ser completa"),
+        ([" ", "--providers", "ipe"], "name: "),
+        (["x" * 121, "--providers", "ipe"], "name: "),
+        (["P"], "--providers"),
+    ],
+)
+def test_create_partner_refuses_and_leaves_nothing_behind(arguments, told):
+    assert told in refusal("create_partner", *arguments)
+    assert not Partner.objects.exists()
+
+
+def test_set_providers_replaces_the_allowlist_and_keeps_the_portfolio_of_what_stays():
+    partner = PartnerFactory(providers=["ipe", "cedro"])
+    Allowance.objects.filter(partner=partner, provider="cedro").update(portfolio="CLT-ESPECIAL")
+    result = run("set_providers", partner.pk, "--providers", "jatoba,cedro")
+    assert result == {"partner_id": str(partner.pk), "providers": ["cedro", "jatoba"]}
+    assert [(bank.name, bank.portfolio, bank.enabled) for bank in partner.allowed_banks()] == [
+        ("cedro", "CLT-ESPECIAL", True),
+        ("jatoba", None, True),
+    ]
+
+
+def test_set_providers_with_an_unknown_bank_changes_nothing():
+    partner = PartnerFactory(providers=["ipe"])
+    assert "xpto" in refusal("set_providers", partner.pk, "--providers", "jatoba,xpto")
+    assert allowed(partner) == ["ipe"]
+
+
+def test_the_allowlist_is_one_query_and_says_which_banks_are_off(django_assert_num_queries):
+    partner = PartnerFactory(providers=["jatoba", "ipe"])
+    ProviderFactory._meta.model.objects.filter(name="ipe").update(enabled=False)
+    with django_assert_num_queries(1):
+        assert [(bank.name, bank.enabled) for bank in partner.allowed_banks()] == [
+            ("ipe", False),
+            ("jatoba", True),
+        ]
+
+
+def test_issue_api_key_adds_a_key():
+    old, _ = issue_key()
+    result = run("issue_api_key", old.partner_id, "--label", "produção", "--expires-in", 30)
+    assert list(result) == ["key_id", "api_key"]
+    key = ApiKey.find(result["api_key"])
+    assert (str(key.pk), key.partner_id, key.label) == (result["key_id"], old.partner_id, "produção")
+    assert timedelta(days=29, hours=23) < key.expires_at - timezone.now() <= timedelta(days=30)
+    assert old.is_live(timezone.now())
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "x", "1.5", "99999999999999999999", "3651"])
+def test_issue_api_key_refuses_a_useless_validity(days):
+    assert "informe de 1 a 3650 dias" in refusal("issue_api_key", PartnerFactory().pk, f"--expires-in={days}")
+
+
+def test_issue_api_key_refuses_a_label_that_does_not_fit():
+    assert "label: " in refusal("issue_api_key", PartnerFactory().pk, "--label", "x" * 61)
+    assert not ApiKey.objects.exists()
+
+
+def test_revoke_api_key_twice_keeps_the_first_time():
+    key, _ = issue_key()
+    first = run("revoke_api_key", key.pk)
+    assert first["key_id"] == str(key.pk)
+    assert first["revoked_at"].endswith("Z")
+    assert run("revoke_api_key", key.pk) == first
+    key.refresh_from_db()
+    assert not key.is_live(timezone.now())
+
+
+def test_suspend_and_resume():
+    partner = PartnerFactory()
+    assert run("suspend_partner", partner.pk) == {"partner_id": str(partner.pk), "status": "suspended"}
+    partner.refresh_from_db()
+    assert partner.status == Partner.Status.SUSPENDED
+    assert run("resume_partner", partner.pk) == {"partner_id": str(partner.pk), "status": "active"}
+    partner.refresh_from_db()
+    assert partner.status == Partner.Status.ACTIVE
+
+
+def test_set_webhook_alone_keeps_the_secret():
+    partner = PartnerFactory()
+    secret = partner.rotate_webhook_secret()
+    result = run("set_webhook", partner.pk, "--url", URL)
+    assert result == {"webhook_url": URL, "webhook_secret": None}
+    partner.refresh_from_db()
+    assert (partner.webhook_url, partner.webhook_secrets()) == (URL, [secret])
+    assert run("set_webhook", partner.pk, "--url", "")["webhook_url"] == ""
+
+
+def test_a_rotated_secret_overlaps_the_old_one_for_a_day():
+    partner = PartnerFactory()
+    old = partner.rotate_webhook_secret()
+    assert partner.previous_secret_until is None
+    new = run("set_webhook", partner.pk, "--url", URL, "--rotate-secret")["webhook_secret"]
+    partner.refresh_from_db()
+    assert partner.webhook_secrets() == [new, old]
+    assert timedelta(hours=23) < partner.previous_secret_until - timezone.now() <= timedelta(hours=24)
+    partner.previous_secret_until = timezone.now()
+    assert partner.webhook_secrets() == [new]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x.com",
+        "https://",
+        "https:///x",
+        "x",
+        "https://a b.com",
+        "https://x.com:99999",
+        "https://[::1",
+        "https://u:p@x.com",
+        "https://x.com/#a",
+        "javascript:alert(1)",
+        "https://x.com/\n",
+        "https://é.com",
+        "https://x.com/" + "a" * 500,
+    ],
+)
+def test_set_webhook_refuses_what_is_no_address(url):
+    partner = PartnerFactory(webhook_url=URL)
+    assert refusal("set_webhook", partner.pk, "--url", url).startswith("webhook_url: ")
+    partner.refresh_from_db()
+    assert partner.webhook_url == URL
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://x.com",
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://10.0.0.1",
+        "https://169.254.169.254/",
+        "https://localhost:8443",
+        "https://[::ffff:10.0.0.1]/",
+    ],
+)
+def test_http_and_private_addresses_only_where_the_deployment_allows_them(url, settings):
+    partner = PartnerFactory()
+    assert run("set_webhook", partner.pk, "--url", url)["webhook_url"] == url
+    settings.WEBHOOKS_ALLOW_PRIVATE = False
+    assert "A URL do webhook" in refusal("set_webhook", partner.pk, "--url", url)
+    assert run("set_webhook", partner.pk, "--url", URL)["webhook_url"] == URL
+
+
+@pytest.mark.parametrize("command", ["suspend_partner", "resume_partner", "revoke_api_key", "issue_api_key"])
+def test_a_wrong_id_is_told_plainly(command):
+    what = "chave de API" if command == "revoke_api_key" else "parceiro"
+    assert refusal(command, "xpto") == "“xpto” não é um UUID."
+    unknown = uuid.uuid4()
+    assert refusal(command, unknown) == f"Não há {what} com o id {unknown}."
