@@ -15,6 +15,8 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from config.logs import logging_config
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 environ.Env.read_env(BASE_DIR / ".env")
@@ -71,11 +73,15 @@ EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=
 
 DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
 REDIS_URL = _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0"))
-PUBLIC_BASE_URL = _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}").rstrip("/")
+PUBLIC_BASE_URL = _required_in_production(
+    "PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}"
+).rstrip("/")
 ALLOWED_HOSTS = _required_in_production("ALLOWED_HOSTS", "*").split(",")
 TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=[])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
-    raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
+    raise ImproperlyConfigured(
+        "TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)"
+    )
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{env.int('SIMULATOR_PORT', 8100)}").rstrip("/")
 METRICS_NETWORKS = env.list("METRICS_NETWORKS", default=["127.0.0.0/8", "::1/128"])
 
@@ -202,3 +208,35 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
 }
+
+# --- API reference ----------------------------------------------------------------------------------------
+SPECTACULAR_SETTINGS = {
+    "TITLE": "API de originação de crédito consignado",
+    "DESCRIPTION": (
+        "Consulta ofertas de vários bancos em uma chamada, envia a proposta escolhida e acompanha a formalização. "
+        "Todas as chamadas partem do servidor do parceiro, com a chave no cabeçalho `X-Partner-Api-Key`. "
+        "Toda resposta fora de 2xx é o objeto de erro `{code, message, retryable, field}`."
+    ),
+    "VERSION": "1.0.0",
+    "SCHEMA_PATH_PREFIX": "/partners/v1",
+    "SCHEMA_PATH_PREFIX_TRIM": False,
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVERS": [{"url": PUBLIC_BASE_URL}],
+    # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {"QueryStatus": "providers.types.QueryStatus", "ActionType": "providers.types.ActionType"},
+}
+
+# --- Admin ------------------------------------------------------------------------------------------------
+UNFOLD = {
+    "SITE_TITLE": "Originação consignada",
+    "SITE_HEADER": "Originação consignada",
+    "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT),
+    "SITE_SYMBOL": "account_balance",
+    "SHOW_VIEW_ON_SITE": False,
+    "SIDEBAR": {"show_search": True, "show_all_applications": True},
+}
+
+# --- Logs ---------------------------------------------------------------------------------------------------
+LOGGING = logging_config(as_json=ENVIRONMENT != "development", level=env.str("LOG_LEVEL", "INFO"))

@@ -1,0 +1,121 @@
+"""The operator's page for banks. Credentials go in and never come out: not in a page, and not in the history."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.db.models import Model
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from providers import registry
+from providers.models import Circuit, Provider
+
+
+class ProviderForm(forms.ModelForm):
+    """`new_credentials` is merged into what is stored, so that one secret can be renewed alone."""
+
+    base_url = forms.CharField(
+        label="Endereço base",
+        max_length=200,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Como https://api.banco.com.br, sem barra no fim.",
+    )
+    new_credentials = forms.CharField(
+        label="Novas credenciais",
+        required=False,
+        strip=True,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4, "autocomplete": "off", "spellcheck": "false"}),
+        help_text='Objeto JSON de textos, como {"client_secret": "…"}. As demais ficam como estão; '
+        "null apaga uma; em branco, nada muda.",
+    )
+
+    class Meta:
+        model = Provider
+        fields = ("name", "enabled", "base_url", "portfolio", "timeout_s", "max_in_flight", "circuit")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "name" in self.fields:  # on adding only
+            taken = set(Provider.objects.values_list("name", flat=True))
+            self.fields["name"] = forms.ChoiceField(
+                label="Banco",
+                choices=[(bank.name, bank.label) for bank in registry.BANKS if bank.name not in taken],
+                widget=UnfoldAdminSelectWidget,
+            )
+
+    def clean_base_url(self) -> str:
+        url: str = self.cleaned_data["base_url"].rstrip("/")
+        try:
+            parts = urlsplit(url)
+            sound = parts.scheme in ("http", "https") and parts.hostname and parts.port is not False
+        except ValueError:
+            sound = False
+        if not sound or parts.query or parts.fragment or parts.username is not None:
+            raise ValidationError("Informe um endereço completo, como https://api.banco.com.br.")
+        return url
+
+    def clean_new_credentials(self) -> dict[str, str | None]:
+        text = self.cleaned_data["new_credentials"]
+        try:
+            found = json.loads(text) if text else {}
+        except (ValueError, RecursionError):
+            raise ValidationError("Não é um JSON válido.") from None
+        if not isinstance(found, dict) or not all(isinstance(value, str | None) for value in found.values()):
+            raise ValidationError("Deve ser um objeto JSON cujos valores são textos.")
+        return found
+
+    def save(self, commit: bool = True) -> Provider:
+        merged = {**self.instance.credentials, **self.cleaned_data["new_credentials"]}
+        self.instance.credentials = {name: value for name, value in merged.items() if value is not None}
+        provider: Provider = super().save(commit)
+        return provider
+
+
+@admin.register(Provider)
+class ProviderAdmin(ModelAdmin):
+    form = ProviderForm
+    list_display = ("name", "label", "enabled", "breaker", "timeout_s", "max_in_flight", "updated_at")
+    list_filter = ("enabled", "circuit")
+    readonly_fields = ("stored_credentials", "updated_at")
+    fieldsets = (
+        (None, {"fields": ("name", "enabled", "base_url", "portfolio")}),
+        ("Credenciais", {"fields": ("stored_credentials", "new_credentials")}),
+        ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "updated_at")}),
+    )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        """A bank's name ties the row to its adapter: chosen once."""
+        return self.readonly_fields if obj is None else ("name", *self.readonly_fields)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False  # contracts, queries and proposals refer to it; a bank is switched off
+
+    @display(description="Banco")
+    def label(self, provider: Provider) -> str:
+        bank = registry.get(provider.name)
+        return bank.label if bank else "sem adaptador"
+
+    @display(
+        description="Disjuntor",
+        ordering="circuit",
+        label={
+            Circuit.AUTO.label: "success",
+            Circuit.OPEN.label: "danger",
+            Circuit.CLOSED.label: "warning",
+        },
+    )
+    def breaker(self, provider: Provider) -> str:
+        return provider.get_circuit_display()
+
+    @display(description="Credenciais guardadas")
+    def stored_credentials(self, provider: Provider) -> str:
+        """The names only."""
+        return ", ".join(sorted(provider.credentials)) or "nenhuma"
