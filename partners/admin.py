@@ -198,6 +198,10 @@ class PartnerAdmin(SensitiveActions):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a partner's past stays; who must not call is suspended
 
+    def has_issue_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """Keys are issued by who may add them, whether or not they may change partners."""
+        return request.user.has_perm("partners.add_apikey")
+
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
         """Of suspend and resume, the one that makes a difference."""
         suspended = Partner.objects.filter(pk=object_id, status=Partner.Status.SUSPENDED).exists()
@@ -227,7 +231,7 @@ class PartnerAdmin(SensitiveActions):
         until = date_format(timezone.localtime(partner.previous_secret_until), "SHORT_DATETIME_FORMAT")
         return f"emitido; o anterior ainda vale até {until}"
 
-    @action(description="Emitir chave", permissions=["partners.add_apikey"], icon="key")
+    @action(description="Emitir chave", permissions=["issue"], icon="key")
     def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():
             partner = self.locked(request, object_id)

@@ -55,10 +55,16 @@ class ProviderForm(forms.ModelForm):
         url: str = self.cleaned_data["base_url"].rstrip("/")
         try:
             parts = urlsplit(url)
-            sound = parts.scheme in ("http", "https") and parts.hostname and parts.port is not False
+            host, _ = parts.hostname, parts.port
         except ValueError:
-            sound = False
-        if not sound or parts.query or parts.fragment or parts.username is not None:
+            host = None
+        if (
+            not host
+            or parts.scheme not in ("http", "https")
+            or parts.query
+            or parts.fragment
+            or parts.username is not None
+        ):
             raise ValidationError("Informe um endereço completo, como https://api.banco.com.br.")
         return url
 
