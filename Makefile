@@ -3,10 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 py = $(VENV)/bin/python
 
+# What a production deployment must set (docs/operations.md), with values that serve checks only.
+secret = $(shell head -c 48 /dev/urandom | base64 -w0)
+key = $(shell head -c 32 /dev/urandom | base64 -w0 | tr +/ -_)
+production = ENVIRONMENT=production SECRET_KEY="$(secret)" FIELD_ENCRYPTION_KEYS="$(key)" \
+	DATABASE_URL=postgres://user:password@database/name REDIS_URL=redis://broker/0 \
+	ALLOWED_HOSTS=api.example.com PUBLIC_BASE_URL=https://api.example.com TRUSTED_PROXIES=
+
+pins = $(py) -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
+
 .PHONY: help run test lint check demo bench deps deps-dev requirements
 
 help:
-	@sed -n 's/^\([a-z-]*\):.*## /\1  /p' Makefile | expand -t14
+	@sed -n 'X' Makefile | expand -t14
 
 run: deps ## the whole service on this machine, until Ctrl-C
 	@exec $(py) -m config.run
@@ -24,6 +33,10 @@ lint: deps-dev ## style, types, migrations, deployment settings, API schema
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
 	$(py) -m mypy
+	$(py) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	$(py) manage.py spectacular --validate --fail-on-warn --file /dev/null
+	@echo "$(py) manage.py check --deploy (as in production)"
+	@env $(production) $(py) manage.py check --deploy --fail-level WARNING
 
 check: lint test ## what a change has to pass
 
@@ -33,4 +46,7 @@ deps:
 deps-dev:
 	@$(PYTHON) config/bootstrap.py $(VENV) requirements.txt requirements-dev.txt
 
-requirements: deps-dev ## pin again what requirements*.in ask for
+requirements: deps-dev ## pin again what requirements*.in ask for; ARGS=--upgrade for newer versions
+	$(pins) $(ARGS) requirements.in -o requirements.txt
+	$(pins) $(ARGS) requirements-dev.in -o requirements-dev.txt
+	$(pins) $(ARGS) --no-deps requirements-embedded.in -o requirements-embedded.txt

@@ -95,11 +95,11 @@ def _pip(python: Path, *arguments: str) -> bool:
 
 def _stamp(venv_dir: Path, requirements: Path) -> Path:
     digest = hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]
-    return venv_dir / f".installed-{requirements.stem}-{digest}"
+    return venv_dir / f".installed.{requirements.stem}.{digest}"
 
 
 def _mark(venv_dir: Path, requirements: Path) -> None:
-    for old in venv_dir.glob(f".installed-{requirements.stem}-*"):
+    for old in venv_dir.glob(f".installed.{requirements.stem}.*"):
         old.unlink()
     _stamp(venv_dir, requirements).touch()
 

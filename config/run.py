@@ -158,7 +158,7 @@ def prepare() -> int:
     django.setup()
     call_command("migrate", interactive=False, verbosity=1)
     call_command("seed_sandbox")
-    call_command("collectstatic", interactive=False, verbosity=1)
+    call_command("collectstatic", interactive=False, verbosity=0)
     return 0
 
 

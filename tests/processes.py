@@ -44,7 +44,7 @@ def answers(url: str) -> int | None:
 
 
 class Programs:
-    """The processes of `make run`, by the names they have there (`banks`, `web` …); each starts when first asked for."""
+    """The processes of `make run` by the names they have there; each starts when first asked for."""
 
     def __init__(self, processes: list[Process], log_folder: Path) -> None:
         self._processes = {process.name: process for process in processes}
