@@ -15,9 +15,7 @@ from providers import registry
 from providers.errors import ApiError, NotFound, ProviderError, ProviderNotAllowed, ProviderUnavailable
 from providers.models import Provider
 
-_ERRORS: dict[str, type[ApiError]] = {
-    error.code: error for error in (NotFound, ProviderUnavailable, ProviderError)
-}
+_ERRORS: dict[str, type[ApiError]] = {error.code: error for error in (NotFound, ProviderUnavailable, ProviderError)}
 #: Longer than any real key; what exceeds it can't name an auction.
 MAX_KEY_LENGTH = 200
 

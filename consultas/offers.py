@@ -108,9 +108,7 @@ def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
     if term is None and (by_amount or by_installment):
         term = ASSUMED_TERM
     if term is not None and offer.installments != term:
-        notes.append(
-            f"Prazo de {term} parcelas indisponível; a melhor oferta tem {offer.installments} parcelas."
-        )
+        notes.append(f"Prazo de {term} parcelas indisponível; a melhor oferta tem {offer.installments} parcelas.")
     if by_amount is not None:
         if offer.loan_value != by_amount:
             notes.append(_moved("Valor", by_amount, offer.loan_value))
@@ -121,7 +119,4 @@ def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
 
 def _moved(what: str, asked: Decimal, given: Decimal) -> str:
     why = "acima do máximo" if given < asked else "abaixo do mínimo"
-    return (
-        f"{what} de R$ {to_reais_text(asked)} {why} disponível; "
-        f"a melhor oferta é de R$ {to_reais_text(given)}."
-    )
+    return f"{what} de R$ {to_reais_text(asked)} {why} disponível; a melhor oferta é de R$ {to_reais_text(given)}."

@@ -62,9 +62,7 @@ def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedB
     chosen = [bank for bank in allowed if bank.name in requested]
     if not chosen:
         names = tuple(bank.name for bank in allowed)
-        message = (
-            f"Nenhum banco informado pertence ao contrato. Bancos disponíveis: {', '.join(names) or '-'}."
-        )
+        message = f"Nenhum banco informado pertence ao contrato. Bancos disponíveis: {', '.join(names) or '-'}."
         raise InvalidInput(details=[Detail("providers", message, names)])
     return chosen
 
@@ -79,9 +77,7 @@ def choose_bank(partner: Partner, name: str) -> AllowedBank:
     raise ProviderNotAllowed
 
 
-def begin(
-    partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]
-) -> Query:
+def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]) -> Query:
     """Save a query of `partner` to `banks`; `data` is what `serializers.QueryRequest` validated.
 
     Raises InvalidInput on `authorization_id` where that session's evidence can't be used.
@@ -103,9 +99,7 @@ def begin(
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
     )
     if holder.loan_value is None and holder.installment_value is None and holder.installments is None:
-        same = msgspec.json.encode(
-            [str(partner.pk), query.request, query.banks, query.portfolios], order="sorted"
-        )
+        same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
         query.fingerprint = blind_index("query", same.decode())
     with transaction.atomic():
         query.save(force_insert=True)
@@ -142,7 +136,7 @@ def aggregate(query: Query) -> Aggregate:
                 return _finish(query, earlier if reused else None, [*reused, *fresh])
         followed = _await(query, leader)
         if followed is not None:
-            return _finish(query, followed, _answers_of(followed))
+            return _finish(query, followed, answers_of(followed))
         if query.seconds_left() <= 0:
             raise ProviderUnavailable
 
@@ -192,9 +186,7 @@ def _earlier(query: Query) -> Query | None:
     if not query.fingerprint:
         return None
     since = timezone.now() - timedelta(seconds=REPEAT_S)
-    rows = Query.objects.filter(
-        fingerprint=query.fingerprint, created_at__gte=since, finished_at__isnull=False
-    )
+    rows = Query.objects.filter(fingerprint=query.fingerprint, created_at__gte=since, finished_at__isnull=False)
     return rows.order_by("-created_at").first()
 
 
@@ -202,10 +194,11 @@ def _still_good(earlier: Query) -> list[Answer]:
     """The earlier answers that may stand for a repeat: of settled banks, and young enough. Banks that were
     pending, wanted an action or failed are asked again, so that nothing that became available stays hidden."""
     since = time.time() - REPEAT_S
-    return [answer for answer in _answers_of(earlier) if answer.settled and answer.answered_at >= since]
+    return [answer for answer in answers_of(earlier) if answer.settled and answer.answered_at >= since]
 
 
-def _answers_of(query: Query) -> list[Answer]:
+def answers_of(query: Query) -> list[Answer]:
+    """The stored answers of a finished query."""
     return msgspec.convert(query.answers or [], list[Answer])
 
 

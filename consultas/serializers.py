@@ -108,9 +108,7 @@ class QueryRequest(Block):
     authorization_id = TextField(required=False, allow_null=True, help_text="No lugar de client_ip.")
     geolocation = GeolocationBlock(required=False, allow_null=True)
     providers = ListField(child=TextField(), required=False, allow_null=True, max_length=64)
-    sexo = ChoiceField(
-        [0, 1, 2], source="sex", required=False, help_text="0 não informado, 1 masculino, 2 feminino."
-    )
+    sexo = ChoiceField([0, 1, 2], source="sex", required=False, help_text="0 não informado, 1 masculino, 2 feminino.")
     app_authorization = AppAuthorizationBlock(required=False, allow_null=True)
     originador = TextField(source="portfolio", required=False, allow_null=True)
     loan_value = DecimalField(min_value=CENT, required=False, allow_null=True)
@@ -284,8 +282,7 @@ def authorization_result(
         "event": "authorization_result",
         "status": outcome,
         "offers": _sorted(
-            offer(provider, item, request, offer_ids[offers.identity(query, provider, item)])
-            for item in found
+            offer(provider, item, request, offer_ids[offers.identity(query, provider, item)]) for item in found
         ),
         "timestamp": iso_utc(at),
     }

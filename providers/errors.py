@@ -7,6 +7,7 @@ credentials, personal data or a stack trace.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -212,3 +213,14 @@ class ProviderError(BankFailure):
     http_status = 502
     retryable = False
     default_message = "O banco respondeu de forma inesperada."
+
+
+def _with_code(base: type[ApiError]) -> Iterator[type[ApiError]]:
+    for error in base.__subclasses__():
+        if "code" in vars(error):
+            yield error
+        yield from _with_code(error)
+
+
+#: Every error with a code of its own, in the order of this file: the contract's table.
+API_ERRORS: tuple[type[ApiError], ...] = (InternalError, *_with_code(ApiError))

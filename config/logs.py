@@ -1,0 +1,78 @@
+"""Logging: structured lines on standard error, JSON outside development, and a last net for personal data."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict, WrappedLogger
+
+# What must never reach a log line, wherever it comes from: no code of ours logs it, but an exception's text or
+# a library's message might quote it. CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets.
+_PERSONAL = re.compile(
+    r"(?<![\w-])(?:\d{3}\.\d{3}\.\d{3}-\d{2}|\+?\d{10,14})(?![\w-])"
+    r"|[\w.+-]+@[\w-]+\.[\w.-]+"
+    r"|cpk_(?:live|test)_[\w-]+"
+    r"|whsec_[\w+/=-]+"
+    r"|(?<=Bearer )[\w.~+/-]+=*"
+)
+_HIDDEN = "[oculto]"
+
+
+def hide_personal_data(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
+    """A structlog processor: text values without anything that looks like personal data or a secret."""
+    for key, value in event.items():
+        if isinstance(value, str) and key not in ("timestamp", "request_id"):
+            event[key] = _PERSONAL.sub(_HIDDEN, value)
+    return event
+
+
+def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
+    """Django's LOGGING, for structlog's and for the libraries' own loggers alike."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        hide_personal_data,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    renderer: Any = (
+        structlog.processors.JSONRenderer(ensure_ascii=False)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+    )
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "structured": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": shared,
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            # It logs the path of every refused request; ours logs the route, which holds no secret.
+            "django.request": {"level": "CRITICAL"},
+            "django.security.DisallowedHost": {"level": "CRITICAL"},
+            # It names bank addresses at every new connection.
+            "urllib3": {"level": "ERROR"},
+            "celery.worker.strategy": {"level": "WARNING"},
+            "celery.app.trace": {"level": "WARNING"},
+        },
+    }
