@@ -46,6 +46,8 @@ T = TypeVar("T")
 
 MAX_REPLY_BYTES = 2 * 1024 * 1024
 CONNECT_TIMEOUT_S = 5.0
+#: A bank's callback that is older is refused, signed or not.
+CALLBACK_MAX_AGE_S = 300
 OPERATIONS = (
     "query",
     "check",
@@ -127,6 +129,8 @@ class Bank:
     authorization: ClassVar[str] = "evidence"
     #: Whether a query may send the holder a message; such a query is never repeated blindly.
     notifies_holder: ClassVar[bool] = False
+    #: Whether the bank calls back when a holder's step ended; such a bank has `verify_callback`.
+    calls_back: ClassVar[bool] = False
     #: Whether the auction look-up is asked here: the service's own bank.
     runs_auctions: ClassVar[bool] = False
     #: What `submit` needs beyond the blocks required of all, in dotted field names.
@@ -186,6 +190,15 @@ class Bank:
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
         """The auction's record behind `key`, without side effects. Raises NotFound."""
+        raise NotSupported
+
+    def verify_callback(self, headers: Mapping[str, str], body: bytes) -> str:
+        """The reference of the step (see `BankAction`) that a callback of this bank is about. No request is made.
+
+        `headers` are looked up in any case of letters, `body` is the raw one. Raises Unauthorized where the
+        callback is not the bank's, was altered or is older than CALLBACK_MAX_AGE_S. It is no proof of how the
+        step ended: whoever gets the reference asks `check`, so that a replay within that time changes nothing.
+        """
         raise NotSupported
 
     def faults(self, submission: BankSubmission) -> list[Detail]:
