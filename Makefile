@@ -15,7 +15,7 @@ pins = $(py) -m uv pip compile --universal --python-version 3.11 --generate-hash
 .PHONY: help run test lint check demo bench deps deps-dev requirements
 
 help:
-	@sed -n 'X' Makefile | expand -t14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
 
 run: deps ## the whole service on this machine, until Ctrl-C
 	@exec $(py) -m config.run

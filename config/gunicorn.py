@@ -16,4 +16,6 @@ timeout = 60
 keepalive = 75
 # Heartbeat files belong in memory, not on a disk that may stall.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - gunicorn makes its own unlinked file
+# Only these may say that a request came in by https.
+forwarded_allow_ips = os.environ.get("TRUSTED_PROXIES", "")
 control_socket_disable = True

@@ -146,6 +146,16 @@ if _pool_size:
         "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10},
     }
 
+if PRODUCTION:
+    # TLS ends at a trusted proxy, whose word for the scheme config/gunicorn.py takes, and nobody else's.
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 365 * 24 * 3600
+SILENCED_SYSTEM_CHECKS = [
+    "security.W005",  # HSTS for subdomains and
+    "security.W021",  # its preload list are for the domain's owner to decide
+    "security.W008",  # a key sent by plain http must fail, not be redirected: the proxy has no http listener
+]
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, NoReturn, TextIO
 
 RESTART_DELAYS_S = (0.5, 1.0, 2.0, 3.0)
 SETTLED_AFTER_S = 30.0  # a process that lived this long starts again with the first delay
@@ -125,7 +125,7 @@ class Supervisor:
             self._turn(0.1)
         return True
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         """Keep all running until a signal ends it, by raising Stopped."""
         while True:
             self._turn(None)
