@@ -4,24 +4,22 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conftest import CONTROL_TOKEN
+from tests.processes import Simulator
+from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import IpeClient
-from tests.simulator import Simulator, running_simulator
-
-
-@pytest.fixture(scope="session")
-def simulator_process() -> Iterator[Simulator]:
-    with running_simulator() as simulator:
-        yield simulator
 
 
 @pytest.fixture
-def simulator(simulator_process: Simulator) -> Simulator:
+def simulator(simulator: Simulator) -> Iterator[HttpSimulator]:
     """The simulator of this test run, with nothing in its memory."""
-    simulator_process.reset()
-    return simulator_process
+    found = HttpSimulator(simulator.url, CONTROL_TOKEN)
+    found.reset()
+    yield found
+    found.close()
 
 
 @pytest.fixture
-def ipe(simulator: Simulator) -> IpeClient:
+def ipe(simulator: HttpSimulator) -> IpeClient:
     """A client of the simulated bank ipe that has a token."""
     return IpeClient(simulator)

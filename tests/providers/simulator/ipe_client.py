@@ -7,7 +7,7 @@ from typing import Any
 
 import requests
 
-from tests.simulator import Simulator
+from tests.providers.simulator.http import HttpSimulator
 
 CLIENT = ("sandbox-originator", "ipe-sandbox-secret-not-a-secret")
 PAYROLL = "/ipe/v1/private_payroll"
@@ -108,7 +108,7 @@ def changed(body: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 class IpeClient:
     """Takes a token at once and uses it for every call."""
 
-    def __init__(self, simulator: Simulator) -> None:
+    def __init__(self, simulator: HttpSimulator) -> None:
         self.simulator = simulator
         self.token = self.take_token().json()["access_token"]
 

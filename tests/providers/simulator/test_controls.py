@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, PAYROLL, IpeClient
-from tests.simulator import CONTROL_TOKEN, Simulator
-
-HEADERS = {"X-Control-Token": CONTROL_TOKEN}
 
 
 @pytest.mark.parametrize("headers", [{}, {"X-Control-Token": "wrong"}, {"X-Control-Token": "né".encode()}])
@@ -24,9 +22,9 @@ HEADERS = {"X-Control-Token": CONTROL_TOKEN}
     ],
 )
 def test_every_control_is_401_without_the_token(
-    simulator: Simulator, method: str, path: str, headers: dict[str, Any]
+    simulator: HttpSimulator, method: str, path: str, headers: dict[str, Any]
 ) -> None:
-    answer = simulator.session.request(method, simulator.url + path, headers=headers, timeout=10)
+    answer = simulator.request(method, path, headers=headers)
     assert answer.status_code == 401
 
 
@@ -35,10 +33,8 @@ def test_every_control_is_401_without_the_token(
     [("POST", ""), ("GET", "/calls"), ("GET", "/contracts")],
     ids=["faults", "calls", "contracts"],
 )
-def test_an_unknown_bank_is_404(simulator: Simulator, method: str, path: str) -> None:
-    answer = simulator.session.request(
-        method, f"{simulator.url}/_control/banks/unknown{path}", headers=HEADERS, timeout=10
-    )
+def test_an_unknown_bank_is_404(simulator: HttpSimulator, method: str, path: str) -> None:
+    answer = simulator.request(method, f"/_control/banks/unknown{path}", headers=simulator.control_headers)
     assert answer.status_code == 404
 
 
@@ -71,24 +67,28 @@ def test_an_unknown_bank_is_404(simulator: Simulator, method: str, path: str) ->
         ("clock", {"advance_s": 10**12}, "advance_s"),
     ],
 )
-def test_a_bad_body_is_422_and_names_the_field(simulator: Simulator, path: str, body: Any, field: str | None) -> None:
-    answer = simulator.post(f"/_control/{path}", json=body, headers=HEADERS)
+def test_a_bad_body_is_422_and_names_the_field(
+    simulator: HttpSimulator, path: str, body: Any, field: str | None
+) -> None:
+    simulator: HttpSimulator, path: str, body: Any, field: str | None
+) -> None:
+    answer = simulator.post(f"/_control/{path}", json=body, headers=simulator.control_headers)
     assert answer.status_code == 422
     assert answer.json()["field"] == field
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b'{"advance_s": NaN}', b"[" * 50_000])
-def test_a_body_that_is_no_json_is_422(simulator: Simulator, body: bytes) -> None:
-    assert simulator.post("/_control/clock", data=body, headers=HEADERS).status_code == 422
+def test_a_body_that_is_no_json_is_422(simulator: HttpSimulator, body: bytes) -> None:
+    assert simulator.post("/_control/clock", data=body, headers=simulator.control_headers).status_code == 422
 
 
-def test_an_unknown_operation_of_calls_is_422(simulator: Simulator) -> None:
-    answer = simulator.get("/_control/banks/ipe/calls?operation=dance", headers=HEADERS)
+def test_an_unknown_operation_of_calls_is_422(simulator: HttpSimulator) -> None:
+    answer = simulator.get("/_control/banks/ipe/calls?operation=dance", headers=simulator.control_headers)
     assert answer.status_code == 422
     assert answer.json()["field"] == "operation"
 
 
-def test_a_call_is_recorded_as_it_arrived(simulator: Simulator, ipe: IpeClient) -> None:
+def test_a_call_is_recorded_as_it_arrived(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission(reference="reference-7")
     answer = simulator.post(
         f"{PAYROLL}/debts",
@@ -110,7 +110,7 @@ def test_a_call_is_recorded_as_it_arrived(simulator: Simulator, ipe: IpeClient) 
     }
 
 
-def test_a_call_that_the_bank_refuses_has_not_worked(simulator: Simulator, ipe: IpeClient) -> None:
+def test_a_call_that_the_bank_refuses_has_not_worked(simulator: HttpSimulator, ipe: IpeClient) -> None:
     simulator.get(f"{PAYROLL}/debts?requester_identifier_key=reference-1")
     [call] = simulator.calls("ipe", "find")
     assert (call["reference"], call["cpf"], call["fault"], call["worked"]) == (
@@ -121,7 +121,7 @@ def test_a_call_that_the_bank_refuses_has_not_worked(simulator: Simulator, ipe: 
     )
 
 
-def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: Simulator, ipe: IpeClient) -> None:
+def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: HttpSimulator, ipe: IpeClient) -> None:
     debt = ipe.submit()
     ipe.status(debt)
     ipe.get("/debts?requester_identifier_key=reference-1")
@@ -130,7 +130,7 @@ def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: Simulator,
         assert (call["reference"], call["cpf"]) == ("reference-1", FULL_FLOW)
 
 
-def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: Simulator, ipe: IpeClient) -> None:
+def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: HttpSimulator, ipe: IpeClient) -> None:
     headers = {"Authorization": f"Bearer {ipe.token}", "Content-Type": "application/json"}
     for body in (
         b'{"a": \xff',
@@ -143,7 +143,7 @@ def test_a_body_that_cannot_be_read_is_recorded_all_the_same(simulator: Simulato
     assert [call["worked"] for call in simulator.calls("ipe", "query")] == [False] * 4
 
 
-def test_the_ledger_lists_the_contracts(simulator: Simulator, ipe: IpeClient) -> None:
+def test_the_ledger_lists_the_contracts(simulator: HttpSimulator, ipe: IpeClient) -> None:
     debt = ipe.submit()
     [contract] = simulator.contracts("ipe")
     assert contract.pop("created_at").endswith("Z")
@@ -155,33 +155,33 @@ def test_the_ledger_lists_the_contracts(simulator: Simulator, ipe: IpeClient) ->
     }
 
 
-def test_reset_forgets_calls_contracts_tokens_and_faults(simulator: Simulator, ipe: IpeClient) -> None:
+def test_reset_forgets_calls_contracts_tokens_and_faults(simulator: HttpSimulator, ipe: IpeClient) -> None:
     ipe.submit()
-    simulator.behave("ipe", fault="http_500")
+    simulator.bank("ipe", fault="http_500")
     simulator.reset()
     assert simulator.calls("ipe") == []
     assert simulator.contracts("ipe") == []
     assert ipe.query().status_code == 401
 
 
-def test_reset_puts_the_clock_back(simulator: Simulator, ipe: IpeClient) -> None:
+def test_reset_puts_the_clock_back(simulator: HttpSimulator, ipe: IpeClient) -> None:
     year = 365 * 24 * 3600
-    ahead = simulator.control("POST", "clock", {"advance_s": year})["now"]
+    ahead = simulator.control("clock", {"advance_s": year})["now"]
     simulator.reset()
-    assert simulator.control("POST", "clock", {"advance_s": 0})["now"] < ahead
+    assert simulator.control("clock", {"advance_s": 0})["now"] < ahead
 
 
-def test_a_token_ends_by_the_simulators_clock(simulator: Simulator, ipe: IpeClient) -> None:
+def test_a_token_ends_by_the_simulators_clock(simulator: HttpSimulator, ipe: IpeClient) -> None:
     simulator.advance(20 * 60 - 5)
     assert ipe.query().status_code == 200
     simulator.advance(10)
     assert ipe.query().status_code == 401
 
 
-def test_completing_a_step_that_nobody_opened_is_409(simulator: Simulator) -> None:
+def test_completing_a_step_that_nobody_opened_is_409(simulator: HttpSimulator) -> None:
     answer = simulator.post(
         "/_control/holders/90000000175/complete",
         json={"provider": "ipe", "step": "signature"},
-        headers=HEADERS,
+        headers=simulator.control_headers,
     )
     assert answer.status_code == 409

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import ALL_SLOW, PAYROLL, QUERY, IpeClient, changed
-from tests.simulator import Simulator
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def read_all(connection: socket.socket) -> bytes:
     return bytes(found)
 
 
-def the_submit_call(simulator: Simulator) -> tuple[str | None, bool]:
+def the_submit_call(simulator: HttpSimulator) -> tuple[str | None, bool]:
     [call] = simulator.calls("ipe", "submit")
     assert call["reference"] == "reference-1"
     return call["fault"], call["worked"]
@@ -52,10 +52,10 @@ def the_submit_call(simulator: Simulator) -> tuple[str | None, bool]:
     ],
 )
 def test_an_answer_instead_of_the_work(
-    simulator: Simulator, ipe: IpeClient, fault: str, status: int, media_type: str
+    simulator: HttpSimulator, ipe: IpeClient, fault: str, status: int, media_type: str
 ) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault=fault)
+    simulator.bank("ipe", fault=fault)
     answer = ipe.post("/debts", body)
     assert answer.status_code == status
     assert answer.headers["Content-Type"].startswith(media_type)
@@ -65,27 +65,27 @@ def test_an_answer_instead_of_the_work(
     assert simulator.contracts("ipe") == []
 
 
-def test_reset_cuts_the_connection_before_the_answer(simulator: Simulator, ipe: IpeClient) -> None:
+def test_reset_cuts_the_connection_before_the_answer(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault="reset")
+    simulator.bank("ipe", fault="reset")
     with sent(ipe, "/debts", body, 10) as connection, pytest.raises(ConnectionResetError):
         read_all(connection)
     assert the_submit_call(simulator) == ("reset", False)
     assert simulator.contracts("ipe") == []
 
 
-def test_drop_after_accept_does_the_work_and_cuts_the_connection(simulator: Simulator, ipe: IpeClient) -> None:
+def test_drop_after_accept_does_the_work_and_cuts_the_connection(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault="drop_after_accept")
+    simulator.bank("ipe", fault="drop_after_accept")
     with sent(ipe, "/debts", body, 10) as connection, pytest.raises(ConnectionResetError):
         read_all(connection)
     assert the_submit_call(simulator) == ("drop_after_accept", True)
     assert [contract["reference"] for contract in simulator.contracts("ipe")] == ["reference-1"]
 
 
-def test_half_body_does_the_work_and_sends_half_of_what_it_promised(simulator: Simulator, ipe: IpeClient) -> None:
+def test_half_body_does_the_work_and_sends_half_of_what_it_promised(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault="half_body")
+    simulator.bank("ipe", fault="half_body")
     with sent(ipe, "/debts", body, 10) as connection:
         head, _, half = read_all(connection).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 201")
@@ -96,9 +96,9 @@ def test_half_body_does_the_work_and_sends_half_of_what_it_promised(simulator: S
     assert len(simulator.contracts("ipe")) == 1
 
 
-def test_slow_body_does_the_work_and_sends_a_byte_a_second(simulator: Simulator, ipe: IpeClient) -> None:
+def test_slow_body_does_the_work_and_sends_a_byte_a_second(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault="slow_body")
+    simulator.bank("ipe", fault="slow_body")
     with sent(ipe, "/debts", body, 10) as connection:
         found, started = b"", time.monotonic()
         while not found.endswith(b'{"d'):
@@ -108,9 +108,9 @@ def test_slow_body_does_the_work_and_sends_a_byte_a_second(simulator: Simulator,
     assert len(simulator.contracts("ipe")) == 1
 
 
-def test_huge_body_is_50_mb_of_one_answer(simulator: Simulator, ipe: IpeClient) -> None:
+def test_huge_body_is_50_mb_of_one_answer(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault="huge_body")
+    simulator.bank("ipe", fault="huge_body")
     with sent(ipe, "/debts", body, 10) as connection:
         head, _, rest = read_all(connection).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200")
@@ -119,9 +119,9 @@ def test_huge_body_is_50_mb_of_one_answer(simulator: Simulator, ipe: IpeClient) 
     assert the_submit_call(simulator) == ("huge_body", False)
 
 
-def test_hang_says_nothing_until_reset(simulator: Simulator, ipe: IpeClient) -> None:
+def test_hang_says_nothing_until_reset(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault="hang")
+    simulator.bank("ipe", fault="hang")
     with sent(ipe, "/debts", body, 0.5) as connection:
         with pytest.raises(TimeoutError):
             connection.recv(1)
@@ -132,18 +132,18 @@ def test_hang_says_nothing_until_reset(simulator: Simulator, ipe: IpeClient) -> 
             read_all(connection)
 
 
-def test_a_bank_goes_on_after_clients_that_hung_have_left(simulator: Simulator, ipe: IpeClient) -> None:
-    simulator.behave("ipe", fault="hang", operation="query")
+def test_a_bank_goes_on_after_clients_that_hung_have_left(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    simulator.bank("ipe", fault="hang", operation="query")
     for _ in range(20):
         with sent(ipe, "/simulations", QUERY, 10):
             pass
-    simulator.behave("ipe")
+    simulator.bank("ipe")
     assert ipe.query().status_code == 200
 
 
-def test_expired_token_answers_as_the_bank_does_and_forgets_the_token(simulator: Simulator, ipe: IpeClient) -> None:
+def test_expired_token_answers_as_the_bank_does_and_forgets_the_token(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", fault="expired_token", times=1)
+    simulator.bank("ipe", fault="expired_token", times=1)
     answer = ipe.post("/debts", body)
     assert (answer.status_code, answer.json()["code"]) == (401, "IPE000401")
     assert the_submit_call(simulator) == ("expired_token", False)
@@ -152,49 +152,49 @@ def test_expired_token_answers_as_the_bank_does_and_forgets_the_token(simulator:
     assert ipe.post("/debts", body).status_code == 201
 
 
-def test_a_fault_is_for_its_operation_only(simulator: Simulator, ipe: IpeClient) -> None:
-    simulator.behave("ipe", fault="http_500", operation="submit")
+def test_a_fault_is_for_its_operation_only(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    simulator.bank("ipe", fault="http_500", operation="submit")
     assert ipe.query().status_code == 200
     assert ipe.post("/debts", ipe.submission()).status_code == 500
 
 
 @pytest.mark.parametrize("operation", ["any", None])
-def test_any_covers_tokens_and_finds_too(simulator: Simulator, ipe: IpeClient, operation: str | None) -> None:
-    simulator.behave("ipe", fault="http_503", operation=operation)
+def test_any_covers_tokens_and_finds_too(simulator: HttpSimulator, ipe: IpeClient, operation: str | None) -> None:
+    simulator.bank("ipe", fault="http_503", operation=operation)
     assert ipe.take_token().status_code == 503
     assert ipe.get("/debts?requester_identifier_key=reference-1").status_code == 503
 
 
-def test_times_counts_the_calls_that_meet_the_fault(simulator: Simulator, ipe: IpeClient) -> None:
-    simulator.behave("ipe", fault="http_500", operation="query", times=2)
+def test_times_counts_the_calls_that_meet_the_fault(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    simulator.bank("ipe", fault="http_500", operation="query", times=2)
     ipe.take_token()
     assert [ipe.query().status_code for _ in range(3)] == [500, 500, 200]
 
 
-def test_each_call_replaces_the_settings_and_an_empty_one_clears_them(simulator: Simulator, ipe: IpeClient) -> None:
-    simulator.behave("ipe", fault="http_500")
-    simulator.behave("ipe", latency_ms=1)
+def test_each_call_replaces_the_settings_and_an_empty_one_clears_them(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    simulator.bank("ipe", fault="http_500")
+    simulator.bank("ipe", latency_ms=1)
     assert ipe.query().status_code == 200
-    simulator.behave("ipe", fault="http_500")
-    simulator.behave("ipe")
+    simulator.bank("ipe", fault="http_500")
+    simulator.bank("ipe")
     assert ipe.query().status_code == 200
 
 
-def test_latency_holds_back_the_answer_but_not_the_work(simulator: Simulator, ipe: IpeClient) -> None:
+def test_latency_holds_back_the_answer_but_not_the_work(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = ipe.submission()
-    simulator.behave("ipe", latency_ms=60_000)
+    simulator.bank("ipe", latency_ms=60_000)
     with sent(ipe, "/debts", body, 0.5) as connection, pytest.raises(TimeoutError):
         connection.recv(1)
     assert the_submit_call(simulator) == (None, True)
     assert len(simulator.contracts("ipe")) == 1
 
 
-def test_latency_comes_before_the_answer(simulator: Simulator, ipe: IpeClient) -> None:
-    simulator.behave("ipe", latency_ms=300)
+def test_latency_comes_before_the_answer(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    simulator.bank("ipe", latency_ms=300)
     assert ipe.query().elapsed.total_seconds() >= 0.3
 
 
-def test_a_scenario_may_let_the_query_hang(simulator: Simulator, ipe: IpeClient) -> None:
+def test_a_scenario_may_let_the_query_hang(simulator: HttpSimulator, ipe: IpeClient) -> None:
     body = changed(QUERY, "borrower.document_number", ALL_SLOW)
     with sent(ipe, "/simulations", body, 0.5) as connection, pytest.raises(TimeoutError):
         connection.recv(1)

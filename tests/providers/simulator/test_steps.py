@@ -1,0 +1,255 @@
+"""External steps, messages, the clock and callbacks: the core by itself, with a bank that has no dialect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from providers.simulator.bank import Bank
+from providers.simulator.numbers import Ask
+from providers.simulator.world import Step, World
+
+BIOMETRIC = "90000000256"  # imbuia, approved by itself after 15 s
+LIVENESS_REFUSED = "90000002461"  # imbuia, refused by itself after 15 s
+CHAT = "90000000337"  # peroba
+SMS = "90000000418"  # canela
+DESK_REFUSED = "90000002038"  # canela
+FULL_FLOW = "90000000175"
+HOUR = 3600
+
+
+class Plain(Bank):
+    """A bank without a dialect that remembers which steps ended."""
+
+    rate = Decimal("1.99")
+    tables = ("A", "B")
+
+    def __init__(
+        self, name: str, world: World, *, desk_s: float | None = None, issues_after_s: float | None = None
+    ) -> None:
+        self.name = name
+        self.desk_s = desk_s
+        self.issues_after_s = issues_after_s
+        self.ended: list[tuple[str, str]] = []
+        super().__init__(world)
+
+    def step_ended(self, step: Step) -> None:
+        self.ended.append((step.kind, step.status))
+
+
+def in_a_world(test: Callable[[World], Awaitable[None]], callback_base_url: str = "http://127.0.0.1:9") -> None:
+    """Run a test with a world of its own inside an event loop."""
+
+    async def run() -> None:
+        world = World("http://simulator", callback_base_url)
+        try:
+            await test(world)
+        finally:
+            await world.close()
+
+    asyncio.run(run())
+
+
+def test_an_open_step_is_shown_again_and_sends_one_sms() -> None:
+    async def test(world: World) -> None:
+        canela = Plain("canela", world)
+        first = canela.consult(SMS, Ask()).step
+        assert first is not None
+        assert canela.consult(SMS, Ask()).step is first
+        assert first.url is None
+        assert [message.channel for message in world.messages(SMS)] == ["sms"]
+
+    in_a_world(test)
+
+
+def test_an_approved_step_stays_approved_for_that_cpf() -> None:
+    async def test(world: World) -> None:
+        peroba = Plain("peroba", world)
+        step = peroba.consult(CHAT, Ask()).step
+        assert step is not None
+        assert not peroba.authorized(CHAT)
+        world.end_step(step, "approved")
+        world.clock.advance(365 * 24 * HOUR)
+        assert peroba.authorized(CHAT)
+        assert len(peroba.consult(CHAT, Ask()).offers) == 2
+        assert peroba.ended == [("chat", "approved")]
+        assert len(world.messages(CHAT)) == 1
+
+    in_a_world(test)
+
+
+@pytest.mark.parametrize("outcome", ["refused", "expired"])
+def test_after_a_refused_or_expired_step_a_query_opens_a_new_one(outcome: str) -> None:
+    async def test(world: World) -> None:
+        peroba = Plain("peroba", world)
+        first = peroba.consult(CHAT, Ask()).step
+        assert first is not None
+        world.end_step(first, outcome)
+        second = peroba.consult(CHAT, Ask()).step
+        assert second is not None
+        assert second is not first
+        assert (second.status, second.url != first.url) == ("open", True)
+        assert len(world.messages(CHAT)) == 2
+
+    in_a_world(test)
+
+
+def test_a_poll_opens_nothing_and_tells_how_the_step_ended() -> None:
+    async def test(world: World) -> None:
+        canela = Plain("canela", world)
+        assert canela.consult(SMS, Ask(), opens=False).step is None
+        step = canela.consult(SMS, Ask()).step
+        assert step is not None
+        world.end_step(step, "refused")
+        polled = canela.consult(SMS, Ask(), opens=False)
+        assert polled.step is step
+        assert polled.offers == ()
+        assert len(world.messages(SMS)) == 1
+
+    in_a_world(test)
+
+
+@pytest.mark.parametrize(("cpf", "outcome"), [(BIOMETRIC, "approved"), (LIVENESS_REFUSED, "refused")])
+def test_liveness_ends_by_itself_15_s_after_the_query(cpf: str, outcome: str) -> None:
+    async def test(world: World) -> None:
+        imbuia = Plain("imbuia", world)
+        step = imbuia.consult(cpf, Ask()).step
+        assert step is not None
+        world.clock.advance(14)
+        assert step.status == "open"
+        world.clock.advance(1)
+        assert step.status == outcome
+        assert imbuia.ended == [("liveness", outcome)]
+
+    in_a_world(test)
+
+
+@pytest.mark.parametrize(
+    ("bank", "cpf", "hours"), [("imbuia", LIVENESS_REFUSED, 24), ("peroba", CHAT, 72), ("canela", SMS, 72)]
+)
+def test_a_step_expires(bank: str, cpf: str, hours: int) -> None:
+    async def test(world: World) -> None:
+        plain = Plain(bank, world)
+        step = plain.consult(cpf, Ask()).step
+        assert step is not None
+        assert step.expires_at is not None
+        assert (step.expires_at - step.opened_at).total_seconds() == hours * HOUR
+        if bank != "imbuia":  # the scenario ends imbuia's long before
+            world.clock.advance(hours * HOUR - 1)
+            assert step.status == "open"
+            world.clock.advance(1)
+            assert step.status == "expired"
+
+    in_a_world(test)
+
+
+def test_a_step_that_ended_stays_as_it_is() -> None:
+    async def test(world: World) -> None:
+        imbuia = Plain("imbuia", world)
+        step = imbuia.consult(BIOMETRIC, Ask()).step
+        assert step is not None
+        world.end_step(step, "refused")
+        world.clock.advance(15)
+        assert step.status == "refused"
+        assert imbuia.ended == [("liveness", "refused")]
+
+    in_a_world(test)
+
+
+def test_a_step_ends_by_the_wall_clock_too() -> None:
+    async def test(world: World) -> None:
+        ended = asyncio.Event()
+        world.on_step_end["imbuia"] = lambda step, at: ended.set()
+        world.open_step("imbuia", BIOMETRIC, "liveness", ttl_s=None, ends_after_s=0.05)
+        await asyncio.wait_for(ended.wait(), 5)
+
+    in_a_world(test)
+
+
+def test_links_bear_no_cpf_and_192_random_bits() -> None:
+    async def test(world: World) -> None:
+        step = Plain("imbuia", world).consult(BIOMETRIC, Ask()).step
+        assert step is not None
+        assert step.url == f"http://simulator/links/{step.token}"
+        assert len(step.token) == 32
+        assert step.id not in step.token
+
+    in_a_world(test)
+
+
+@pytest.mark.parametrize(
+    ("cpf", "advance_s", "status"),
+    [(FULL_FLOW, 2, "in_analysis"), (FULL_FLOW, 3, "awaiting_signature"), (DESK_REFUSED, 3, "rejected")],
+)
+def test_a_desk_decides_after_its_time(cpf: str, advance_s: float, status: str) -> None:
+    async def test(world: World) -> None:
+        canela = Plain("canela", world, desk_s=3)
+        offer = canela.consult(cpf, Ask()).offers[0]
+        contract = canela.ledger.create("reference", offer, canela.scenario(cpf))
+        world.clock.advance(advance_s)
+        assert contract.status == status
+        assert contract.signature_url is None
+
+    in_a_world(test)
+
+
+def test_a_bank_may_issue_the_contract_by_itself() -> None:
+    async def test(world: World) -> None:
+        jatoba = Plain("jatoba", world, issues_after_s=1.5)
+        offer = jatoba.consult(FULL_FLOW, Ask()).offers[0]
+        contract = jatoba.ledger.create("reference", offer, jatoba.scenario(FULL_FLOW), channel="whatsapp")
+        assert contract.status == "created"
+        world.clock.advance(1.5)
+        assert contract.status == "awaiting_signature"
+        assert contract.signature_url is not None
+        assert [(message.channel, message.url) for message in world.messages(FULL_FLOW)] == [
+            ("chat", contract.signature_url)
+        ]
+
+    in_a_world(test)
+
+
+def test_one_step_of_the_clock_runs_all_that_became_due_in_order() -> None:
+    async def test(world: World) -> None:
+        ran: list[str] = []
+        start = world.clock.now()
+        for name, seconds in (("late", 20), ("early", 10)):
+            when = world.clock.now().replace(microsecond=0)
+            world.clock.at(
+                when.__class__.fromtimestamp(start.timestamp() + seconds, start.tzinfo),
+                lambda at, name=name: ran.append(name),
+            )
+        world.clock.advance(30)
+        assert ran == ["early", "late"]
+
+    in_a_world(test)
+
+
+def test_a_callback_is_repeated_until_it_is_taken() -> None:
+    async def run() -> None:
+        arrived: list[tuple[bytes, str | None]] = []
+        taken = asyncio.Event()
+
+        async def receive(request: web.Request) -> web.Response:
+            arrived.append((await request.read(), request.headers.get("X-Signature")))
+            if len(arrived) == 2:
+                taken.set()
+            return web.Response(status=204 if len(arrived) == 2 else 500)
+
+        app = web.Application()
+        app.router.add_post("/partners/v1/bank-callbacks/imbuia", receive)
+        async with TestServer(app) as service:
+            world = World("http://simulator", str(service.make_url("")))
+            try:
+                world.call_back("imbuia", b"{}", {"X-Signature": "signature"})
+                await asyncio.wait_for(taken.wait(), 10)
+            finally:
+                await world.close()
+        assert arrived == [(b"{}", "signature")] * 2
+
+    asyncio.run(run())
