@@ -70,8 +70,6 @@ def test_an_unknown_bank_is_404(simulator: HttpSimulator, method: str, path: str
 def test_a_bad_body_is_422_and_names_the_field(
     simulator: HttpSimulator, path: str, body: Any, field: str | None
 ) -> None:
-    simulator: HttpSimulator, path: str, body: Any, field: str | None
-) -> None:
     answer = simulator.post(f"/_control/{path}", json=body, headers=simulator.control_headers)
     assert answer.status_code == 422
     assert answer.json()["field"] == field
