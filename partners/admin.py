@@ -18,7 +18,7 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -173,6 +173,11 @@ class SensitiveActions(ModelAdmin):
         return response
 
 
+def _sent(request: HttpRequest) -> QueryDict | None:
+    """What a form is bound to: a GET never acts."""
+    return request.POST if request.method == "POST" else None
+
+
 def _page_of(row: Model) -> str:
     return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
 
@@ -193,7 +198,8 @@ class PartnerAdmin(SensitiveActions):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         # Left out of what is read, the secrets are left out of what a saved form writes, too.
-        return super().get_queryset(request).defer("webhook_secret", "previous_webhook_secret")
+        unread = super().get_queryset(request).defer("webhook_secret", "previous_webhook_secret")
+        return unread.prefetch_related("allowances")
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a partner's past stays; who must not call is suspended
@@ -235,7 +241,7 @@ class PartnerAdmin(SensitiveActions):
     def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():
             partner = self.locked(request, object_id)
-            form = IssueKeyForm(request.POST or None, initial={"key_id": uuid.uuid4()})
+            form = IssueKeyForm(_sent(request), initial={"key_id": uuid.uuid4()})
             if form.is_valid():
                 data = form.cleaned_data
                 validity = timedelta(days=data["days"]) if data["days"] else None
@@ -255,7 +261,7 @@ class PartnerAdmin(SensitiveActions):
     def rotate_secret(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():
             partner = self.locked(request, object_id)
-            form = RotateSecretForm(partner, request.POST or None)
+            form = RotateSecretForm(partner, _sent(request))
             if form.is_valid():
                 secret = partner.rotate_webhook_secret()
                 self.log_change(request, partner, "Segredo do webhook trocado.")

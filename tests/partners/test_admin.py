@@ -1,0 +1,284 @@
+"""The operator's pages: secrets shown once, every step asked for first, noted in the history, and permitted."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from partners.models import ApiKey, Partner
+from tests.factories import PartnerFactory, ProviderFactory, issue_key
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+ACTIONS = ["issue_key", "rotate_secret", "suspend", "resume"]
+SECRET = re.compile(r'id="secret"[^>]* value="([^"]+)"')
+
+
+@pytest.fixture
+def partner() -> Partner:
+    return PartnerFactory(name="Fintech Ipê", providers=["ipe"])
+
+
+def staff(*permissions: str) -> Client:
+    user = User.objects.create_user(f"u{uuid.uuid4().hex}", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    assert user.user_permissions.count() == len(permissions)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def page(row, step: str = "change") -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[row.pk])
+
+
+def hidden(response, name: str) -> str:
+    return re.search(rf'name="{name}" value="([^"]*)"', response.content.decode())[1]
+
+
+def history() -> list[str]:
+    return list(LogEntry.objects.order_by("pk").values_list("change_message", flat=True))
+
+
+def test_a_key_is_issued_and_shown_once(admin_client, partner):
+    url = page(partner, "issue_key")
+    form = admin_client.get(url)
+    assert form.status_code == 200
+    assert not ApiKey.objects.exists()
+
+    sent = {"key_id": hidden(form, "key_id"), "label": "produção", "days": "30"}
+    shown = admin_client.post(url, sent)
+    secret = SECRET.search(shown.content.decode())[1]
+    key = ApiKey.find(secret)
+    assert (key.partner, str(key.pk), key.label) == (partner, sent["key_id"], "produção")
+    assert timedelta(days=29) < key.expires_at - timezone.now() <= timedelta(days=30)
+    assert "no-store" in shown["Cache-Control"]
+    assert history() == [f"Chave {secret[:15]}… emitida."]
+
+    again = admin_client.post(url, sent)
+    assert "já foi emitida" in again.content.decode()
+    assert ApiKey.objects.count() == 1
+    assert all(secret not in str(session.get_decoded()) for session in Session.objects.all())
+    for later in (admin_client.get(page(partner)), admin_client.get(page(key)), again):
+        assert secret not in later.content.decode()
+        assert key.digest not in later.content.decode()
+
+
+@pytest.mark.parametrize("bad", [{"days": "0"}, {"days": "3651"}, {"label": "x" * 61}, {"key_id": "x"}])
+def test_a_bad_form_issues_no_key(admin_client, partner, bad):
+    response = admin_client.post(page(partner, "issue_key"), {"key_id": str(uuid.uuid4()), **bad})
+    assert response.status_code == 200
+    assert not ApiKey.objects.exists()
+
+
+def test_the_webhook_secret_is_rotated_and_shown_once(admin_client, partner):
+    old = partner.rotate_webhook_secret()
+    url = page(partner, "rotate_secret")
+    mark = hidden(admin_client.get(url), "mark")
+    shown = admin_client.post(url, {"mark": mark}).content.decode()
+    secret = SECRET.search(shown)[1].replace("&#x2B;", "+")
+    partner.refresh_from_db()
+    assert partner.webhook_secrets() == [secret, old]
+    assert history() == ["Segredo do webhook trocado."]
+
+    assert "já foi trocado" in admin_client.post(url, {"mark": mark}).content.decode()
+    assert "já foi trocado" in admin_client.post(url, {}).content.decode()
+    partner.refresh_from_db()
+    assert partner.webhook_secrets() == [secret, old]
+    assert "o anterior ainda vale até" in admin_client.get(page(partner)).content.decode()
+
+
+def test_the_first_webhook_secret_is_issued_alike(admin_client, partner):
+    url = page(partner, "rotate_secret")
+    shown = admin_client.post(url, {"mark": hidden(admin_client.get(url), "mark")})
+    assert "whsec_" in shown.content.decode()
+
+
+def test_suspend_and_resume_ask_first(admin_client, partner):
+    suspend, resume = page(partner, "suspend"), page(partner, "resume")
+    change = admin_client.get(page(partner)).content.decode()
+    assert suspend in change
+    assert resume not in change
+    assert "todas as chaves do parceiro são recusadas" in admin_client.get(suspend).content.decode()
+    partner.refresh_from_db()
+    assert partner.status == Partner.Status.ACTIVE
+
+    assert admin_client.post(suspend).url == page(partner)
+    partner.refresh_from_db()
+    assert partner.status == Partner.Status.SUSPENDED
+    change = admin_client.get(page(partner)).content.decode()
+    assert suspend not in change
+    assert resume in change
+
+    admin_client.post(resume)
+    partner.refresh_from_db()
+    assert partner.status == Partner.Status.ACTIVE
+    assert history() == ["Parceiro suspenso.", "Parceiro reativado."]
+
+
+def test_a_key_is_revoked_after_a_question(admin_client):
+    key, _ = issue_key()
+    url = page(key, "revoke")
+    assert url in admin_client.get(page(key.partner)).content.decode()
+    assert key.prefix in admin_client.get(url).content.decode()
+    key.refresh_from_db()
+    assert key.revoked_at is None
+    assert admin_client.post(url).url == page(key.partner)
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+    assert history() == [f"Chave {key} revogada."] * 2  # in the partner's history and in the key's
+    assert url not in admin_client.get(page(key.partner)).content.decode()
+
+
+def test_who_is_not_signed_in_is_led_to_the_login(client, partner):
+    key, _ = issue_key(partner)
+    for url in [page(partner), *(page(partner, step) for step in ACTIONS), page(key), page(key, "revoke")]:
+        for response in (client.get(url), client.post(url)):
+            assert response.status_code == 302
+            assert response.url.startswith("/admin/login/")
+
+
+def test_who_may_only_look_changes_nothing(partner):
+    looker = staff("view_partner", "view_apikey", "view_provider")
+    key, secret = issue_key(partner)
+    assert looker.get(page(partner)).status_code == 200
+    for url in [*(page(partner, step) for step in ACTIONS), page(key, "revoke")]:
+        assert looker.get(url).status_code == 403
+        assert looker.post(url, {"key_id": str(uuid.uuid4())}).status_code == 403
+    assert looker.post(page(partner), {"name": "x"}).status_code == 403
+    partner.refresh_from_db()
+    assert (partner.name, partner.status) == ("Fintech Ipê", Partner.Status.ACTIVE)
+    assert ApiKey.find(secret).revoked_at is None
+    assert ApiKey.objects.count() == 1
+
+
+def test_issuing_keys_is_a_permission_of_its_own(partner):
+    changer = staff("view_partner", "change_partner")
+    assert changer.get(page(partner, "issue_key")).status_code == 403
+    assert changer.get(page(partner, "suspend")).status_code == 200
+    issuer = staff("view_partner", "add_apikey")
+    assert issuer.get(page(partner, "issue_key")).status_code == 200
+    assert issuer.get(page(partner, "suspend")).status_code == 403
+
+
+def test_a_post_without_the_csrf_token_is_refused(partner, admin_user):
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    assert client.post(page(partner, "suspend")).status_code == 403
+
+
+@pytest.mark.parametrize("wrong", ["x", str(uuid.uuid4())])
+def test_an_unknown_row_is_404(admin_client, wrong):
+    for step in ACTIONS:
+        assert admin_client.get(reverse(f"admin:partners_partner_{step}", args=[wrong])).status_code == 404
+
+
+def partner_form(partner: Partner | None, **changes: object) -> dict[str, object]:
+    """What the browser would send of the partner's page."""
+    allowances = list(partner.allowances.all()) if partner else []
+    form: dict[str, object] = {
+        "name": partner.name if partner else "",
+        "rate_limit": "",
+        "webhook_url": partner.webhook_url if partner else "",
+        "webhook_events": partner.webhook_events if partner else [],
+        "allowances-TOTAL_FORMS": len(allowances),
+        "allowances-INITIAL_FORMS": len(allowances),
+        "api_keys-TOTAL_FORMS": 0,
+        "api_keys-INITIAL_FORMS": 0,
+    }
+    for index, allowance in enumerate(allowances):
+        form |= {
+            f"allowances-{index}-id": allowance.pk,
+            f"allowances-{index}-partner": partner.pk,
+            f"allowances-{index}-provider": allowance.provider_id,
+            f"allowances-{index}-portfolio": allowance.portfolio,
+        }
+    return {**form, **changes}
+
+
+def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_client, partner):
+    secret = partner.rotate_webhook_secret()
+    ProviderFactory(name="cedro")
+    response = admin_client.post(
+        page(partner),
+        partner_form(
+            partner,
+            webhook_url="https://parceiro.example.com/w",
+            webhook_events=["lead", "proposal"],
+            **{
+                "allowances-TOTAL_FORMS": 2,
+                "allowances-1-partner": partner.pk,
+                "allowances-1-provider": "cedro",
+                "allowances-1-portfolio": "CLT-ESPECIAL",
+            },
+        ),
+    )
+    assert response.status_code == 302
+    partner.refresh_from_db()
+    assert (partner.webhook_url, partner.webhook_events) == ("https://parceiro.example.com/w", ["lead", "proposal"])
+    assert partner.webhook_secrets() == [secret]
+    assert [(bank.name, bank.portfolio) for bank in partner.allowed_banks()] == [
+        ("cedro", "CLT-ESPECIAL"),
+        ("ipe", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"webhook_url": "parceiro.com"}, "A URL do webhook deve ser completa"),
+        ({"webhook_events": ["xpto"]}, "xpto"),
+        ({"name": ""}, "Este campo é obrigatório."),
+    ],
+)
+def test_a_faulty_partner_form_is_explained_and_saves_nothing(admin_client, partner, changes, told):
+    response = admin_client.post(page(partner), partner_form(partner, **changes))
+    assert response.status_code == 200
+    assert told in response.content.decode()
+    assert Partner.objects.get(pk=partner.pk).name == "Fintech Ipê"
+
+
+def test_a_partner_is_added_without_any_secret(admin_client):
+    url = reverse("admin:partners_partner_add")
+    assert admin_client.get(url).status_code == 200
+    assert admin_client.post(url, partner_form(None, name="Nova")).status_code == 302
+    partner = Partner.objects.get(name="Nova")
+    assert (partner.status, partner.webhook_secrets(), partner.api_keys.count()) == ("active", [], 0)
+
+
+def test_nothing_is_deleted(admin_client, partner):
+    key, _ = issue_key(partner)
+    for row in (partner, key, ProviderFactory(name="ipe")):
+        assert admin_client.post(page(row, "delete"), {"post": "yes"}).status_code == 403
+
+
+def test_lists_search_and_show_the_state(admin_client, partner):
+    key, _ = issue_key(partner)
+    key.revoke()
+    partners = admin_client.get(reverse("admin:partners_partner_changelist"), {"q": str(partner.pk)[:8]})
+    assert "Fintech Ipê" in partners.content.decode()
+    assert "ativo" in partners.content.decode()
+    keys = admin_client.get(reverse("admin:partners_apikey_changelist"), {"q": key.prefix})
+    assert "revogada" in keys.content.decode()
+
+
+@pytest.mark.parametrize("kind", ["partner", "apikey"])
+def test_lists_take_the_same_queries_for_many_rows_as_for_one(admin_client, django_assert_max_num_queries, kind):
+    url = reverse(f"admin:partners_{kind}_changelist")
+    for _ in range(12):
+        issue_key(PartnerFactory(providers=["ipe", "cedro"]))
+    with django_assert_max_num_queries(9):
+        assert admin_client.get(url).status_code == 200
+
+
+def test_operators_have_pages_too(admin_client, admin_user):
+    for url in (page(admin_user), reverse("admin:auth_user_add"), reverse("admin:auth_group_changelist")):
+        assert admin_client.get(url).status_code == 200

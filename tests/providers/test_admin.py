@@ -1,0 +1,99 @@
+"""The operator's page for banks: credentials go in and never come out."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.urls import reverse
+
+from providers import registry
+from providers.models import Provider
+from tests.factories import ProviderFactory
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+BANK = registry.BANKS[0]
+
+
+@pytest.fixture
+def bank() -> Provider:
+    return ProviderFactory(name=BANK.name, credentials={"client_id": "quem-somos", "client_secret": "muito-secreto"})
+
+
+def url_of(bank: Provider) -> str:
+    return reverse("admin:providers_provider_change", args=[bank.pk])
+
+
+def form(**changes: object) -> dict[str, object]:
+    return {
+        "enabled": "on",
+        "base_url": "https://api.banco.com.br/",
+        "portfolio": "CLT",
+        "timeout_s": "20",
+        "max_in_flight": "64",
+        "circuit": "auto",
+        "new_credentials": "",
+        **changes,
+    }
+
+
+def test_settings_change_and_blank_credentials_stay(admin_client, bank):
+    assert admin_client.post(url_of(bank), form(circuit="open")).status_code == 302
+    bank.refresh_from_db()
+    assert (bank.base_url, bank.portfolio, bank.timeout_s, bank.max_in_flight, bank.circuit) == (
+        "https://api.banco.com.br",
+        "CLT",
+        20,
+        64,
+        "open",
+    )
+    assert bank.credentials == {"client_id": "quem-somos", "client_secret": "muito-secreto"}
+
+
+def test_new_credentials_are_merged_and_null_removes(admin_client, bank):
+    sent = '{"client_secret": "renovado", "client_id": null, "scope": "all"}'
+    assert admin_client.post(url_of(bank), form(new_credentials=sent)).status_code == 302
+    bank.refresh_from_db()
+    assert bank.credentials == {"client_secret": "renovado", "scope": "all"}
+
+
+def test_no_credential_is_ever_shown(admin_client, bank):
+    sent = '{"client_secret": "recém-chegado"}'
+    pages = [admin_client.get(url_of(bank)), admin_client.get(reverse("admin:providers_provider_changelist"))]
+    pages.append(admin_client.post(url_of(bank), form(new_credentials=sent), follow=True))
+    pages.append(admin_client.get(reverse("admin:providers_provider_history", args=[bank.pk])))
+    for page in pages:
+        text = page.content.decode()
+        assert not any(secret in text for secret in ("quem-somos", "muito-secreto", "recém-chegado"))
+    assert "client_id, client_secret" in pages[0].content.decode()
+    assert "recém" not in LogEntry.objects.get().change_message
+
+
+@pytest.mark.parametrize("sent", ["{", "[]", '"x"', '{"a": 1}', '{"a": {"b": "c"}}', "[" * 100_000])
+def test_unreadable_credentials_are_refused(admin_client, bank, sent):
+    response = admin_client.post(url_of(bank), form(new_credentials=sent))
+    assert response.status_code == 200
+    assert "JSON" in "".join(response.context["adminform"].errors["new_credentials"])
+    bank.refresh_from_db()
+    assert bank.credentials["client_secret"] == "muito-secreto"
+
+
+@pytest.mark.parametrize(
+    "sent", ["api.banco.com.br", "ftp://x.com", "https://", "https://u:p@x.com", "https://x.com?a=1"]
+)
+def test_an_address_must_be_whole(admin_client, bank, sent):
+    response = admin_client.post(url_of(bank), form(base_url=sent))
+    assert "base_url" in response.context["adminform"].errors
+
+
+def test_a_bank_without_an_adapter_cannot_be_added(admin_client):
+    url = reverse("admin:providers_provider_add")
+    assert f'value="{BANK.name}"' in admin_client.get(url).content.decode()
+    assert "name" in admin_client.post(url, form(name="xpto")).context["adminform"].errors
+    assert admin_client.post(url, form(name=BANK.name)).status_code == 302
+    assert Provider.objects.get().name == BANK.name
+    assert f'value="{BANK.name}"' not in admin_client.get(url).content.decode()
+
+
+def test_the_name_is_not_changed_later(admin_client, bank):
+    assert admin_client.post(url_of(bank), form(name="outro")).status_code == 302
+    assert Provider.objects.get().name == BANK.name
