@@ -30,9 +30,9 @@ _CHAIN_LOCK = 0x65766964656E6365
 class Observed:
     """What the server saw of the request that accepted.
 
-    `forwarded_for` is X-Forwarded-For as received, `peer` the address at the other end of the connection; both
-    only tell how `ip` was found. `page_rendered_at` and `declaration` are known where the request carries the
-    token of our own page, else None: what a JSON caller showed the holder is not known.
+    `forwarded_for` is X-Forwarded-For as received, `peer` the address at the other end of the connection;
+    both only tell how `ip` was found. `page_rendered_at` and `declaration` are known where the request
+    carries the token of our own page, else None: what a JSON caller showed the holder is not known.
     """
 
     ip: str
@@ -70,7 +70,7 @@ class QueryEvidence:
 
 
 def accept(authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None) -> Evidence:
-    """Record the holder's acceptance and tell the partner; the first one counts, a repeat returns it unchanged.
+    """Record the holder's acceptance and tell the partner. The first one counts; a repeat returns it.
 
     Raises NotFound, Gone (expired), and InvalidInput where `terms_version` is not the one the session shows.
     """
@@ -216,9 +216,7 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
         raise refusal
     evidence = session.evidence
     content = evidence.content
-    observed, told, shown = (
-        content[part] for part in ("observed_by_server", "told_by_browser", "shown_to_holder")
-    )
+    observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_to_holder"))
     return QueryEvidence(
         number=evidence.number,
         authorization_id=session.authorization_id,

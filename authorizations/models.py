@@ -28,8 +28,9 @@ def new_authorization_id() -> str:
 
 
 def _clean_text(text: str) -> str:
-    """Terms with LF line ends and without blanks at the ends of lines, so that every copy has the same bytes."""
-    return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n"))
+    """Terms with LF line ends and without blanks at line ends, so that every copy has the same bytes."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n")
+    return "\n".join(line.rstrip() for line in lines)
 
 
 class Terms(models.Model):
@@ -49,6 +50,17 @@ class Terms(models.Model):
     def __str__(self) -> str:
         return f"versão {self.version}"
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Raises ValidationError for a published version."""
+        self._refuse_if_published()
+        self.text = _clean_text(self.text)
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        """Raises ValidationError for a published version."""
+        self._refuse_if_published()
+        return super().delete(*args, **kwargs)
+
     @property
     def sha256(self) -> str:
         """Hex SHA-256 of the UTF-8 text."""
@@ -60,20 +72,9 @@ class Terms(models.Model):
         return cls.objects.filter(published_at__isnull=False).latest("published_at")
 
     def publish(self) -> None:
-        """Make this version the current one, for good. Raises ValidationError when it is published already."""
+        """Make this version the current one, for good. Raises ValidationError if it already was published."""
         self.published_at = timezone.now()
         self.save()
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        """Raises ValidationError for a published version."""
-        self._refuse_if_published()
-        self.text = _clean_text(self.text)
-        super().save(*args, **kwargs)
-
-    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
-        """Raises ValidationError for a published version."""
-        self._refuse_if_published()
-        return super().delete(*args, **kwargs)
 
     def _refuse_if_published(self) -> None:
         if Terms.objects.filter(pk=self.pk, published_at__isnull=False).exists():
@@ -142,9 +143,9 @@ class Session(models.Model):
 class Evidence(models.Model):
     """What was seen, told and shown when a holder accepted. Written once; the database refuses any change.
 
-    `record` is the canonical JSON (see `seal`) that `record_sha256` is the digest of; the other fields place it
-    in the chain over all evidence. Ciphertext can't be renewed either: a retired encryption key has to stay in
-    FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
+    `record` is the canonical JSON (see `seal`) that `record_sha256` is the digest of; the other fields place
+    it in the chain over all evidence. Ciphertext can't be renewed either: a retired encryption key has to
+    stay in FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
     """
 
     number = models.PositiveBigIntegerField("número", primary_key=True)
@@ -199,9 +200,7 @@ def _as_numbers(geolocation: dict[str, str | None] | None) -> dict[str, float | 
 class EvidenceUse(models.Model):
     """A call to a bank that relied on an evidence. Only ever appended; the database refuses any change."""
 
-    evidence = models.ForeignKey(
-        Evidence, models.PROTECT, related_name="uses", verbose_name="evidência"
-    )
+    evidence = models.ForeignKey(Evidence, models.PROTECT, related_name="uses", verbose_name="evidência")
     provider = models.CharField("banco", max_length=40)
     call = models.CharField("chamada", max_length=40)
     reference = models.CharField("referência", max_length=64)

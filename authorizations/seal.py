@@ -1,8 +1,8 @@
 """How evidence is sealed: canonical JSON, SHA-256, a hash chain, Ed25519 signatures. No database.
 
 The chain makes an altered, removed or inserted record visible, the signature makes a chain that was computed
-anew visible: its key is not in the database. The format is written down in docs/decisions/0050-evidence-chain.md,
-so that a verifier can be written in any language.
+anew visible: its key is not in the database. The format is written down in
+docs/decisions/0050-evidence-chain.md, so that a verifier can be written in any language.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def sha256(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Link:
-    """One link of the chain: the place of a record, its digest, and the hash of the link before (`GENESIS` for
-    the first). `number` counts from 1 without a gap."""
+    """One link of the chain: the place of a record, its digest, and the hash of the link before (`GENESIS`
+    for the first). `number` counts from 1 without a gap."""
 
     number: int
     previous_hash: str
@@ -88,11 +88,9 @@ def sign(label: bytes, content: bytes) -> str:
 
 
 def is_signed(label: bytes, content: bytes, signature: str, key: str) -> bool:
-    """Whether `signature` over `content` behind `label` was made with the private half of `key` (both hex)."""
+    """Whether `signature` over `content` behind `label` was made with the private half of `key` (hex)."""
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(
-            bytes.fromhex(signature), label + content
-        )
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), label + content)
     except (InvalidSignature, ValueError):  # ValueError: not hex, or no key at all
         return False
     return True

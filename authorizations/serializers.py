@@ -46,12 +46,12 @@ def _device_text(max_length: int = 120) -> TextField:
 class DeviceSerializer(Block):
     """What the browser tells of the device. Blank and null both mean: not told."""
 
-    userAgent = _device_text(USER_AGENT_LENGTH)  # noqa: N815  (the contract's spelling)
+    userAgent = _device_text(USER_AGENT_LENGTH)
     platform = _device_text()
     language = _device_text()
     timezone = _device_text()
     screen = _device_text()
-    deviceModel = _device_text()  # noqa: N815
+    deviceModel = _device_text()
 
 
 class AcceptSerializer(Block):

@@ -7,7 +7,5 @@ urlpatterns = [
     path("authorizations/<str:authorization_id>", views.SessionView.as_view()),
     path("authorizations/public/<str:authorization_id>", views.HolderPageView.as_view(), name="holder-page"),
     path("authorizations/public/<str:authorization_id>/terms", views.TermsView.as_view()),
-    path(
-        "authorizations/public/<str:authorization_id>/accept", views.AcceptView.as_view(), name="holder-accept"
-    ),
+    path("authorizations/public/<str:authorization_id>/accept", views.AcceptView.as_view(), name="accept"),
 ]

@@ -36,7 +36,7 @@ from authorizations.serializers import (
 from partners.fields import USER_AGENT_LENGTH
 from partners.parsers import StrictJSONParser, parse_json_object
 from partners.views import PartnerView, details_of
-from providers.errors import ApiError, Gone, InvalidInput, PayloadTooLarge
+from providers.errors import Gone, InvalidInput, PayloadTooLarge
 from providers.formats import iso_utc
 
 FORM = "application/x-www-form-urlencoded"
@@ -94,14 +94,12 @@ class SessionView(PartnerView):
 
 
 class PublicView(PartnerView):
-    """Base of what the holder's link opens: no key; the link itself is the secret, so it must not get about."""
+    """Base of what the holder's link opens. No key: the link is the secret, so it must not get about."""
 
     authentication_classes = ()
     permission_classes = ()
 
-    def finalize_response(
-        self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
+    def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
         response = super().finalize_response(request, response, *args, **kwargs)
         response["Cache-Control"] = "no-store"
         response["Referrer-Policy"] = "no-referrer"
@@ -109,10 +107,9 @@ class PublicView(PartnerView):
         return response
 
 
-def _page(request: Request, template: str, context: dict[str, Any], http_status: int = 200) -> HttpResponse:
-    """A page for the holder. Only the page may ask for the location, and nobody for anything else."""
-    django_request: HttpRequest = request._request
-    response = render(django_request, f"authorizations/{template}.html", context, status=http_status)
+def holder_page(request: HttpRequest, template: str, context: dict[str, Any], http_status: int = 200) -> HttpResponse:
+    """A page for the holder. Only this page may ask for the location, and nobody for anything else."""
+    response = render(request, f"authorizations/{template}.html", context, status=http_status)
     response["Permissions-Policy"] = "geolocation=(self), camera=(), microphone=(), payment=()"
     return response
 
@@ -120,7 +117,7 @@ def _page(request: Request, template: str, context: dict[str, Any], http_status:
 def _failure_page(request: Request, authorization_id: str, failure: Response) -> HttpResponse:
     """The failure of a holder's request, in the holder's words instead of the error object."""
     template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
-    return _page(request, template, {"authorization_id": authorization_id}, failure.status_code)
+    return holder_page(request._request, template, {"authorization_id": authorization_id}, failure.status_code)
 
 
 def _token_salt(authorization_id: str) -> str:
@@ -131,9 +128,7 @@ def _token_salt(authorization_id: str) -> str:
 class HolderPageView(PublicView):
     """`GET /authorizations/public/{authorization_id}`: the page. Showing it changes nothing, whoever asks."""
 
-    @extend_schema(
-        summary="Página do titular", auth=[], responses={(200, "text/html"): OpenApiTypes.STR}
-    )
+    @extend_schema(summary="Página do titular", auth=[], responses={(200, "text/html"): OpenApiTypes.STR})
     def get(self, request: Request, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
         now = timezone.now()
@@ -141,10 +136,10 @@ class HolderPageView(PublicView):
             case Session.Status.EXPIRED:
                 raise Gone
             case Session.Status.AUTHORIZED:
-                return _page(request, "accepted", {"session": session, "evidence": session.evidence})
+                return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
         shown = {"at": iso_utc(now), "declaration": session.declaration}
         token = signing.dumps(shown, salt=_token_salt(authorization_id))
-        return _page(request, "ask", {"session": session, "token": token})
+        return holder_page(request._request, "ask", {"session": session, "token": token})
 
     def handle_exception(self, exc: Exception) -> HttpResponse:
         failure = super().handle_exception(exc)
@@ -175,7 +170,7 @@ class TermsView(PublicView):
 
 
 class PageFormParser(BaseParser):
-    """The page's plain form as the JSON body would be: what its script collected lies in `browser`, as JSON."""
+    """The page's plain form as the JSON body would be; what its script collected is JSON in `browser`."""
 
     media_type = FORM
 
@@ -281,6 +276,6 @@ def _see_page(authorization_id: str) -> HttpResponse:
 
 
 def _header(meta: dict[str, Any], name: str, length: int) -> str | None:
-    """A header as text, at most `length` characters; None where it was not sent. WSGI hands bytes as Latin-1."""
+    """At most `length` characters of a header, None where it was not sent. WSGI hands bytes as Latin-1."""
     value = meta.get(name)
     return None if value is None else value.encode("latin-1").decode("utf-8", "replace")[:length]

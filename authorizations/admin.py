@@ -1,0 +1,265 @@
+"""The operator's pages for terms, sessions and their evidence.
+
+Whoever reads or exports evidence leaves a line in the session's history. Sessions are looked up by POST: neither
+a CPF nor the id of a session, which opens the holder's page, belongs into an address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from csp.decorators import csp
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Model, Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+
+from authorizations import dossier, views
+from authorizations.models import Evidence, Session, Terms
+from partners.admin import SensitiveActions
+from partners.models import Partner
+from providers.encryption import blind_index
+from providers.formats import only_digits
+
+_UNREAD = ("partner__webhook_secret", "partner__previous_webhook_secret")
+_DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}
+
+
+class TermsForm(forms.ModelForm):
+    class Meta:
+        widgets = {"text": UnfoldAdminTextareaWidget(attrs={"rows": 30})}
+
+
+@admin.register(Terms)
+class TermsAdmin(SensitiveActions):
+    """Versions of the terms: drafted, looked at as holders will see them, published, and never changed again."""
+
+    form = TermsForm
+    list_display = ("version", "state", "published_at", "created_at")
+    fields = ("version", "text", "state", "published_at", "sha256")
+    readonly_fields = ("state", "published_at", "sha256")
+    actions_detail = ("preview", "publish")
+
+    def has_change_permission(self, request: HttpRequest, obj: Terms | None = None) -> bool:
+        published = obj is not None and obj.published_at is not None
+        return not published and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Terms | None = None) -> bool:
+        published = obj is not None and obj.published_at is not None
+        return not published and super().has_delete_permission(request, obj)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """No deletion of a selection: published versions may be in it."""
+        return {name: each for name, each in super().get_actions(request).items() if name != "delete_selected"}
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+        """Publishing is offered for a draft."""
+        offered = super().get_actions_detail(request, object_id)
+        if Terms.objects.filter(pk=object_id, published_at=None).exists():
+            return offered
+        return [each for each in offered if each.action_name != "authorizations_terms_publish"]
+
+    @display(description="Situação", label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
+    def state(self, terms: Terms) -> str:
+        if terms.published_at is None:
+            return "rascunho"
+        return "em vigor" if terms == Terms.current() else "publicada"
+
+    @display(description="SHA-256")
+    def sha256(self, terms: Terms) -> str:
+        return terms.sha256
+
+    @action(description="Ver como o titular", permissions=["view"], icon="visibility")
+    @method_decorator(csp(views.PAGE_POLICY))
+    def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The holder's page with these terms and an invented holder; its button leads nowhere."""
+        terms = self.get_object(request, object_id)
+        if terms is None:
+            raise Http404
+        sample = Session(
+            authorization_id="exemplo",
+            partner=Partner(name="Empresa de Exemplo"),
+            cpf="00000000000",
+            name="Nome do Titular",
+            terms=terms,
+            expires_at=timezone.now(),
+        )
+        return views.holder_page(request, "ask", {"session": sample, "preview": True})
+
+    @action(description="Publicar", permissions=["change"], icon="publish")
+    def publish(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            terms = self.locked(request, object_id)
+            if terms.published_at is not None:
+                messages.info(request, f"A {terms} já foi publicada.")
+                return HttpResponseRedirect(reverse("admin:authorizations_terms_change", args=[terms.pk]))
+            if request.method == "POST":
+                terms.publish()
+                return self.done(request, terms, f"Termos publicados: {terms}.")
+        return self.ask(
+            request,
+            terms,
+            forms.Form(),
+            title="Publicar termos",
+            text="As próximas sessões mostram esta versão; as já abertas ficam com a sua. "
+            "Uma versão publicada não pode ser alterada nem excluída.",
+            button="Publicar",
+        )
+
+
+class FindForm(forms.Form):
+    what = forms.CharField(
+        label="CPF ou authorization_id",
+        max_length=40,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+    )
+
+
+class LiveStatusFilter(admin.SimpleListFilter):
+    """By the status that counts now, not by the one last written."""
+
+    title = "situação"
+    parameter_name = "situacao"
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return list(Session.Status.choices)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        over = Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
+        match self.value():
+            case Session.Status.EXPIRED:
+                return queryset.filter(over | Q(status=Session.Status.EXPIRED))
+            case Session.Status.PENDING:
+                return queryset.filter(status=Session.Status.PENDING).exclude(over)
+            case Session.Status.AUTHORIZED:
+                return queryset.filter(status=Session.Status.AUTHORIZED)
+        return queryset
+
+
+@admin.register(Session)
+class SessionAdmin(SensitiveActions):
+    """Sessions, to read. The holder's data in full is only in the evidence, whose readers are noted."""
+
+    list_display = ("id", "partner", "masked_cpf", "live_status", "created_at", "expires_at")
+    list_filter = (LiveStatusFilter, "partner")
+    date_hierarchy = "created_at"
+    fields = readonly_fields = (
+        "id",
+        "partner",
+        "masked_cpf",
+        "live_status",
+        "terms",
+        "created_at",
+        "expires_at",
+        "accepted_at",
+        "evidence_number",
+    )
+    actions_list = ("find",)
+    actions_detail = ("read_evidence", "export_dossier")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
+        sessions: QuerySet[Session] = super().get_queryset(request)
+        return sessions.select_related("partner", "terms", "evidence").defer(*_UNREAD, "evidence__record")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+        """Nothing to read or export where there is no evidence."""
+        if not Evidence.objects.filter(session=object_id).exists():
+            return []
+        return super().get_actions_detail(request, object_id)
+
+    @display(description="CPF")
+    def masked_cpf(self, session: Session) -> str:
+        return session.masked_cpf
+
+    @display(
+        description="Situação",
+        label={
+            Session.Status.PENDING.label: "info",
+            Session.Status.AUTHORIZED.label: "success",
+            Session.Status.EXPIRED.label: "warning",
+        },
+    )
+    def live_status(self, session: Session) -> str:
+        return session.status_at(timezone.now()).label
+
+    @display(description="Aceita em")
+    def accepted_at(self, session: Session) -> Any:
+        return session.evidence.accepted_at if hasattr(session, "evidence") else None
+
+    @display(description="Evidência")
+    def evidence_number(self, session: Session) -> str | None:
+        return f"nº {session.evidence.number}" if hasattr(session, "evidence") else None
+
+    @action(description="Localizar", permissions=["view"], icon="search")
+    def find(self, request: HttpRequest) -> HttpResponse:
+        """By CPF or authorization_id, in a form that is posted."""
+        form = FindForm(request.POST or None)
+        if form.is_valid():
+            what = form.cleaned_data["what"].strip()
+            by_cpf = Q(cpf_index=blind_index("cpf", only_digits(what)))
+            found = self.get_queryset(request).filter(by_cpf | Q(authorization_id=what)).values_list("pk", flat=True)
+            if found:
+                ids = ",".join(map(str, found))
+                return HttpResponseRedirect(reverse("admin:authorizations_session_changelist") + f"?id__in={ids}")
+            form.add_error("what", "Nenhuma sessão encontrada.")
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": "Sessões de autorização",
+            "title": "Localizar sessões",
+            "text": "O que for digitado aqui não aparece em endereços nem em registros.",
+            "button": "Localizar",
+            "form": form,
+            "back": reverse("admin:authorizations_session_changelist"),
+        }
+        return TemplateResponse(request, "admin/partners/ask.html", context)
+
+    @action(description="Ler evidência", permissions=["authorizations.view_evidence"], icon="gavel")
+    @method_decorator(csp(_DOCUMENT_POLICY))
+    def read_evidence(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        evidence = self._evidence(request, object_id)
+        self.log_change(request, evidence.session, "Evidência lida.")
+        response = HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
+        response["Cache-Control"] = "no-store"
+        return response
+
+    @action(description="Exportar dossiê", permissions=["authorizations.export_evidence"], icon="folder_zip")
+    def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        evidence = self._evidence(request, object_id)
+        self.log_change(request, evidence.session, "Dossiê da evidência exportado.")
+        return HttpResponse(
+            dossier.export(evidence, request.user.get_username()),
+            content_type="application/zip",
+            headers={
+                "Content-Disposition": f'attachment; filename="dossie-evidencia-{evidence.number}.zip"',
+                "Cache-Control": "no-store",
+            },
+        )
+
+    def _evidence(self, request: HttpRequest, object_id: str) -> Evidence:
+        """Raises PermissionDenied and Http404."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        evidence = Evidence.objects.select_related("session__partner", "session__terms").filter(session=object_id)
+        found = evidence.first()
+        if found is None:
+            raise Http404
+        return found

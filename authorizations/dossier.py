@@ -1,0 +1,180 @@
+"""A session's evidence as a file that stands alone: readable, complete, and verifiable without this service."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from authorizations import seal
+from authorizations.models import Evidence
+from providers.formats import iso_utc
+
+FORMAT = "evidence-dossier/1"
+RECORD, TERMS, USES, READABLE = "evidencia.json", "termos.txt", "usos.json", "dossie.html"
+MANIFEST, SIGNATURE = "manifesto.json", "assinatura.json"
+CONTENTS = {RECORD, TERMS, USES, READABLE}
+
+# What a broken or foreign file makes of zipfile, zlib, json and look-ups in what they give.
+_NO_DOSSIER = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
+
+# In the words of who reads the dossier. The keys are `evidence.Told.geolocation_status` and what follows from it.
+_WHY_NO_LOCATION = {
+    "denied": "não coletada: o titular recusou",
+    "unavailable": "não coletada: o aparelho não a informou",
+    "not_shared": "não coletada: o titular não tocou em “Compartilhar localização”",
+    "no_script": "não coletada: navegador sem JavaScript, que não permite perguntar",
+    "not_told": "não coletada: quem enviou o aceite não a informou",
+}
+_HOW_SENT = {"form": "formulário da página do titular", "json": "chamada JSON à rota pública de aceite"}
+
+
+def export(evidence: Evidence, exported_by: str) -> bytes:
+    """The dossier, a zip: the sealed record, the terms' bytes, the bank calls that relied on it, a page to read and
+    print, and a signed manifest with the SHA-256 of each. `exported_by` names the operator in the manifest."""
+    now = timezone.now()
+    contents = {
+        RECORD: evidence.record.encode(),
+        TERMS: evidence.session.terms.text.encode(),
+        USES: _readable_json(_uses(evidence)),
+        READABLE: page(evidence, now, exported_by).encode(),
+    }
+    manifest = seal.canonical(
+        {
+            "format": FORMAT,
+            "authorization_id": evidence.session.authorization_id,
+            "exported_at": iso_utc(now),
+            "exported_by": exported_by,
+            "files": {name: seal.sha256(content) for name, content in contents.items()},
+            "link": {
+                "number": evidence.number,
+                "previous_hash": evidence.previous_hash,
+                "record_sha256": evidence.record_sha256,
+                "hash": evidence.hash,
+                "public_key": evidence.public_key,
+                "signature": evidence.signature,
+            },
+        }
+    )
+    signature = {"public_key": seal.public_key(), "signature": seal.sign(seal.MANIFEST, manifest)}
+    return _zip({**contents, MANIFEST: manifest, SIGNATURE: _readable_json(signature)})
+
+
+def page(evidence: Evidence, at: datetime, read_by: str) -> str:
+    """The readable part: one HTML page that loads nothing and can be printed."""
+    content = evidence.content
+    return render_to_string(
+        "authorizations/dossier.html",
+        {
+            "evidence": evidence,
+            "session": evidence.session,
+            "terms": evidence.session.terms,
+            "observed": content["observed_by_server"],
+            "told": content["told_by_browser"],
+            "declared": content["declared_by_partner"],
+            "shown": content["shown_to_holder"],
+            "why_no_location": _WHY_NO_LOCATION.get(content["told_by_browser"]["geolocation_reason"]),
+            "how_sent": _HOW_SENT[content["observed_by_server"]["sent_as"]],
+            "uses": evidence.uses.all(),
+            "at": at,
+            "read_by": read_by,
+        },
+    )
+
+
+def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], dict[str, Any]]:
+    """Everything that is wrong with a dossier (nothing: it is genuine and complete), and its manifest.
+
+    Needs no database. `trusted_keys` are the public keys, in hex, that may have signed it: who verifies must
+    have them from elsewhere, what the dossier says of its own key proves nothing.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as package:
+            files = {name: package.read(name) for name in package.namelist()}
+        manifest, signature = json.loads(files[MANIFEST]), json.loads(files[SIGNATURE])
+        link, record = manifest["link"], json.loads(files[RECORD])
+        problems = [
+            problem
+            for is_so, problem in (
+                (
+                    set(files) == CONTENTS | {MANIFEST, SIGNATURE},
+                    "o pacote não tem exatamente os arquivos de um dossiê",
+                ),
+                (signature["public_key"] in trusted_keys, "o manifesto foi assinado com uma chave desconhecida"),
+                (
+                    seal.is_signed(seal.MANIFEST, files[MANIFEST], signature["signature"], signature["public_key"]),
+                    "a assinatura do manifesto não confere",
+                ),
+                *(
+                    (seal.sha256(files.get(name, b"")) == digest, f"{name} foi alterado")
+                    for name, digest in manifest["files"].items()
+                ),
+                *_link_checks(link, files[RECORD], trusted_keys),
+                (
+                    record["shown_to_holder"]["terms_sha256"] == seal.sha256(files[TERMS]),
+                    "os termos não são os que a evidência registra",
+                ),
+                (
+                    record["authorization_id"] == manifest["authorization_id"],
+                    "a evidência é de outra sessão que não a do manifesto",
+                ),
+            )
+            if not is_so
+        ]
+        if not problems and _zip(files) != archive:
+            problems = ["o pacote não é, byte a byte, o que foi exportado"]
+    except _NO_DOSSIER:
+        return ["o arquivo não é um dossiê legível"], {}
+    return problems, manifest
+
+
+def _link_checks(link: dict[str, Any], record: bytes, trusted_keys: Collection[str]) -> list[tuple[bool, str]]:
+    hash_ = seal.Link(link["number"], link["previous_hash"], link["record_sha256"]).hash
+    return [
+        (seal.sha256(record) == link["record_sha256"], "a evidência não é a que foi selada"),
+        (hash_ == link["hash"], "o elo da cadeia não confere"),
+        (link["public_key"] in trusted_keys, "o elo da cadeia foi assinado com uma chave desconhecida"),
+        (
+            seal.is_signed(seal.LINK, link["hash"].encode(), link["signature"], link["public_key"]),
+            "a assinatura do elo da cadeia não confere",
+        ),
+    ]
+
+
+def _uses(evidence: Evidence) -> list[dict[str, str]]:
+    return [
+        {"used_at": iso_utc(use.used_at), "provider": use.provider, "call": use.call, "reference": use.reference}
+        for use in evidence.uses.all()
+    ]
+
+
+def _readable_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, indent=2).encode()
+
+
+def _zip(files: dict[str, bytes]) -> bytes:
+    """Uncompressed and without times: the same files always give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as package:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name)
+            entry.create_system = 3
+            package.writestr(entry, files[name])
+    return buffer.getvalue()

@@ -1,0 +1,46 @@
+"""Who calls, in these tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.test import APIClient
+
+from authorizations import sessions
+from authorizations.models import Session
+from partners.models import Partner
+from tests.factories import issue_key
+
+CPF = "52998224725"
+NAME = "Maria Aparecida da Silva"
+PHONE = "11987654321"
+
+
+class PartnerClient(APIClient):
+    """Calls with a key of one partner."""
+
+    def __init__(self, partner: Partner) -> None:
+        super().__init__(raise_request_exception=False)
+        self.partner = partner
+        self.credentials(HTTP_X_PARTNER_API_KEY=issue_key(partner)[1])
+
+
+class HolderClient(APIClient):
+    """Calls without a key, as the holder's browser does."""
+
+    def __init__(self) -> None:
+        super().__init__(raise_request_exception=False)
+
+    def accept(self, session: Session, body: Any = None, **options: Any) -> Any:
+        """POST …/accept, as JSON where there is a body."""
+        return self.post(f"{public(session)}/accept", body, format="json" if body is not None else None, **options)
+
+
+def public(session: Session) -> str:
+    """The path of the session's page."""
+    return f"/partners/v1/authorizations/public/{session.authorization_id}"
+
+
+def open_session(partner: Partner, cpf: str = CPF) -> Session:
+    """A pending session of the partner."""
+    return sessions.open_session(partner, cpf=cpf, name=NAME, phone=PHONE)[0]
