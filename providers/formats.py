@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from validate_docbr import CNPJ, CPF
@@ -14,6 +14,8 @@ _CNPJ = CNPJ()
 CENT = Decimal("0.01")
 _NOT_DIGIT = re.compile(r"\D", re.ASCII)
 _CNPJ_SHAPE = re.compile(r"[0-9A-Z]{12}[0-9]{2}", re.ASCII)
+#: The zone of banks that write local times; Brazil has kept no daylight saving time since 2019.
+BRASILIA = timezone(timedelta(hours=-3))
 _REAIS = re.compile(r"\d{1,3}(?:\.\d{3})*,\d{2}|\d+,\d{2}", re.ASCII)
 
 
@@ -124,3 +126,24 @@ def to_decimal(text: str) -> Decimal:
 def iso_utc(moment: datetime) -> str:
     """An aware time as the contract writes it: `2026-01-31T12:00:00.123Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def to_br_date(day: date) -> str:
+    """A date as `31/01/2026`."""
+    return f"{day.day:02}/{day.month:02}/{day.year:04}"
+
+
+def from_br_date(text: str) -> date:
+    """`31/01/2026` as a date. Raises ValueError."""
+    return datetime.strptime(text, "%d/%m/%Y").replace(tzinfo=BRASILIA).date()
+
+
+def from_br_moment(text: str) -> datetime:
+    """`31/01/2026 09:00:00`, Brasília time, as an aware time in UTC. Raises ValueError."""
+    return datetime.strptime(text, "%d/%m/%Y %H:%M:%S").replace(tzinfo=BRASILIA).astimezone(UTC)
+
+
+def to_br_time(moment: datetime) -> tuple[str, str]:
+    """An aware time as Brasília's date and time of day: (`31/01/2026`, `09:00:00`)."""
+    local = moment.astimezone(BRASILIA)
+    return to_br_date(local), f"{local:%H:%M:%S}"
