@@ -281,21 +281,18 @@ class Bank:
             raise ProviderError(sent=False)
         return reply
 
-    def _authenticated(
-        self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool
-    ) -> Reply:
-        """The request with the bank's authentication; once more with a fresh token where it refused ours."""
-        if not self.uses_token:
-            signature = self.authorize(None, method, path, body)
-            return self._send(method, path, body, headers | signature, safe)
-        cache = tokens(self.name, _fingerprint(self.connection), self.token_budget)
+    def _authenticated(self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool) -> Reply:
+        """The request with the bank's authentication; once more with a fresh token, or a fresh signature,
+        where it refused ours."""
+        cache = tokens(self.name, _fingerprint(self.connection), self.token_budget) if self.uses_token else None
         for _ in range(2):
-            token = self._token(cache)
+            token = self._token(cache) if cache is not None else None
             proof = self.authorize(token, method, path, body)
             reply = self._send(method, path, body, headers | proof, safe)
             if not self.token_refused(reply):
                 return reply
-            cache.discard(token)
+            if cache is not None and token is not None:
+                cache.discard(token)
         log.error("bank_token_refused", bank=self.name)
         raise ProviderError(sent=False)
 

@@ -61,6 +61,7 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
             incoming.match_info,
             incoming.query,
             raw,
+            incoming.raw_path,
         )
         reference, cpf = bank.identify(made, request)
         fault, latency_ms = bank.behaviour.take(made.operation)

@@ -64,7 +64,7 @@ class Call:
 
 class Request:
     """A request as a bank's handler sees it. `params` are those of the path, `query` those behind the
-    question mark.
+    question mark; `target` is both as they stood on the wire, for banks that sign them.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Request:
         params: Mapping[str, str],
         query: Mapping[str, str],
         raw: bytes,
+        target: str,
     ) -> None:
         self.method = method
         self.path = path
@@ -82,6 +83,7 @@ class Request:
         self.params = params
         self.query = query
         self.raw = raw
+        self.target = target
         self._json: Any = None
 
     @property
