@@ -1,0 +1,103 @@
+"""The sandbox seed: complete at once, harmless to repeat, impossible in production."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+
+from partners.models import SANDBOX_KEY, ApiKey, Partner
+from providers.models import Provider
+
+pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
+BANKS = ["aroeira", "canela", "cedro", "imbuia", "ipe", "jatoba", "peroba", "sucupira"]
+
+
+def seed() -> str:
+    out = io.StringIO()
+    call_command("seed_sandbox", stdout=out)
+    return out.getvalue()
+
+
+def test_an_empty_database_becomes_a_sandbox(settings, client):
+    settings.SIMULATOR_URL = "http://127.0.0.1:8100"
+    said = seed()
+    assert list(Provider.objects.values_list("name", "base_url", "enabled")) == [
+        (name, f"http://127.0.0.1:8100/{name}", True) for name in BANKS
+    ]
+    partner = Partner.objects.get()
+    assert (partner.name, partner.webhook_url) == ("Parceiro Sandbox", "")
+    assert [bank.name for bank in partner.allowed_banks()] == BANKS
+    assert partner.webhook_secrets()[0] in said
+    assert SANDBOX_KEY in said
+    answer = client.get("/partners/v1/probe", headers={"X-Partner-Api-Key": SANDBOX_KEY})
+    assert answer.json()["partner"] == str(partner.pk)
+    assert client.login(username="admin", password="admin")
+
+
+def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(settings):
+    seed()
+    partner = Partner.objects.get()
+    secret = partner.webhook_secrets()
+    partner.name = "Renomeado"
+    partner.webhook_url = "http://127.0.0.1:9/w"
+    partner.save()
+    partner.suspend()
+    partner.allow_only(["ipe"])
+    ApiKey.objects.get().revoke()
+    Provider.objects.filter(name="ipe").update(enabled=False, timeout_s=3)
+    bank = Provider.objects.get(name="cedro")
+    bank.credentials = {**bank.credentials, "password": "trocada"}
+    bank.save()
+    operator = User.objects.get()
+    operator.set_password("uma senha muito melhor")
+    operator.save()
+
+    settings.SIMULATOR_URL = "http://simulator:9000"
+    said = seed()
+
+    again = Partner.objects.get()
+    assert (again.pk, again.name, again.webhook_url, again.status) == (
+        partner.pk,
+        "Renomeado",
+        "http://127.0.0.1:9/w",
+        "suspended",
+    )
+    assert again.webhook_secrets() == secret
+    assert "whsec_" not in said
+    assert [bank.name for bank in again.allowed_banks()] == ["ipe"]
+    assert ApiKey.objects.get().revoked_at is not None
+    ipe = Provider.objects.get(name="ipe")
+    assert (ipe.enabled, ipe.timeout_s, ipe.base_url) == (False, 3, "http://simulator:9000/ipe")
+    assert Provider.objects.get(name="cedro").credentials["password"] == "trocada"
+    assert User.objects.get().password == operator.password
+
+
+def test_a_bank_that_is_new_in_the_sandbox_joins_with_its_credentials():
+    seed()
+    partner = Partner.objects.get()
+    partner.allowances.filter(provider="ipe").delete()
+    partner.allowances.filter(provider="cedro").delete()
+    Provider.objects.filter(name="ipe").delete()
+    seed()
+    assert [bank.name for bank in partner.allowed_banks()] == [name for name in BANKS if name != "cedro"]
+
+
+def test_credentials_that_a_bank_lacks_are_added():
+    seed()
+    bank = Provider.objects.get(name="ipe")
+    complete = bank.credentials
+    bank.credentials = {}
+    bank.save()
+    seed()
+    assert Provider.objects.get(name="ipe").credentials == complete != {}
+
+
+def test_production_refuses_and_stays_empty(settings):
+    settings.PRODUCTION = True
+    with pytest.raises(CommandError, match="produção"):
+        seed()
+    assert not Partner.objects.exists()
+    assert not User.objects.exists()
