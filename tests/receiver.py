@@ -71,15 +71,13 @@ class Receiver:
         self._received: list[Received] = []
         self._heard = heard
         self._news = threading.Condition()
-        self._closing = threading.Event()
+        self._released = threading.Event()
         self._server = _Server(("127.0.0.1", port), self._handler())
         self.port: int = self._server.server_address[1]
         self._scheme = "http"
         if tls is not None:
             self._scheme = "https"
-            self._server.socket = tls.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> Receiver:
@@ -87,7 +85,7 @@ class Receiver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closing.set()
+        self.release()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -119,6 +117,10 @@ class Receiver:
                 raise TimeoutError(f"{len(self._received)} of {count} requests came within {timeout} s")
             return list(self._received)
 
+    def release(self) -> None:
+        """End every hang and drip, also those to come."""
+        self._released.set()
+
     def _take(self, request: Received) -> Reply:
         with self._news:
             self._received.append(request)
@@ -139,7 +141,7 @@ class Receiver:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 reply = receiver._take(Received(self.command, self.path, headers, body))
                 self.close_connection = True
-                receiver._closing.wait(reply.hang)
+                receiver._released.wait(reply.hang)
                 if reply.reset:
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
@@ -150,11 +152,11 @@ class Receiver:
                     self.wfile.write(answer)
                     return
                 for position in range(len(answer)):
-                    if receiver._closing.wait(reply.drip):
+                    if receiver._released.wait(reply.drip):
                         return
                     self.wfile.write(answer[position : position + 1])
 
-            do_GET = do_POST  # noqa: N815 - the name that http.server looks for
+            do_GET = do_POST
 
             def log_message(self, *_: object) -> None:
                 """Requests are kept, not printed."""

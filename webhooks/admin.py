@@ -47,7 +47,7 @@ class EventAdmin(ModelAdmin):
     )
     list_filter = ("state", "name", "partner")
     search_fields = ("=id",)
-    search_help_text = "webhook-id ou referência externa (CPF, proposta, sessão), exatos"
+    search_help_text = "webhook-id ou referência externa (proposta, simulação), exatos; nunca um CPF"
     date_hierarchy = "created_at"
     list_per_page = 50
     fields = readonly_fields = (
@@ -77,8 +77,9 @@ class EventAdmin(ModelAdmin):
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
     ) -> tuple[QuerySet[Event], bool]:
         found, duplicates = super().get_search_results(request, queryset, search_term)
-        if search_term:
-            found |= queryset.filter(reference_index=reference_index(search_term.strip()))
+        term = search_term.strip()
+        if term and not cpf_is_valid(term):  # a search stands in the URL, where a CPF must not become a habit
+            found |= queryset.filter(reference_index=reference_index(term))
         return found, duplicates
 
     @display(description="estado", ordering="state", label=_STATE_COLOURS)
@@ -110,13 +111,9 @@ class EventAdmin(ModelAdmin):
             else:
                 self.log_change(request, event, "Reenviado.")
         if len(events) > purged:
-            self.message_user(
-                request, f"Colocados na fila de entrega: {len(events) - purged}.", messages.SUCCESS
-            )
+            self.message_user(request, f"Colocados na fila de entrega: {len(events) - purged}.", messages.SUCCESS)
         if purged:
-            self.message_user(
-                request, f"Não reenviados, pois o conteúdo já foi apagado: {purged}.", messages.WARNING
-            )
+            self.message_user(request, f"Não reenviados, pois o conteúdo já foi apagado: {purged}.", messages.WARNING)
 
     @action(description="Reenviar", permissions=["change"])
     def resend_one(self, request: HttpRequest, event: Event) -> None:

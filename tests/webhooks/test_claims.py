@@ -1,0 +1,175 @@
+"""Who may deliver what, when many want to."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from partners.models import Partner
+from tests.receiver import Receiver, Reply
+from tests.webhooks.deliveries import end_leases, new_partner, send, wait_until
+from webhooks import delivery
+from webhooks.models import Event
+
+NOBODY = "http://127.0.0.1:1/"
+
+
+def test_a_claimed_event_is_not_claimed_again_until_its_lease_ends(partner: Partner) -> None:
+    [event] = send(partner)
+
+    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
+    assert delivery.claim(10) == []
+    end_leases()
+    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
+
+
+def test_only_what_is_due(partner: Partner) -> None:
+    past, future, delivered, failed = send(partner, 4)
+    later = future.created_at.replace(year=future.created_at.year + 1)
+    Event.objects.filter(pk=future.pk).update(next_attempt_at=later)
+    Event.objects.filter(pk=delivered.pk).update(state="delivered", next_attempt_at=None)
+    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
+
+    assert [claimed.event_id for claimed in delivery.claim(10)] == [past.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_claimers_never_get_the_same_event(settings: Any) -> None:
+    settings.WEBHOOK_PARTNER_LIMIT = 1_000
+    partners = [new_partner(NOBODY) for _ in range(3)]
+    sent = {event.pk for partner in partners for event in send(partner, 60)}
+    together = threading.Barrier(6)
+
+    def claim_all() -> list[str]:
+        try:
+            together.wait(10)
+            taken: list[str] = []
+            while claims := delivery.claim(7):
+                taken += [claimed.event_id for claimed in claims]
+            return taken
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        taken = [event_id for future in [pool.submit(claim_all) for _ in range(6)] for event_id in future.result()]
+
+    assert len(taken) == len(set(taken))
+    assert set(taken) == sent
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_claimers_respect_the_limit_of_a_partner_together(settings: Any) -> None:
+    settings.WEBHOOK_PARTNER_LIMIT = 5
+    send(new_partner(NOBODY), 40)
+    together = threading.Barrier(6)
+
+    def claim() -> int:
+        try:
+            together.wait(10)
+            return len(delivery.claim(40))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(future.result() for future in [pool.submit(claim) for _ in range(6)]) == 5
+
+
+def test_a_partner_gets_no_more_than_its_places(db: None, settings: Any) -> None:
+    settings.WEBHOOK_PARTNER_LIMIT = 3
+    busy, other = new_partner(NOBODY), new_partner(NOBODY)
+    send(busy, 10)
+    send(other, 2)
+
+    first = delivery.claim(100)
+    assert sorted(claimed.partner_id for claimed in first) == sorted([busy.pk] * 3 + [other.pk] * 2)
+    assert delivery.claim(100) == []
+    end_leases()
+    assert len(delivery.claim(100)) == 5
+
+
+def test_places_left_over_are_shared_partner_by_partner(db: None) -> None:
+    """One with a thousand events due does not go before one with a single event that came later."""
+    crowd, single = new_partner(NOBODY), new_partner(NOBODY)
+    send(crowd, 15)
+    [alone] = send(single)
+
+    claims = delivery.claim(2)
+    assert {claimed.partner_id for claimed in claims} == {crowd.pk, single.pk}
+    assert alone.pk in {claimed.event_id for claimed in claims}
+
+
+def test_a_slow_partner_gets_few_places(db: None) -> None:
+    slow, quick = new_partner(NOBODY), new_partner(NOBODY)
+    send(slow, 10)
+    send(quick, 10)
+
+    claims = delivery.claim(100, slow={slow.pk})
+    assert sum(claimed.partner_id == slow.pk for claimed in claims) == delivery.SLOW_LIMIT
+    assert sum(claimed.partner_id == quick.pk for claimed in claims) == 10
+
+
+def test_oldest_first(partner: Partner) -> None:
+    sent = [event.pk for _ in range(5) for event in send(partner)]
+
+    assert {claimed.event_id for claimed in delivery.claim(2)} == set(sent[:2])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: Any) -> None:
+    """With a process that has places for ten, and a partner that would fill them a hundred times over."""
+    settings.WEBHOOK_CONCURRENCY = 10
+    settings.WEBHOOK_PARTNER_LIMIT = 4
+    with Receiver(Reply(hang=60)) as tarpit:
+        hanging, healthy = new_partner(tarpit.url), new_partner(receiver.url)
+        send(hanging, 200)
+        healthy_ids = {event.pk for event in send(healthy, 40)}
+        courier, stop = delivery.Courier(), threading.Event()
+
+        def run() -> None:
+            try:
+                courier.run(stop)
+            finally:
+                connection.close()
+
+        settings.WEBHOOK_TIMEOUT_S = 30
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            wait_until(lambda: set(receiver.ids) == healthy_ids)
+            assert len(tarpit.received) == 4
+        finally:
+            tarpit.reply = Reply()
+            tarpit.release()
+            stop.set()
+            courier.wake()
+            thread.join(30)
+    assert not thread.is_alive()
+    assert Event.objects.filter(partner=healthy, state="delivered").count() == 40
+    assert Event.objects.filter(partner=healthy, attempts=1).count() == 40
+
+
+@pytest.mark.django_db(transaction=True)
+def test_attempts_hold_no_database_connection(settings: Any) -> None:
+    settings.WEBHOOK_PARTNER_LIMIT = 20
+    with Receiver(Reply(hang=60)) as tarpit:
+        send(new_partner(tarpit.url), 20)
+        before = _connections()
+        courier = delivery.Courier()
+        assert courier.turn() == 20
+        tarpit.wait_for(20)
+        assert _connections() == before
+        tarpit.release()
+        wait_until(lambda: courier.turn(claiming=False) == 0)
+
+
+def _connections() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND backend_type = 'client backend'"
+        )
+        return int(cursor.fetchone()[0])

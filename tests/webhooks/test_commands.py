@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+import uuid
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from partners.models import Partner
+from tests.receiver import Receiver, Reply
+from tests.webhooks.deliveries import deliver_due, new_partner, send
+from webhooks.models import Event
+
+
+def run(*arguments: object) -> Any:
+    """The one JSON object that a command prints."""
+    output = StringIO()
+    call_command(*map(str, arguments), stdout=output)
+    return json.loads(output.getvalue())
+
+
+def test_list_events(partner: Partner, receiver: Receiver) -> None:
+    [delivered] = send(partner)
+    deliver_due()
+    receiver.reply = Reply(410)
+    [failed] = send(partner)
+    deliver_due()
+    [due] = send(partner)
+    send(new_partner(receiver.url))  # a stranger's
+
+    assert run("list_events", partner.pk) == {
+        "events": [
+            {
+                "id": due.pk,
+                "event": "lead",
+                "state": "due",
+                "attempts": 0,
+                "next_attempt_at": due.next_attempt_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            },
+            {"id": failed.pk, "event": "lead", "state": "failed", "attempts": 1, "next_attempt_at": None},
+            {"id": delivered.pk, "event": "lead", "state": "delivered", "attempts": 1, "next_attempt_at": None},
+        ]
+    }
+
+
+@pytest.mark.parametrize("state", ["due", "delivered", "failed"])
+def test_list_events_of_one_state(partner: Partner, state: str) -> None:
+    for event, its_state in zip(send(partner, 3), ["due", "delivered", "failed"], strict=True):
+        moment = event.next_attempt_at if its_state == "due" else None
+        Event.objects.filter(pk=event.pk).update(state=its_state, next_attempt_at=moment)
+
+    assert [row["state"] for row in run("list_events", partner.pk, "--state", state)["events"]] == [state]
+
+
+def test_list_events_shows_the_newest_hundred(partner: Partner) -> None:
+    sent = [event.pk for _ in range(103) for event in send(partner)]
+
+    assert [row["id"] for row in run("list_events", partner.pk)["events"]] == sent[:2:-1]
+
+
+@pytest.mark.parametrize("arguments", [[uuid.uuid4()], ["not-an-id"]])
+def test_list_events_of_nobody(db: None, arguments: list[object]) -> None:
+    with pytest.raises(CommandError):
+        run("list_events", *arguments)
+
+
+def test_list_events_of_an_unknown_state(partner: Partner) -> None:
+    with pytest.raises(CommandError):
+        run("list_events", partner.pk, "--state", "lost")
+
+
+def test_resend_webhook(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(410)
+    [event] = send(partner)
+    deliver_due()
+    receiver.reply = Reply()
+
+    assert run("resend_webhook", event.pk) == {"id": event.pk, "state": "due"}
+    deliver_due()
+    assert receiver.ids == [event.pk, event.pk]
+
+
+def test_resend_webhook_of_an_unknown_event(db: None) -> None:
+    with pytest.raises(CommandError, match="evt_unknown"):
+        run("resend_webhook", "evt_unknown")
+
+
+def test_resend_webhook_of_a_purged_event(partner: Partner) -> None:
+    [event] = send(partner)
+    Event.objects.update(state="failed", next_attempt_at=None, body=None, purged_at=timezone.now())
+
+    with pytest.raises(CommandError, match=event.pk):
+        run("resend_webhook", event.pk)

@@ -1,0 +1,245 @@
+"""What a delivery process does with one event: the request it makes, the rows it leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from partners.models import Partner
+from tests.receiver import Received, Receiver, Reply
+from tests.webhooks.deliveries import deliver_due, end_leases, make_due, new_partner, send
+from webhooks import delivery
+from webhooks.models import Attempt, Event
+from webhooks.transport import Answer, Fault
+
+
+def test_delivers_the_stored_bytes_with_all_headers(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(200, b"thanks")
+    [event] = send(partner, nome="José")
+    deliver_due()
+
+    [request] = receiver.received
+    signature = request.headers["x-service-signature"]
+    assert request.body == Event.objects.get(pk=event.pk).body.encode()
+    assert request.json()["nome"] == "José"
+    assert {name: value for name, value in request.headers.items() if "signature" not in name} == {
+        "host": f"127.0.0.1:{receiver.port}",
+        "accept-encoding": "identity",
+        "content-length": str(len(request.body)),
+        "content-type": "application/json",
+        "user-agent": "origination-webhooks/1",
+        "webhook-id": event.pk,
+        "webhook-timestamp": request.headers["webhook-timestamp"],
+    }
+    assert abs(int(request.headers["webhook-timestamp"]) - request.at) <= 2
+    assert Webhook(partner.webhook_secret).verify(request.body, dict(request.headers)) == request.json()
+    assert signature == hmac.new(partner.webhook_secret.encode(), request.body, hashlib.sha256).hexdigest()
+
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.claim, event.claimed_until) == ("delivered", 1, None, None)
+    attempt = event.attempt_set.get()
+    assert (attempt.number, attempt.url, attempt.status, attempt.fault, attempt.excerpt) == (
+        1,
+        receiver.url,
+        200,
+        "",
+        "thanks",
+    )
+
+
+def test_the_excerpt_of_an_answer_is_encrypted(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(500, b"no such person: 52998224725")
+    send(partner)
+    deliver_due()
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT excerpt FROM webhooks_attempt")
+        [(excerpt,)] = cursor.fetchall()
+    assert "52998224725" not in excerpt
+    assert Attempt.objects.get().excerpt == "no such person: 52998224725"
+
+
+def test_an_event_of_a_partner_without_address_waits_for_one(db: None, receiver: Receiver) -> None:
+    partner = new_partner("")
+    [event] = send(partner)
+    deliver_due()
+    event.refresh_from_db()
+    assert (event.state, event.attempts) == ("due", 0)
+
+    partner.webhook_url = receiver.url
+    partner.save()
+    deliver_due()
+    assert receiver.ids == [event.pk]
+
+
+def test_an_event_of_a_partner_without_secret_waits_for_one(partner: Partner, receiver: Receiver) -> None:
+    partner.webhook_secret = None
+    partner.save()
+    send(partner)
+    deliver_due()
+    assert receiver.received == []
+
+    partner.rotate_webhook_secret()
+    deliver_due()
+    assert len(receiver.received) == 1
+
+
+def test_address_and_secret_are_those_of_the_attempt(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(500)
+    [event] = send(partner)
+    deliver_due()
+    with Receiver() as moved:
+        partner.webhook_url = moved.url
+        partner.save()
+        secret = partner.rotate_webhook_secret()
+        make_due(event)
+        deliver_due()
+
+        [request] = moved.received
+    assert request.headers["x-service-signature"] == hmac.new(secret.encode(), request.body, hashlib.sha256).hexdigest()
+    assert [attempt.url for attempt in event.attempt_set.all()] == [receiver.url, moved.url]
+
+
+def _verifies(secret: str, request: Received) -> bool:
+    try:
+        Webhook(secret).verify(request.body, dict(request.headers))
+    except WebhookVerificationError:
+        return False
+    return True
+
+
+def test_rotation_between_retries_verifies_with_the_old_and_the_new_secret(
+    partner: Partner, receiver: Receiver
+) -> None:
+    old = partner.webhook_secret
+    receiver.reply = Reply(500)
+    [event] = send(partner)
+    deliver_due()
+    new = partner.rotate_webhook_secret()
+    make_due(event)
+    deliver_due()
+    Partner.objects.filter(pk=partner.pk).update(previous_secret_until=timezone.now() - timedelta(seconds=1))
+    make_due(event)
+    deliver_due()
+
+    before, overlapping, after = receiver.received
+    assert [(_verifies(old, r), _verifies(new, r)) for r in (before, overlapping, after)] == [
+        (True, False),
+        (True, True),
+        (False, True),
+    ]
+    assert {request.id for request in receiver.received} == {event.pk}
+
+
+def test_a_process_that_dies_after_sending_leads_to_a_second_delivery_under_the_same_id(
+    partner: Partner, receiver: Receiver
+) -> None:
+    """What dies with it is the outcome: the receiver has the event, the row does not know."""
+    [event] = send(partner)
+    [claimed] = delivery.claim(10)
+    delivery.attempt(delivery.load(claimed.event_id))
+    deliver_due()
+    assert receiver.ids == [event.pk], "while the lease lasts nobody else takes it"
+
+    end_leases()
+    deliver_due()
+    assert receiver.ids == [event.pk, event.pk]
+    event.refresh_from_db()
+    assert event.state == "delivered"
+
+
+def _outcome(claimed: delivery.Claim, answer: Answer) -> delivery.Outcome:
+    return delivery.Outcome(claimed, "http://receiver.example/", timezone.now(), answer)
+
+
+def test_a_failure_that_comes_after_its_lease_leaves_the_schedule_to_the_later_claim(partner: Partner) -> None:
+    [event] = send(partner)
+    [late] = delivery.claim(10)
+    end_leases()
+    [current] = delivery.claim(10)
+    delivery.settle(_outcome(late, Answer(fault=Fault.TIMEOUT)))
+
+    event.refresh_from_db()
+    assert (event.state, event.failures, event.claim) == ("due", 0, current.token)
+    delivery.settle(_outcome(current, Answer(200)))
+    event.refresh_from_db()
+    assert (event.state, event.attempts) == ("delivered", 2)
+
+
+def test_a_confirmation_that_comes_after_its_lease_counts(partner: Partner) -> None:
+    [event] = send(partner)
+    [late] = delivery.claim(10)
+    end_leases()
+    [current] = delivery.claim(10)
+    delivery.settle(_outcome(late, Answer(200)))
+    delivery.settle(_outcome(current, Answer(500, Fault.STATUS)))
+
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.next_attempt_at) == ("delivered", 2, None)
+
+
+def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner: Partner, receiver: Receiver) -> None:
+    broken, sound = send(partner, 2)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE webhooks_event SET body = 'not ours' WHERE id = %s", [broken.pk])
+    deliver_due()
+
+    assert receiver.ids == [sound.pk]
+    row = Event.objects.defer("body").get(pk=broken.pk)
+    assert (row.state, row.attempts, row.fault, row.failures) == ("due", 1, "internal", 1)
+
+
+def test_a_secret_that_cannot_sign_is_recorded_as_our_fault(partner: Partner, receiver: Receiver) -> None:
+    Partner.objects.filter(pk=partner.pk).update(webhook_secret="whsec_*never issued*")
+    [event] = send(partner)
+    deliver_due()
+
+    event.refresh_from_db()
+    assert (event.state, event.fault) == ("due", "internal")
+    assert receiver.received == []
+
+
+def test_logs_and_redis_see_no_personal_data(
+    partner: Partner, receiver: Receiver, capfd: pytest.CaptureFixture[str]
+) -> None:
+    receiver.reply = Reply(500, b"52998224725")
+    send(partner, cpf="52998224725")
+    deliver_due()
+
+    output = "".join(capfd.readouterr())
+    assert "webhook attempt" in output
+    assert "52998224725" not in output
+    assert partner.webhook_secret not in output
+
+
+def test_events_of_one_reference_are_told_apart_by_their_id(partner: Partner, receiver: Receiver) -> None:
+    """Two banks finish for one holder: both are delivered, and differ in nothing but id and content."""
+    from webhooks import outbox
+
+    for bank in ("imbuia", "peroba"):
+        outbox.send(partner, "authorization_result", "52998224725", {"provider": bank})
+    deliver_due()
+
+    assert len(set(receiver.ids)) == 2
+    bodies = [json.loads(request.body) for request in receiver.received]
+    assert {(body["external_reference"], body["event"]) for body in bodies} == {("52998224725", "authorization_result")}
+    assert sorted(body["provider"] for body in bodies) == ["imbuia", "peroba"]
+
+
+def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, settings: Any) -> None:
+    """An outcome that can't be stored is logged and let go; its event's lease runs out."""
+    courier = delivery.Courier()
+    claimed = delivery.Claim("evt_gone", partner.pk, uuid.uuid4())
+    courier._outcomes.append(_outcome(claimed, Answer(200)))
+    courier._in_flight = 1
+
+    assert courier.turn(claiming=False) == 0

@@ -1,0 +1,98 @@
+"""The delivery process as it runs: `manage.py deliver_webhooks`, killed, stopped, and without Redis."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.processes import Programs
+from tests.receiver import Receiver, Reply
+from tests.webhooks.deliveries import end_leases, new_partner, send, wait_until
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def delivering(programs: Programs, transactional_db: None) -> Iterator[Programs]:
+    """The programs, with a delivery process of this test's own."""
+    programs.restart("webhooks")
+    yield programs
+    programs.kill("webhooks")
+
+
+def _state(event: Event) -> str:
+    event.refresh_from_db(fields=["state"])
+    return event.state
+
+
+def test_delivers_what_is_committed(delivering: Programs, receiver: Receiver) -> None:
+    sent = send(new_partner(receiver.url), 30)
+
+    receiver.wait_for(30, timeout=30)
+    wait_until(lambda: all(_state(event) == "delivered" for event in sent))
+    assert sorted(receiver.ids) == sorted(event.pk for event in sent)
+
+
+def test_killed_in_the_middle_of_attempts_it_delivers_them_again_under_the_same_ids(
+    delivering: Programs, receiver: Receiver
+) -> None:
+    receiver.reply = Reply(hang=30)
+    sent = {event.pk for event in send(new_partner(receiver.url), 5)}
+    receiver.wait_for(5, timeout=30)
+    delivering.kill("webhooks", signal.SIGKILL)
+    receiver.reply = Reply()
+    end_leases()
+    delivering.restart("webhooks")
+
+    wait_until(lambda: Event.objects.filter(state="delivered").count() == 5)
+    assert sorted(receiver.ids) == sorted([*sent, *sent])
+
+
+def test_told_to_stop_it_finishes_what_is_in_flight_and_begins_nothing(
+    delivering: Programs, receiver: Receiver
+) -> None:
+    receiver.reply = Reply(hang=30)
+    partner = new_partner(receiver.url)
+    [event] = send(partner)
+    receiver.wait_for(1, timeout=30)
+    delivering.kill("webhooks", signal.SIGTERM)
+    [later] = send(partner)
+    receiver.release()
+
+    wait_until(lambda: not delivering.is_running("webhooks"))
+    assert _state(event) == "delivered"
+    assert _state(later) == "due"
+    assert receiver.ids == [event.pk]
+
+
+def test_without_redis_the_sweep_delivers(delivering: Programs, receiver: Receiver) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        delivering.restart("webhooks", REDIS_URL=f"redis://127.0.0.1:{closed.getsockname()[1]}/0")
+        sent = send(new_partner(receiver.url), 5)
+
+        receiver.wait_for(5, timeout=30)
+    assert sorted(receiver.ids) == sorted(event.pk for event in sent)
+
+
+def test_outlives_the_loss_of_its_database_connection(delivering: Programs, receiver: Receiver) -> None:
+    """As after a restart of PostgreSQL, also in the middle of an attempt, whose outcome is kept."""
+    from django.db import connection
+
+    receiver.reply = Reply(hang=30)
+    [event] = send(new_partner(receiver.url))
+    receiver.wait_for(1, timeout=30)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    receiver.release()
+
+    wait_until(lambda: _state(event) == "delivered")
+    assert receiver.ids == [event.pk]
+    assert delivering.is_running("webhooks")

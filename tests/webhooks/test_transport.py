@@ -1,0 +1,451 @@
+"""Where a delivery may go, and that it ends in time whatever the receiver does."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.receiver import Receiver, Reply
+from webhooks import transport
+from webhooks.transport import Answer, Fault
+
+INSIDE = [
+    "127.0.0.1",
+    "127.8.8.8",
+    "10.0.0.1",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.168.1.1",
+    "::1",
+    "fc00::1",
+    "fdff::1",
+]
+NOWHERE = [
+    "0.0.0.0",
+    "0.1.2.3",
+    "100.64.0.1",
+    "169.254.169.254",
+    "192.0.0.8",
+    "192.0.0.170",
+    "192.0.2.1",
+    "192.88.99.1",
+    "198.18.0.1",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.250",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::127.0.0.1",
+    "::8.8.8.8",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254",
+    "::ffff:8.8.8.8",
+    "64:ff9b::127.0.0.1",
+    "64:ff9b::8.8.8.8",
+    "64:ff9b:1::10.0.0.1",
+    "100::1",
+    "2001::1",
+    "2001:20::1",
+    "2001:db8::1",
+    "2002:7f00:1::",
+    "2002:a9fe:a9fe::",
+    "3fff::1",
+    "5f00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fec0::1",
+    "ff02::1",
+]
+OUTSIDE = ["8.8.8.8", "177.10.0.1", "200.160.2.3", "2001:4860:4860::8888", "2a00:1450::1", "2804:10::1"]
+
+
+@pytest.fixture
+def production(settings: Any) -> None:
+    """The address policy of a production deployment."""
+    settings.WEBHOOKS_ALLOW_PRIVATE = False
+
+
+def post(url: str, body: bytes = b"{}") -> Answer:
+    return transport.post(url, body, {"Content-Type": "application/json"})
+
+
+# --- addresses --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("address", INSIDE + NOWHERE)
+def test_production_refuses(production: None, address: str) -> None:
+    assert not transport.may_be_called(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", OUTSIDE)
+def test_public_addresses_pass(production: None, address: str) -> None:
+    assert transport.may_be_called(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", INSIDE + OUTSIDE)
+def test_development_lets_private_receivers_through(address: str) -> None:
+    assert transport.may_be_called(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize("address", NOWHERE)
+def test_development_still_refuses_what_no_receiver_has(address: str) -> None:
+    assert not transport.may_be_called(ipaddress.ip_address(address))
+
+
+# --- spellings --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def any_port(settings: Any, receiver: Receiver) -> Receiver:
+    """A production deployment whose port policy lets the receiver through: the address alone decides."""
+    settings.WEBHOOKS_ALLOW_PRIVATE = False
+    settings.WEBHOOK_PORTS = []
+    return receiver
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.1",
+        "127.0.0.1.",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.1",
+        "017700000001",
+        "0177.0.0.1",
+        "0",
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "[::1]",
+        "[::]",
+        "[::127.0.0.1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[fec0::1]",
+        "[fe80::1%25lo]",
+        "①②⑦.0.0.1",
+        "169.254.169.254",
+        "[fd00:ec2::254]",
+    ],
+)
+def test_no_spelling_leads_inside(any_port: Receiver, host: str) -> None:
+    answer = post(f"https://{host}:{any_port.port}/")
+
+    assert answer.fault in (Fault.BLOCKED, Fault.DNS, Fault.URL)
+    assert answer.status is None
+    assert any_port.received == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "localhost"])
+def test_the_same_spellings_arrive_where_private_receivers_are_allowed(receiver: Receiver, host: str) -> None:
+    assert post(receiver.url_of(host)).fault is None
+    [request] = receiver.received
+    assert request.headers["host"] == f"{host}:{receiver.port}"
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("http://example.com/", Fault.BLOCKED),
+        ("https://example.com:22/", Fault.BLOCKED),
+        ("https://example.com:6379/", Fault.BLOCKED),
+        ("ftp://example.com/", Fault.URL),
+        ("file:///etc/passwd", Fault.URL),
+        ("https:///path", Fault.URL),
+        ("https://user:word@example.com/", Fault.URL),
+        ("https://127.0.0.1\\@example.com/", Fault.BLOCKED),
+        ("https://exa mple.com/", Fault.URL),
+        ("https://[::1/", Fault.URL),
+        ("https://example.com:99999/", Fault.URL),
+        ("", Fault.URL),
+        ("example.com", Fault.URL),
+    ],
+)
+def test_urls_that_production_refuses_unseen(
+    production: None, monkeypatch: pytest.MonkeyPatch, url: str, fault: Fault
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [_entry("127.0.0.1", 443)])
+
+    assert post(url).fault is fault
+
+
+def _entry(address: str, port: int) -> tuple[Any, ...]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    return (family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port))
+
+
+def test_a_name_with_one_address_inside_is_refused_whole(any_port: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [_entry("8.8.8.8", any_port.port), _entry("127.0.0.1", any_port.port)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+    assert post(f"https://rebind.example:{any_port.port}/").fault is Fault.BLOCKED
+    assert any_port.received == []
+
+
+def test_a_name_is_resolved_once_and_the_judged_address_is_the_one_called(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second answer of a name server that changes its mind is never asked for."""
+    resolve, asked = socket.getaddrinfo, []
+
+    def changing(host: str, *args: Any, **kwargs: Any) -> list[Any]:
+        if host != "rebind.example":  # an address, on its way into the connection
+            return resolve(host, *args, **kwargs)
+        asked.append(host)
+        return [_entry("127.0.0.1" if len(asked) == 1 else "169.254.169.254", receiver.port)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", changing)
+
+    assert post(receiver.url_of("rebind.example")).fault is None
+    assert asked == ["rebind.example"]
+    assert receiver.received[0].headers["host"] == f"rebind.example:{receiver.port}"
+
+
+def test_an_address_that_refuses_does_not_hide_the_next(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `localhost`, which is `::1` too, where nobody listens."""
+    found = [_entry("::1", receiver.port), _entry("127.0.0.1", receiver.port)]
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *a, **k: found if host == "two.example" else resolve(host, *a, **k)
+    )
+
+    assert post(receiver.url_of("two.example")).fault is None
+
+
+@pytest.mark.parametrize("target", ["http://169.254.169.254/latest/meta-data/", "/elsewhere"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_not_followed(receiver: Receiver, status: int, target: str) -> None:
+    receiver.reply = Reply(status, headers={"Location": target})
+
+    answer = post(receiver.url)
+
+    assert (answer.status, answer.fault) == (status, Fault.REDIRECT)
+    assert len(receiver.received) == 1
+
+
+def test_proxy_and_netrc_of_the_environment_are_not_used(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Receiver() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        netrc = tmp_path / "netrc"
+        netrc.write_text("machine 127.0.0.1 login name password word\n")
+        monkeypatch.setenv("NETRC", str(netrc))
+
+        assert post(receiver.url).fault is None
+        assert proxy.received == []
+    assert "authorization" not in receiver.received[0].headers
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"),
+    [
+        (200, None),
+        (201, None),
+        (202, None),
+        (204, None),
+        (299, None),
+        (304, Fault.REDIRECT),
+        (400, Fault.STATUS),
+        (401, Fault.STATUS),
+        (404, Fault.STATUS),
+        (410, Fault.GONE),
+        (429, Fault.STATUS),
+        (500, Fault.STATUS),
+        (503, Fault.STATUS),
+    ],
+)
+def test_only_2xx_confirms(receiver: Receiver, status: int, fault: Fault | None) -> None:
+    receiver.reply = Reply(status)
+    answer = post(receiver.url)
+
+    assert (answer.status, answer.fault) == (status, fault)
+
+
+def test_the_body_arrives_as_it_is(receiver: Receiver) -> None:
+    body = '{"nome":"José","n":0.10}'.encode()
+    post(receiver.url_of("127.0.0.1", "/a/b?tenant=1&x=%C3%A9"), body)
+
+    [request] = receiver.received
+    assert (request.method, request.path, request.body) == ("POST", "/a/b?tenant=1&x=%C3%A9", body)
+    assert request.headers["content-length"] == str(len(body))
+
+
+def test_only_the_beginning_of_an_answer_is_kept(receiver: Receiver) -> None:
+    receiver.reply = Reply(500, "é\0".encode() * 1_000_000)
+    answer = post(receiver.url)
+
+    assert answer.status == 500
+    assert answer.excerpt == "é" * transport.EXCERPT_CHARACTERS
+
+
+@contextmanager
+def raw_server(answer: bytes) -> Iterator[tuple[str, Future[bytes]]]:
+    """A server that sends exactly `answer` to one request and keeps the connection: its URL, and what it read
+    from then until the sender hung up."""
+
+    def serve() -> bytes:
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(10)
+            request = b""
+            while not request.endswith(b"{}"):
+                request += connection.recv(65_536)
+            connection.sendall(answer)
+            return connection.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as thread:
+        server.settimeout(10)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/", thread.submit(serve)
+
+
+def test_at_most_64_kib_of_an_answer_are_read() -> None:
+    """The receiver announces a gigabyte and sends 64 KiB: who waited for more would run into the time limit."""
+    head = b"HTTP/1.1 500 Oops\r\nContent-Length: 1000000000\r\n\r\n"
+    with raw_server(head + b"x" * transport.MAX_ANSWER_BYTES) as (url, hung_up):
+        answer = post(url)
+
+        assert (answer.status, answer.fault) == (500, Fault.STATUS)
+        assert hung_up.result() == b""
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(hang=60), Reply(500, b"x" * 100, drip=0.1), Reply(500, hang=0.3, drip=0.05)],
+    ids=["silent", "drips", "late and drips"],
+)
+def test_one_deadline_for_all_of_it(receiver: Receiver, settings: Any, reply: Reply) -> None:
+    settings.WEBHOOK_TIMEOUT_S = 0.5
+    receiver.reply = reply
+    started = time.monotonic()
+    answer = post(receiver.url)
+
+    assert (answer.status, answer.fault) == (None, Fault.TIMEOUT)
+    assert time.monotonic() - started < 3, "every byte would have begun a new time-out"
+    assert 400 <= answer.duration_ms < 3_000
+
+
+def test_a_confirmation_stands_though_the_rest_of_the_answer_never_comes(settings: Any) -> None:
+    settings.WEBHOOK_TIMEOUT_S = 0.5
+    with raw_server(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf") as (url, _):
+        answer = post(url)
+
+    assert (answer.status, answer.fault) == (200, None)
+
+
+def test_refused_reset_unreadable_and_unknown_name(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        assert post(f"http://127.0.0.1:{closed.getsockname()[1]}/").fault is Fault.REFUSED
+
+    receiver.reply = Reply(reset=True)
+    assert post(receiver.url).fault is Fault.CONNECTION
+
+    assert post(f"https://127.0.0.1:{receiver.port}/").fault is Fault.TLS
+
+    def unknown(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert post("http://unknown.example/").fault is Fault.DNS
+
+
+def test_an_answer_that_is_not_http() -> None:
+    with raw_server(b"220 mail.example ESMTP\r\n") as (url, _):
+        answer = post(url)
+
+    assert (answer.status, answer.fault) == (None, Fault.PROTOCOL)
+
+
+# --- TLS --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secure_receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """A receiver under TLS as `localhost`, its certificate trusted by this process."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate_file, key_file = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate_file, key_file)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate_file))
+    transport._tls_context.cache_clear()
+    with Receiver(tls=context) as running:
+        yield running
+    transport._tls_context.cache_clear()
+
+
+def test_tls_is_for_the_name_though_the_connection_is_to_the_address(secure_receiver: Receiver) -> None:
+    assert post(secure_receiver.url_of("localhost")).fault is None
+    [request] = secure_receiver.received
+    assert request.headers["host"] == f"localhost:{secure_receiver.port}"
+
+
+def test_a_certificate_for_another_name_is_refused(secure_receiver: Receiver) -> None:
+    assert post(secure_receiver.url_of("127.0.0.1")).fault is Fault.TLS
+    assert secure_receiver.received == []
+
+
+def test_an_unknown_issuer_is_refused(secure_receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    transport._tls_context.cache_clear()
+
+    assert post(secure_receiver.url_of("localhost")).fault is Fault.TLS
+    assert secure_receiver.received == []
+
+
+def test_the_deadline_holds_under_tls(secure_receiver: Receiver, settings: Any) -> None:
+    settings.WEBHOOK_TIMEOUT_S = 0.5
+    secure_receiver.reply = Reply(500, b"x" * 100, drip=0.1)
+    started = time.monotonic()
+
+    assert post(secure_receiver.url_of("localhost")).fault is Fault.TIMEOUT
+    assert time.monotonic() - started < 3
+
+
+def test_a_handshake_that_never_comes_ends_at_the_deadline(settings: Any) -> None:
+    settings.WEBHOOK_TIMEOUT_S = 0.5
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert post(f"https://localhost:{server.getsockname()[1]}/").fault is Fault.TIMEOUT
