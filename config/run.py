@@ -42,7 +42,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     (docs/operations.md).
     """
     python = [sys.executable, "-m"]
-    celery = [*python, "celery", "-A", "config"]
+    celery = [*python, "celery", "--quiet", "-A", "config"]
     worker = [
         *celery,
         "worker",
@@ -54,7 +54,9 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     pooled = {**environment, "DATABASE_POOL_SIZE": "8"}
     return [
         Process("simulator", [*python, "providers.simulator"], environment),
-        Process("web", [*python, "gunicorn", "-c", "config/gunicorn.py", "config.wsgi"], pooled),
+        Process(
+            "web", [*python, "gunicorn", "-c", "config/gunicorn.py", "--graceful-timeout=5", "config.wsgi"], pooled
+        ),
         Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "500"], pooled),
         Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks"], pooled),
         Process("default", [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"], pooled),
@@ -105,6 +107,8 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
         "SIMULATOR_PORT": str(simulator_port),
         "CALLBACK_BASE_URL": api,
         "PYTHONUNBUFFERED": "1",
+        # Celery warns root at length; everything here listens on this machine alone.
+        "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
     }
     services = {"database_url": environment["DATABASE_URL"], "redis_url": environment["REDIS_URL"]}
     write_private(data_dir / "services.json", json.dumps(services))  # read by config/settings.py
@@ -115,9 +119,15 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
 
     processes = service_processes(environment, data_dir)
     supervisor.say(f"starting {', '.join(process.name for process in processes)}")
-    for process in processes:
+    # What answers requests starts first: all at once would double the time until it does.
+    needed = [process for process in processes if process.name in ("simulator", "web", "banks")]
+    for process in needed:
         supervisor.start(process)
-    if supervisor.wait_until(lambda: _health(api) == 200, READY_TIMEOUT_S):
+    ready = supervisor.wait_until(lambda: _health(api) == 200, READY_TIMEOUT_S)
+    for process in processes:
+        if process not in needed:
+            supervisor.start(process)
+    if ready:
         facts = {"api": api, "simulator": simulator, "key": SANDBOX_KEY, "data_dir": data_dir}
         supervisor.say(WELCOME.format(seconds=time.monotonic() - began, **facts))
     else:
@@ -164,8 +174,9 @@ def prepare() -> int:
 
 def _health(api: str) -> int | None:
     """The status of the readiness route, None while nothing answers."""
+    close = {"Connection": "close"}  # an idle connection would hold up the web's end
     try:
-        return urllib3.request("GET", f"{api}/health/ready", timeout=5, retries=False).status
+        return urllib3.request("GET", f"{api}/health/ready", timeout=5, retries=False, headers=close).status
     except urllib3.exceptions.HTTPError:
         return None
 

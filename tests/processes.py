@@ -38,7 +38,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float, what: str, logs: Ca
 def answers(url: str) -> int | None:
     """The status with which `url` answers, or None."""
     try:
-        return urllib3.request("GET", url, timeout=5, retries=False).status
+        return urllib3.request("GET", url, timeout=5, retries=False, headers={"Connection": "close"}).status
     except urllib3.exceptions.HTTPError:
         return None
 
