@@ -19,7 +19,7 @@ from aiohttp import web
 from .app import Settings, create_app
 
 BACKLOG = 2048
-LEAVE_AFTER_S = 1.0
+LEAVE_AFTER_S = 0.2
 
 logger = logging.getLogger("simulator")
 

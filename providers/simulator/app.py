@@ -46,7 +46,7 @@ def create_app(settings: Settings) -> web.Application:
     async def close(_: web.Application) -> None:
         await world.close()
 
-    app.on_cleanup.append(close)
+    app.on_shutdown.append(close)
     return app
 
 

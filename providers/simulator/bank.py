@@ -24,7 +24,7 @@ from .tokens import Tokens
 from .world import Step, World
 
 CALLS_KEPT = 20_000
-OFFERS_KEPT = 100_000
+OFFERS_KEPT = 50_000
 STEP_TTL_S = {"liveness": 24 * 3600, "chat": 72 * 3600, "sms": 72 * 3600, "confirmation": 72 * 3600}
 
 _json = msgspec.json.Encoder(decimal_format="number")
@@ -43,7 +43,7 @@ class Refusal(Exception):
         self.response = response
 
 
-@dataclass
+@dataclass(slots=True)
 class Call:
     """One request that arrived, as `GET /_control/banks/{name}/calls` shows it. `worked`: the bank did what
     was asked.

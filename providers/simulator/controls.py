@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -71,15 +72,7 @@ class Controls:
         fault = _word(body, "fault", FAULTS)
         operation = _word(body, "operation", OPERATIONS)
         bank.behaviour = Behaviour(latency or 0, fault, operation or "any", times)
-        return answer(
-            {
-                "bank": bank.name,
-                "latency_ms": latency or 0,
-                "fault": fault,
-                "operation": operation,
-                "times": times,
-            }
-        )
+        return answer({"bank": bank.name, **asdict(bank.behaviour)})
 
     async def calls(self, request: web.Request) -> web.Response:
         bank = self._bank(request)

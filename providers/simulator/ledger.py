@@ -21,7 +21,7 @@ class WrongState(Exception):
     """The contract's status forbids what was asked; the bank says so in its own way."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Offer:
     """An offer that a bank made: what a submission names by `key`. `table` is the bank's own code."""
 
