@@ -216,6 +216,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
+    # A sweep that waited longer than its interval is dropped: the next one does its work.
+    "check-steps": {"task": "consultas.tasks.check_steps", "schedule": 2, "options": {"expires": 2}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
 }
 

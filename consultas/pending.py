@@ -9,20 +9,27 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import structlog
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from consultas import offers, serializers
 from consultas.models import Pending, Query
 from providers.base import Bank
+from providers.errors import ApiError
 from providers.types import BankAction, BankQuery, BankResult, StepOutcome
 from webhooks import outbox
+
+log = structlog.get_logger(__name__)
 
 #: Where a bank does not say when it gives a step up.
 DEFAULT_LIFETIME = timedelta(hours=72)
 EAGER = timedelta(minutes=10)
 EAGER_EVERY = timedelta(seconds=6)
 SLOWEST = timedelta(minutes=5)
+#: Steps looked at in one sweep.
+BATCH = 100
 #: How long a claimed check may take before another worker may claim it.
 LEASE = timedelta(seconds=45)
 
@@ -94,6 +101,48 @@ def wake(step: Pending) -> None:
     Pending.objects.filter(pk=step.pk, state=Pending.State.OPEN).update(next_check_at=timezone.now())
 
 
+def claim_due(limit: int) -> list[Pending]:
+    """Steps whose next look is due, taken for this worker: another takes them only after the lease."""
+    now = timezone.now()
+    with transaction.atomic():
+        due = Pending.objects.select_for_update(skip_locked=True).filter(
+            state=Pending.State.OPEN, next_check_at__lte=now
+        )
+        ids = [step.pk for step in due.order_by("next_check_at")[:limit]]
+        Pending.objects.filter(pk__in=ids).update(next_check_at=now + LEASE, checks=F("checks") + 1)
+    return list(Pending.objects.filter(pk__in=ids).select_related("query__partner"))
+
+
+def check(bank: Bank, step: Pending) -> None:
+    """Look at the step without side effects; close it where it ended, else look again later."""
+    try:
+        result = bank.check(step.query.for_bank(step.provider), step.reference)
+    except ApiError as error:
+        # Also a refusal of the query itself says nothing of the step: the bank is asked again.
+        log.warning("step_check_failed", bank=step.provider, code=error.code)
+        _look_again(step)
+        return
+    outcome = _outcome(step, result)
+    if outcome is StepOutcome.OPEN:
+        _look_again(step)
+    else:
+        settle(step, outcome, result)
+
+
+def _look_again(step: Pending) -> None:
+    """Within 10 s while the step is young, then at a twentieth of its age, at most every 5 minutes."""
+    now = timezone.now()
+    wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
+    Pending.objects.filter(pk=step.pk, state=Pending.State.OPEN).update(next_check_at=now + wait)
+
+
+def wake_by_callback(provider: str, reference: str) -> None:
+    """A bank's callback says that a step ended: look at it at once. It proves nothing by itself, so one that
+    comes twice, late or before the step is known changes nothing."""
+    rows = Pending.objects.filter(provider=provider, reference=reference, state=Pending.State.OPEN)
+    rows.update(next_check_at=timezone.now())
+
+
 def settle(step: Pending, outcome: StepOutcome, result: BankResult) -> bool:
     """Close the step, keep its offers and tell the partner, in one transaction; False if it was closed already."""
     now = timezone.now()
@@ -106,6 +155,6 @@ def settle(step: Pending, outcome: StepOutcome, result: BankResult) -> bool:
         query = step.query
         found = result.offers if outcome is StepOutcome.APPROVED else ()
         ids = offers.persist(query, {step.provider: found})
-        payload = serializers.authorization_result(query, step.provider, outcome, found, ids, now)
-        outbox.send(query.partner, payload["event"], payload["external_reference"], payload)
+        payload = serializers.authorization_result(query, step.provider, outcome, found, ids)
+        outbox.send(query.partner, "authorization_result", query.request["cpf"], payload)
     return True

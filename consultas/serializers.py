@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -247,45 +246,27 @@ def stream_event(answer: Answer, request: BankQuery) -> dict[str, Any]:
 
 
 def lead(result: Aggregate) -> dict[str, Any]:
-    """The body of the `lead` webhook."""
+    """The own fields of the `lead` webhook."""
     shown = _sorted(item for items in _shown(result).values() for item in items)
     query = result.query
     return {
-        "partner_id": str(query.partner_id),
-        "external_reference": str(query.simulation_group),
-        "event": "lead",
-        "cpf": query.holder().cpf,
+        "cpf": query.request["cpf"],
         "simulation_group_id": str(query.simulation_group),
         "providers": [
             {"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)}
             for answer in result.answers
         ],
         "best_offer": shown[0] if shown else None,
-        "timestamp": iso_utc(timezone.now()),
     }
 
 
 def authorization_result(
-    query: Query,
-    provider: str,
-    outcome: StepOutcome,
-    found: Sequence[BankOffer],
-    offer_ids: Mapping[str, UUID],
-    at: datetime,
+    query: Query, provider: str, outcome: StepOutcome, found: Sequence[BankOffer], offer_ids: Mapping[str, UUID]
 ) -> dict[str, Any]:
-    """The body of the `authorization_result` webhook; `found` is empty unless the step was approved."""
-    request = query.holder()
-    return {
-        "partner_id": str(query.partner_id),
-        "external_reference": request.cpf,
-        "provider": provider,
-        "event": "authorization_result",
-        "status": outcome,
-        "offers": _sorted(
-            offer(provider, item, request, offer_ids[offers.identity(query, provider, item)]) for item in found
-        ),
-        "timestamp": iso_utc(at),
-    }
+    """The own fields of the `authorization_result` webhook; `found` is empty unless the step was approved."""
+    request = query.for_bank(provider)
+    shown = (offer(provider, item, request, offer_ids[offers.identity(query, provider, item)]) for item in found)
+    return {"provider": provider, "status": outcome, "offers": _sorted(shown)}
 
 
 def _shown(result: Aggregate) -> dict[str, list[dict[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import gevent
@@ -36,7 +37,7 @@ def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> No
     if left <= 0 or not replies.claim(query_id, round_, ttl_s=int(left) + 60):
         return
     replies.post(reply_to, query_id, replies.START, replies.worker_id())
-    accounts = {row.name: row.connection() for row in Provider.objects.filter(name__in=banks, enabled=True)}
+    accounts = _accounts(banks)
     steps = pending.open_steps(query, banks)
     connection.close()
 
@@ -95,3 +96,29 @@ def look_up_auction(lookup_id: str, reply_to: str) -> None:
     auctions.run(AuctionLookup.objects.get(pk=lookup_id))
     connection.close()
     replies.post(reply_to, lookup_id, replies.ANSWER, None)
+
+
+@shared_task
+def check_steps() -> None:
+    """Look at the external steps that are due, each in its own greenlet. Swept by beat."""
+    steps = pending.claim_due(pending.BATCH)
+    accounts = _accounts({step.provider for step in steps})
+    connection.close()
+
+    def one(step: Pending) -> None:
+        adapter, account = registry.get(step.provider), accounts.get(step.provider)
+        if adapter is None or account is None:
+            return  # a disabled bank: the lease brings the step back
+        structlog.contextvars.bind_contextvars(request_id=step.query.request_id)
+        try:
+            deadline = time.monotonic() + account.timeout_s
+            pending.check(adapter(account, deadline=deadline, request_id=step.query.request_id), step)
+        finally:
+            connection.close()
+
+    gevent.joinall([gevent.spawn(one, step) for step in steps])
+
+
+def _accounts(banks: Iterable[str]) -> dict[str, Connection]:
+    """How to reach each of `banks` that an operator left enabled."""
+    return {row.name: row.connection() for row in Provider.objects.filter(name__in=banks, enabled=True)}

@@ -1,0 +1,52 @@
+"""A partner's backend over real HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import requests
+
+FULL_FLOW = "90000000175"
+
+
+def query_body(cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
+    """A valid query; a change to None leaves the field out."""
+    body = {
+        "cpf": cpf,
+        "nome": "Maria Teste da Silva",
+        "data_nascimento": "1985-03-14",
+        "telefone": "11987654321",
+        "email": "maria.teste@example.com",
+        "client_ip": "203.0.113.7",
+        "geolocation": {"lat": -23.55052, "lng": -46.633308},
+        **changes,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+class Client:
+    """The partner's backend: its key and the service's address."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.base = f"{url}/partners/v1"
+        self.session = requests.Session()
+        self.session.trust_env = False
+        self.session.headers["X-Partner-Api-Key"] = key
+
+    def get(self, path: str, **options: Any) -> requests.Response:
+        return self.session.get(self.base + path, timeout=60, **options)
+
+    def post(self, path: str, body: Any = None, **options: Any) -> requests.Response:
+        # A connection of its own: the session is used by many threads at once in some tests.
+        return requests.post(self.base + path, json=body, timeout=60, headers=dict(self.session.headers), **options)
+
+    def query(self, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
+        """The aggregated query's body, which has to be a 200."""
+        response = self.post("/consultas", query_body(cpf, **changes))
+        assert response.status_code == 200, response.text
+        return response.json()  # type: ignore[no-any-return]
+
+    def query_one(self, bank: str, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
+        response = self.post(f"/providers/{bank}/consultas", query_body(cpf, **changes))
+        assert response.status_code == 200, response.text
+        return response.json()  # type: ignore[no-any-return]

@@ -1,0 +1,377 @@
+"""POST /partners/v1/consultas."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.utils import timezone
+
+from consultas.models import Offer, Query
+from partners.models import Partner
+from tests.client import FULL_FLOW, Client, query_body
+from tests.processes import Simulator
+from webhooks.models import Event
+
+
+def asked(simulator: Simulator, bank: str) -> list[dict[str, Any]]:
+    """The queries that a bank answered; one refused for a token that the simulator's reset forgot is none."""
+    return [call for call in simulator.calls(bank, "query") if call["worked"]]
+
+
+ANYTHING: Any = type("Anything", (), {"__eq__": lambda self, other: True, "__repr__": lambda self: "…"})()
+
+
+def test_a_banks_offers_whole(client: Client) -> None:
+    body = client.query(providers=["ipe"])
+    plain = {
+        "provider": "ipe",
+        "offerId": ANYTHING,
+        "loanValue": 12000.0,
+        "installmentValue": 488.8,
+        "installments": 48,
+        "interestRate": 1.99,
+        "totalAmount": 23462.4,
+        "tableCode": "IPE-CLT-STD",
+        "firstDueDate": ANYTHING,
+        "employerName": "Metalúrgica Aurora Ltda",
+        "employerCnpj": "11222333000181",
+        "matricula": "100200",
+        "providerData": {"nativeOfferId": ANYTHING, "withInsurance": False, "cetMonthlyPercent": "1.99"},
+        "adjusted": False,
+        "adjustments": [],
+    }
+    insured = {
+        **plain,
+        "installmentValue": 498.58,
+        "totalAmount": 23931.84,
+        "tableCode": "IPE-CLT-INS",
+        "providerData": {"nativeOfferId": ANYTHING, "withInsurance": True, "cetMonthlyPercent": "2.07"},
+    }
+    assert body == {
+        "proposals": [plain, insured],
+        "providerResults": {
+            "ipe": {
+                "provider": "ipe",
+                "status": "ok",
+                "success": True,
+                "proposals": [plain, insured],
+                "vinculos": [
+                    {
+                        "matricula": "100200",
+                        "employerCnpj": "11222333000181",
+                        "employerName": "Metalúrgica Aurora Ltda",
+                        "jobTitle": ANYTHING,
+                        "admissionDate": ANYTHING,
+                        "margin": 1850.0,
+                    }
+                ],
+                "error": None,
+                "elapsedMs": ANYTHING,
+                "noProposalReasons": [],
+                "requiresSignature": False,
+                "signatureUrl": None,
+                "action": None,
+                "termAutoAuthorized": False,
+            }
+        },
+        "employers": [
+            {
+                "cnpj": "11222333000181",
+                "name": "Metalúrgica Aurora Ltda",
+                "matricula": "100200",
+                "provider": "ipe",
+                "margin": 1850.0,
+            }
+        ],
+        "elapsedMs": ANYTHING,
+        "timestamp": ANYTHING,
+        "simulationGroupId": ANYTHING,
+    }
+    assert {UUID(offer["offerId"]) for offer in body["proposals"]} == set(Offer.objects.values_list("id", flat=True))
+    assert body["timestamp"].endswith("Z")
+    assert UUID(body["simulationGroupId"])
+
+
+def test_every_bank_of_the_contract_answers_in_order_of_amount(client: Client) -> None:
+    body = client.query()
+    assert sorted(body["providerResults"]) == [
+        "aroeira",
+        "canela",
+        "cedro",
+        "imbuia",
+        "ipe",
+        "jatoba",
+        "peroba",
+        "sucupira",
+    ]
+    assert {
+        name: result["status"] for name, result in body["providerResults"].items() if result["status"] != "ok"
+    } == {}
+    assert len(body["proposals"]) == 16
+    order = [(-offer["loanValue"], offer["interestRate"], offer["provider"]) for offer in body["proposals"]]
+    assert order == sorted(order)
+    rates = {offer["provider"]: offer["interestRate"] for offer in body["proposals"]}
+    assert rates == {
+        "ipe": 1.99,
+        "jatoba": 2.15,
+        "aroeira": 1.89,
+        "cedro": 2.25,
+        "imbuia": 1.79,
+        "peroba": 2.35,
+        "canela": 2.09,
+        "sucupira": 1.95,
+    }
+    assert body["employers"] == [
+        {
+            "cnpj": "11222333000181",
+            "name": "Metalúrgica Aurora Ltda",
+            "matricula": "100200",
+            "provider": "ipe",
+            "margin": 1850.0,
+        }
+    ]
+
+
+def test_the_same_offer_keeps_its_id_and_gets_fresh_native_identifiers(client: Client) -> None:
+    first = client.query(providers=["ipe"], loan_value=5000, prazo=24)
+    again = client.query(providers=["ipe"], loan_value=5000, prazo=24)
+    other = client.query(providers=["ipe"], loan_value=6000, prazo=24)
+    ids = [[offer["offerId"] for offer in body["proposals"]] for body in (first, again, other)]
+    assert ids[0] == ids[1]
+    assert not set(ids[0]) & set(ids[2])
+    natives = [body["proposals"][0]["providerData"]["nativeOfferId"] for body in (first, again)]
+    assert natives[0] != natives[1]
+    assert Offer.objects.get(pk=ids[0][0]).native_offer_id == natives[1]
+    assert first["simulationGroupId"] != again["simulationGroupId"]
+
+
+def test_another_partner_gets_other_ids_for_the_same_offer(client: Client, stranger: Client) -> None:
+    mine = client.query(providers=["ipe"])
+    theirs = stranger.query(providers=["ipe"])
+    assert mine["proposals"][0]["loanValue"] == theirs["proposals"][0]["loanValue"]
+    assert not {o["offerId"] for o in mine["proposals"]} & {o["offerId"] for o in theirs["proposals"]}
+
+
+def test_above_the_ceiling_is_clamped_and_said(client: Client) -> None:
+    (offer,) = client.query(providers=["ipe"], loan_value=50000, prazo=60, with_insurance=False)["proposals"]
+    assert (offer["loanValue"], offer["installments"], offer["adjusted"]) == (12000.0, 48, True)
+    assert offer["adjustments"] == [
+        "Prazo de 60 parcelas indisponível; a melhor oferta tem 48 parcelas.",
+        "Valor de R$ 50.000,00 acima do máximo disponível; a melhor oferta é de R$ 12.000,00.",
+    ]
+
+
+def test_an_assumed_term_that_the_bank_replaces_counts_as_adjusted(client: Client) -> None:
+    body = client.query(providers=["aroeira"], loan_value=5000, with_insurance=False)
+    (offer,) = body["proposals"]
+    assert (offer["loanValue"], offer["installments"], offer["adjusted"]) == (5000.0, 36, True)
+    (offer,) = client.query(providers=["ipe"], loan_value=5000, with_insurance=False)["proposals"]
+    assert (offer["installments"], offer["adjusted"]) == (48, False)
+
+
+def test_by_installment_the_amount_is_derived_and_insurance_is_part_of_the_installment(client: Client) -> None:
+    body = client.query(providers=["ipe"], valor_parcela=300, prazo=24)
+    assert [offer["installmentValue"] for offer in body["proposals"]] == [300.0, 300.0]
+    plain, insured = body["proposals"]
+    assert plain["loanValue"] > insured["loanValue"]
+    assert (plain["adjusted"], insured["adjusted"]) == (False, False)
+
+
+def test_the_amount_goes_before_the_installment(client: Client) -> None:
+    (offer,) = client.query(providers=["ipe"], loan_value=5000, valor_parcela=1, prazo=24, with_insurance=False)[
+        "proposals"
+    ]
+    assert (offer["loanValue"], offer["adjusted"]) == (5000.0, False)
+
+
+def test_a_term_alone_gives_the_ceiling_at_that_term(client: Client) -> None:
+    (offer,) = client.query(providers=["ipe"], prazo=24, with_insurance=False)["proposals"]
+    assert (offer["loanValue"], offer["installments"], offer["adjusted"]) == (12000.0, 24, False)
+    (offer,) = client.query(providers=["ipe"], prazo=3, with_insurance=False)["proposals"]
+    assert (offer["installments"], offer["adjusted"]) == (6, True)
+
+
+def test_no_offers_is_a_success_that_says_why(client: Client) -> None:
+    body = client.query("90000001309")
+    assert body["proposals"] == []
+    assert body["simulationGroupId"] is None
+    for result in body["providerResults"].values():
+        assert (result["status"], result["success"], result["error"]) == ("no_offers", True, None)
+        assert "margem consignavel insuficiente" in result["noProposalReasons"][0]
+    assert Event.objects.count() == 0
+
+
+def test_one_bank_down_costs_nobody_else(client: Client) -> None:
+    body = client.query("90000001651")
+    down = body["providerResults"]["sucupira"]
+    assert (down["status"], down["success"]) == ("error", False)
+    assert down["error"] == "Banco indisponível no momento. Tente novamente em instantes."
+    assert len(body["proposals"]) == 14
+
+
+def test_unreadable_banks_become_clean_errors(client: Client) -> None:
+    body = client.query("90000002623")
+    for bank in ("aroeira", "jatoba"):
+        result = body["providerResults"][bank]
+        assert (result["status"], result["success"], result["proposals"]) == ("error", False, [])
+        assert "html" not in result["error"].lower()
+    assert len(body["proposals"]) == 12
+
+
+def test_two_employers_with_their_margins(client: Client) -> None:
+    body = client.query("90000002119")
+    assert [(row["cnpj"], row["provider"], row["margin"]) for row in body["employers"]] == [
+        ("11222333000181", "ipe", 1850.0),
+        ("12ABC34501DE35", "ipe", 920.5),
+    ]
+    pairs = {(o["provider"], o["matricula"], o["tableCode"]) for o in body["proposals"]}
+    assert len(pairs) == len(body["proposals"]) == 8
+
+
+def test_jatoba_without_geolocation_says_what_is_missing(client: Client) -> None:
+    body = client.query(providers=["jatoba"], geolocation=None)
+    result = body["providerResults"]["jatoba"]
+    assert (result["status"], result["proposals"]) == ("no_offers", [])
+    assert "geolocaliza" in result["noProposalReasons"][0].lower()
+
+
+def test_app_authorization_raises_aroeiras_ceiling(client: Client) -> None:
+    evidence = {
+        "userAgent": "App/1",
+        "operationalSystem": "Android 15",
+        "deviceModel": "X",
+        "deviceName": "meu",
+        "deviceType": "phone",
+        "geoLocation": {"lat": -23.5, "lng": -46.6},
+    }
+    authorization = {"authorizationId": "app-1", "signatureDate": "2026-11-21T12:00:00Z", "evidence": evidence}
+    body = client.query(providers=["aroeira"], app_authorization=authorization)
+    assert body["proposals"][0]["loanValue"] == 10780.0
+
+
+def test_cedro_authorizes_payroll_data_by_itself(client: Client) -> None:
+    assert client.query(providers=["cedro"])["providerResults"]["cedro"]["termAutoAuthorized"] is True
+
+
+def test_providers_outside_the_contract_are_dropped_beside_a_valid_one(client: Client, simulator: Simulator) -> None:
+    body = client.query(providers=["ipe", "outro", "ipe"])
+    assert list(body["providerResults"]) == ["ipe"]
+    assert simulator.calls("jatoba") == []
+
+
+@pytest.mark.parametrize("names", [[], ["outro"]])
+def test_no_valid_provider_names_the_contracts_banks(client: Client, partner: Partner, names: list[str]) -> None:
+    partner.allow_only(["ipe", "jatoba"])
+    response = client.post("/consultas", query_body(providers=names))
+    message = "Nenhum banco informado pertence ao contrato. Bancos disponíveis: ipe, jatoba."
+    assert response.status_code == 422
+    assert response.json() == {
+        "code": "invalid_input",
+        "message": message,
+        "retryable": False,
+        "field": "providers",
+        "details": [{"field": "providers", "message": message, "allowed": ["ipe", "jatoba"]}],
+    }
+
+
+def test_a_bank_taken_off_the_contract_is_asked_no_more(client: Client, partner: Partner, simulator: Simulator) -> None:
+    partner.allow_only(["jatoba"])
+    assert list(client.query()["providerResults"]) == ["jatoba"]
+    assert simulator.calls("ipe") == []
+
+
+def test_the_contracts_portfolio_reaches_the_bank(client: Client, partner: Partner, simulator: Simulator) -> None:
+    partner.allowances.filter(provider="sucupira").update(portfolio="CARTEIRA-77")
+    client.query(providers=["sucupira"], originador="OUTRA")
+    (call,) = asked(simulator, "sucupira")
+    assert "CARTEIRA-77" in call["body"]
+    assert "OUTRA" not in call["body"]
+
+
+def test_the_request_id_reaches_bank_and_reply(client: Client, simulator: Simulator) -> None:
+    response = client.post("/consultas", query_body(providers=["ipe"]))
+    (call,) = asked(simulator, "ipe")
+    assert call["request_id"] == response.headers["X-Request-Id"]
+
+
+# --- repeats ----------------------------------------------------------------------------------------------------
+
+
+def test_a_repeat_within_60_s_asks_settled_banks_no_more(client: Client, simulator: Simulator) -> None:
+    first = client.query(providers=["ipe", "jatoba"])
+    again = client.query(providers=["jatoba", "ipe"])
+    assert again["simulationGroupId"] == first["simulationGroupId"]
+    assert again["proposals"] == first["proposals"]
+    assert len(asked(simulator, "ipe")) == len(asked(simulator, "jatoba")) == 1
+    assert Event.objects.filter(name="lead").count() == 1
+
+
+def test_a_repeat_never_hides_an_offer_that_became_available(client: Client, simulator: Simulator) -> None:
+    simulator.bank("ipe", fault="http_503", operation="query", times=1)
+    first = client.query(providers=["ipe", "jatoba"])
+    assert first["providerResults"]["ipe"]["status"] == "error"
+    again = client.query(providers=["ipe", "jatoba"])
+    assert again["providerResults"]["ipe"]["status"] == "ok"
+    assert again["simulationGroupId"] == first["simulationGroupId"]
+    assert len(asked(simulator, "jatoba")) == 1
+    assert Event.objects.filter(name="lead").count() == 1
+
+
+def test_a_repeat_after_60_s_asks_again(client: Client, simulator: Simulator) -> None:
+    first = client.query(providers=["ipe"])
+    Query.objects.update(created_at=timezone.now() - timedelta(seconds=61))
+    again = client.query(providers=["ipe"])
+    assert len(asked(simulator, "ipe")) == 2
+    assert again["simulationGroupId"] != first["simulationGroupId"]
+    assert [o["offerId"] for o in again["proposals"]] == [o["offerId"] for o in first["proposals"]]
+
+
+def test_a_query_with_parameters_is_never_a_repeat(client: Client, simulator: Simulator) -> None:
+    client.query(providers=["ipe"], prazo=24)
+    client.query(providers=["ipe"], prazo=24)
+    assert len(asked(simulator, "ipe")) == 2
+
+
+def test_a_repeat_belongs_to_one_partner(client: Client, stranger: Client, simulator: Simulator) -> None:
+    client.query(providers=["ipe"])
+    stranger.query(providers=["ipe"])
+    assert len(asked(simulator, "ipe")) == 2
+
+
+def test_identical_queries_at_once_ask_each_bank_once(client: Client, simulator: Simulator) -> None:
+    for bank in ("ipe", "jatoba"):
+        simulator.bank(bank, latency_ms=700)
+    with ThreadPoolExecutor(10) as pool:
+        bodies = list(pool.map(lambda _: client.query(providers=["ipe", "jatoba"]), range(10)))
+    assert len(asked(simulator, "ipe")) == len(asked(simulator, "jatoba")) == 1
+    assert len({body["simulationGroupId"] for body in bodies}) == 1
+    assert len({tuple(offer["offerId"] for offer in body["proposals"]) for body in bodies}) == 1
+    assert Event.objects.filter(name="lead").count() == 1
+
+
+# --- leads ------------------------------------------------------------------------------------------------------
+
+
+def test_a_lead_is_kept_for_each_query_that_persisted_offers(client: Client, partner: Partner) -> None:
+    body = client.query(providers=["ipe", "jatoba"], prazo=24)
+    (event,) = Event.objects.filter(name="lead", partner=partner)
+    assert event.external_reference == body["simulationGroupId"]
+    lead = json.loads(event.body)
+    assert lead == {
+        "partner_id": str(partner.id),
+        "external_reference": body["simulationGroupId"],
+        "event": "lead",
+        "cpf": FULL_FLOW,
+        "simulation_group_id": body["simulationGroupId"],
+        "providers": [
+            {"provider": "ipe", "status": "ok", "offers": 2},
+            {"provider": "jatoba", "status": "ok", "offers": 2},
+        ],
+        "best_offer": body["proposals"][0],
+        "timestamp": ANYTHING,
+    }
