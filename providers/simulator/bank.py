@@ -183,6 +183,7 @@ class Bank:
     """
 
     name: ClassVar[str]
+    title: ClassVar[str] = ""  # the name as holders read it, where it is not just the capitalized `name`
     rate: ClassVar[Decimal]  # percent a month
     tables: ClassVar[tuple[str, str]]  # the codes without and with insurance
     due_day: ClassVar[int] = 10
@@ -192,6 +193,7 @@ class Bank:
     def __init__(self, world: World) -> None:
         self.world = world
         world.on_step_end[self.name] = self._step_ended
+        world.titles[self.name] = f"Banco {self.title or self.name.capitalize()}"
         self.reset()
 
     def reset(self) -> None:
@@ -320,12 +322,12 @@ class Bank:
         """Tell the holder on the phone of a step just opened. An SMS and a chat message are sent; other links
         go by the API.
         """
-        bank = self.name.capitalize()
+        bank = self.world.titles[self.name]
         if step.kind == "sms":
-            text = f"Banco {bank}: responda SIM para autorizar a consulta dos seus dados de folha."
+            text = f"{bank}: responda SIM para autorizar a consulta dos seus dados de folha."
             self.world.send(self.name, step.cpf, "sms", text)
         elif step.kind in ("chat", "confirmation"):
-            text = f"Banco {bank}: toque no link para confirmar a autorização."
+            text = f"{bank}: toque no link para confirmar a autorização."
             self.world.send(self.name, step.cpf, "chat", text, step.url)
 
     def _step(self, cpf: str, scenario: Scenario) -> Step | None:

@@ -186,7 +186,7 @@ class Ledger:
             )
         if channel is not None and (fresh or channel != contract.channel):
             contract.channel = channel
-            text = f"Banco {self._bank.capitalize()}: seu contrato está pronto. Assine pelo link."
+            text = f"{self._world.titles[self._bank]}: seu contrato está pronto. Assine pelo link."
             url = contract.signature.url if contract.signature else None
             self._world.send(self._bank, contract.cpf, CHANNELS[channel], text, url)
 

@@ -78,8 +78,12 @@ class Phone:
         """All messages and all links of a holder, newest first."""
         self._world.clock.run_due()
         cpf = request.match_info["cpf"]
-        messages = "".join(map(_message, reversed(self._world.messages(cpf))))
-        steps = "".join(_step(step, back_to="phone") for step in self._world.steps_on_phone(cpf))
+        messages = "".join(
+            _message(message, self._world.titles[message.bank]) for message in reversed(self._world.messages(cpf))
+        )
+        steps = "".join(
+            _step(step, self._world.titles[step.bank], back_to="phone") for step in self._world.steps_on_phone(cpf)
+        )
         return _page(
             "Celular do titular",
             _PHONE.substitute(
@@ -95,7 +99,8 @@ class Phone:
         step = self._step(request)
         if step.url is None:
             raise _not_found()
-        return _page(TITLES[step.kind], _STEP.substitute(step=_step(step, back_to="link")))
+        bank = self._world.titles[step.bank]
+        return _page(TITLES[step.kind], _STEP.substitute(bank=escape(bank), step=_step(step, bank, back_to="link")))
 
     async def act(self, request: web.Request) -> web.Response:
         """The holder pressed a button. One that comes too late changes nothing; the page says how the step
@@ -129,18 +134,18 @@ def _page(title: str, body: str) -> web.Response:
     )
 
 
-def _message(message: Message) -> str:
+def _message(message: Message, bank: str) -> str:
     link = ""
     if message.url:
         link = f' <a href="{escape(message.url)}">Abrir o link</a>'
     return (
         f'<li class="message {message.channel}" data-bank="{message.bank}" data-channel="{message.channel}">'
-        f"<small>{CHANNELS[message.channel]} · {_bank(message.bank)} · {_time(message.at)}</small>"
+        f"<small>{CHANNELS[message.channel]} · {escape(bank)} · {_time(message.at)}</small>"
         f"<p>{escape(message.text)}{link}</p></li>"
     )
 
 
-def _step(step: Step, *, back_to: str) -> str:
+def _step(step: Step, bank: str, *, back_to: str) -> str:
     buttons = ""
     if step.status == "open":
         approve, refuse = BUTTONS[step.kind]
@@ -155,14 +160,10 @@ def _step(step: Step, *, back_to: str) -> str:
         link = f'<p><a href="{escape(step.url)}">Abrir o link</a></p>'
     return (
         f'<li class="step {step.status}" data-bank="{step.bank}" data-step="{step.kind}"'
-        f' data-status="{step.status}"><small>{_bank(step.bank)} · {_time(step.opened_at)}</small>'
+        f' data-status="{step.status}"><small>{escape(bank)} · {_time(step.opened_at)}</small>'
         f' <span class="state">{STATES[step.status]}</span>'
-        f"<h2>{TITLES[step.kind]}</h2><p>{EXPLANATIONS[step.kind]}</p>{link}{buttons}</li>"
+        f"<h3>{TITLES[step.kind]}</h3><p>{EXPLANATIONS[step.kind]}</p>{link}{buttons}</li>"
     )
-
-
-def _bank(name: str) -> str:
-    return f"Banco {escape(name.capitalize())}"
 
 
 def _time(moment: datetime) -> str:

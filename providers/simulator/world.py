@@ -69,6 +69,7 @@ class World:
         self.public_url = public_url.rstrip("/")
         self.callback_base_url = callback_base_url.rstrip("/")
         self.clock = Clock()
+        self.titles: dict[str, str] = {}  # the banks' names as holders read them
         self.on_step_end: dict[str, Callable[[Step, datetime], None]] = {}
         self._callbacks: set[asyncio.Task[None]] = set()
         self._session: aiohttp.ClientSession | None = None

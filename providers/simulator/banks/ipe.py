@@ -76,6 +76,7 @@ NOT_FOUND = (404, "IPE000404", "Resource not found", "Recurso não encontrado.")
 
 class Ipe(Bank):
     name = "ipe"
+    title = "Ipê"
     rate = Decimal("1.99")
     tables = ("IPE-CLT-STD", "IPE-CLT-INS")
     due_day = 10
