@@ -86,6 +86,7 @@ class AllowanceInline(TabularInline):
     model = Allowance
     fields = ("provider", "portfolio")
     extra = 0
+    hide_title = True
 
     def formfield_for_foreignkey(
         self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
@@ -117,6 +118,7 @@ class ApiKeyInline(KeyState, TabularInline):
     )
     extra = 0
     can_delete = False
+    hide_title = True
 
     @display(description="Revogação")
     def revocation(self, key: ApiKey) -> str:
@@ -168,9 +170,7 @@ class SensitiveActions(ModelAdmin):
             "original": row,
             "back": _page_of(row),
         }
-        response = TemplateResponse(request, template, {**shared, **context})
-        response["Referrer-Policy"] = "no-referrer"
-        return response
+        return TemplateResponse(request, template, {**shared, **context})
 
 
 def _sent(request: HttpRequest) -> QueryDict | None:

@@ -30,10 +30,10 @@ _VISIBLE = len("cpk_live_") + 6
 class WebhookEvent(models.TextChoices):
     """What a registration may ask for. `proposal` stands for every `proposal.<status>`."""
 
-    LEAD = "lead", "lead"
-    AUTHORIZATION_RESULT = "authorization_result", "autorização externa concluída"
-    AUTHORIZATION_COMPLETED = "authorization.completed", "link de autorização aceito"
-    PROPOSAL = "proposal", "mudança de estado de proposta"
+    LEAD = "lead", "lead: consulta que guardou ofertas"
+    AUTHORIZATION_RESULT = "authorization_result", "authorization_result: autorização externa concluída"
+    AUTHORIZATION_COMPLETED = "authorization.completed", "authorization.completed: link de autorização aceito"
+    PROPOSAL = "proposal", "proposal: cada mudança de estado de uma proposta"
 
 
 def default_webhook_events() -> list[str]:
