@@ -2,21 +2,256 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
 import pytest
 import redis
-from django.db import connection
+
+from config import local
+from config.local import PlatformError, Postgres, Redis, running
+from tests.processes import ROOT, wait_until
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another identity for PostgreSQL")
 
 
-@pytest.mark.django_db
-def test_the_tests_run_on_a_real_postgresql_18():
-    with connection.cursor() as cursor:
-        cursor.execute("SHOW server_version")
-        (version,) = cursor.fetchone()
-    assert version.startswith("18.")
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "postgres"
 
 
-def test_redis_never_evicts_and_times_blocking_reads_finely(redis_url):
-    client = redis.Redis.from_url(redis_url, decode_responses=True)
-    assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
-    assert client.config_get("hz") == {"hz": "100"}
-    client.close()
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter too, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def ask(server: Postgres, sql: str) -> object:
+    with psycopg.connect(server.url_of("postgres"), autocommit=True) as connection:
+        cursor = connection.execute(sql)
+        return cursor.fetchone()[0] if cursor.description else None
+
+
+def start_abandoned(command: list[str]) -> subprocess.Popen[bytes]:
+    """A server as a killed run leaves it on a system where children do not end with their parent."""
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def test_postgres_keeps_its_data_port_and_password_over_a_restart(home):
+    with running(Postgres(home, durable=False)):
+        url = Postgres(home).url
+        ask(Postgres(home), "CREATE TABLE kept AS SELECT 7 AS n")
+    with running(Postgres(home, durable=False)):
+        assert Postgres(home).url == url
+        assert ask(Postgres(home), "SELECT n FROM kept") == 7
+
+
+def test_postgres_is_version_18_in_utf8_and_on_loopback_only(home):
+    server = Postgres(home, durable=False)
+    with running(server):
+        assert str(ask(server, "SHOW server_version")).startswith("18.")
+        assert ask(server, "SHOW server_encoding") == "UTF8"
+        assert ask(server, "SHOW listen_addresses") == "127.0.0.1"
+        assert ask(server, "SHOW unix_socket_directories") == ""
+        assert ask(server, "SHOW max_connections") == "100"
+
+
+def test_postgres_waits_for_the_disk_unless_it_serves_tests(home):
+    assert not [part for part in Postgres(home).prepare() if "fsync" in part]
+    assert "fsync=off" in Postgres(home, durable=False).prepare()
+
+
+def test_postgres_refuses_a_wrong_password(home):
+    server = Postgres(home, durable=False)
+    with running(server), pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(server.url.replace(":", ":x", 2).replace("postgres:x", "postgres:", 1))
+
+
+def test_a_database_is_made_once(home):
+    server = Postgres(home, durable=False)
+    with running(server):
+        server.create_database()
+        server.create_database()
+        assert ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'origination'") == 1
+
+
+def test_a_new_port_is_chosen_where_another_program_has_taken_the_old_one(home):
+    server = Postgres(home, durable=False)
+    server.prepare()
+    old = int((home / "port").read_text())
+    with socket.create_server(("127.0.0.1", old)), running(server):
+        assert ask(server, "SHOW port") != str(old)
+
+
+def test_data_of_another_version_is_refused_and_left_alone(home):
+    Postgres(home, durable=False).prepare()
+    (home / "data" / "PG_VERSION").write_text("17\n")
+    with pytest.raises(PlatformError, match=r"made by PostgreSQL 17, this is 18"):
+        Postgres(home).prepare()
+    assert (home / "data" / "base").is_dir()
+
+
+def test_half_a_data_directory_of_a_killed_first_start_is_made_anew(home):
+    (home / "data.new" / "base").mkdir(parents=True)
+    server = Postgres(home, durable=False)
+    with running(server):
+        assert ask(server, "SELECT 1") == 1
+
+
+def test_a_postgres_that_a_killed_run_left_running_is_ended_before_the_next_starts(home):
+    server = Postgres(home, durable=False)
+    left = start_abandoned(server.prepare())
+    wait_until(server.answers, 20, "the first server answers")
+    with running(server):
+        assert left.wait(timeout=5) == 0
+        assert ask(server, "SELECT 1") == 1
+
+
+def test_a_stale_pid_file_with_the_number_of_another_program_harms_neither(home):
+    server = Postgres(home, durable=False)
+    server.prepare()
+    (home / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{home / 'data'}\n")
+    with running(server):
+        assert ask(server, "SELECT 1") == 1
+
+
+def test_a_redis_that_a_killed_run_left_running_is_ended_before_the_next_starts(tmp_path):
+    server = Redis(tmp_path / "redis")
+    left = start_abandoned(server.prepare())
+    wait_until(server.answers, 20, "the first server answers")
+    with running(server):
+        assert left.wait(timeout=5) == 0
+        assert server.answers()
+
+
+def test_redis_keeps_its_data_also_when_it_is_killed(tmp_path):
+    server = Redis(tmp_path / "redis")
+    with running(server), redis.Redis.from_url(server.url) as client:
+        client.rpush("queue", "task")
+        client.config_set("appendfsync", "always")
+        client.rpush("queue", "another")
+        os.kill(int((tmp_path / "redis" / "redis.pid").read_text()), signal.SIGKILL)
+    with running(server), redis.Redis.from_url(server.url, decode_responses=True) as client:
+        assert client.lrange("queue", 0, -1) == ["task", "another"]
+
+
+def test_redis_never_evicts_and_times_blocking_reads_finely(tmp_path):
+    server = Redis(tmp_path / "redis")
+    with running(server), redis.Redis.from_url(server.url, decode_responses=True) as client:
+        wanted = {"maxmemory-policy": "noeviction", "hz": "100", "appendonly": "yes", "bind": "127.0.0.1"}
+        assert {key: client.config_get(key)[key] for key in wanted} == wanted
+    with pytest.raises(redis.ConnectionError), redis.Redis.from_url(server.url) as client:
+        client.ping()
+
+
+def test_passwords_are_readable_by_the_owner_alone_and_in_no_command(tmp_path):
+    for server in (Postgres(tmp_path / "postgres", durable=False), Redis(tmp_path / "redis")):
+        command = server.prepare()
+        password = (server.home / "password").read_text()
+        assert len(password) >= 32
+        assert not any(password in part for part in command)
+        holders = [path for path in server.home.iterdir() if path.is_file() and password in path.read_text()]
+        assert holders
+        for path in holders:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(server.home.stat().st_mode) == 0o700
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path):
+    server = Redis(tmp_path / "redis")
+    (tmp_path / "redis" / "data").mkdir(parents=True)
+    (tmp_path / "redis" / "data" / "appendonly.aof").write_text("not an append-only file")
+    with pytest.raises(PlatformError, match=r"(?s)redis did not start:.*Bad file format"), running(server):
+        pass
+
+
+def test_a_missing_binary_names_the_variable_that_replaces_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "POSTGRES_BIN", tmp_path)
+    with pytest.raises(PlatformError, match=r"run `make deps`, or set DATABASE_URL"):
+        Postgres(tmp_path / "postgres").prepare()
+
+
+@as_root
+def test_root_runs_postgres_in_a_user_namespace_below_a_folder_that_only_root_may_enter(open_folder):
+    (open_folder / "closed").mkdir(mode=0o700)
+    home = open_folder / "closed" / "postgres"
+    server = Postgres(home, durable=False)
+    if server.prepare()[0] != "unshare":
+        pytest.skip("this machine refuses user namespaces")
+    with running(server):
+        assert ask(server, "SELECT 1") == 1
+    assert (home / "data").stat().st_uid == 0
+
+
+@as_root
+def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user(open_folder, monkeypatch):
+    closed = open_folder / "closed"
+    closed.mkdir(mode=0o700)
+    substitutes = local._root_substitutes
+    monkeypatch.setattr(
+        local, "_root_substitutes", lambda home: [i for i in substitutes(home) if i.prefix[0] == "setpriv"]
+    )
+    server = Postgres(closed / "postgres", durable=False)
+    with running(server):
+        assert ask(server, "SELECT 1") == 1
+        pid = int((closed / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
+        assert Path(f"/proc/{pid}").stat().st_uid != 0
+    assert (closed / "postgres" / "data").stat().st_uid != 0
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
+
+
+@as_root
+def test_root_below_another_users_closed_folder_runs_postgres_as_that_user(open_folder):
+    nobody = pwd.getpwnam("nobody")
+    closed = open_folder / "closed"
+    closed.mkdir(mode=0o700)
+    os.chown(closed, nobody.pw_uid, nobody.pw_gid)
+    server = Postgres(closed / "postgres", durable=False)
+    with running(server):
+        assert ask(server, "SELECT 1") == 1
+    assert (closed / "postgres" / "data").stat().st_uid == nobody.pw_uid
+
+
+@as_root
+def test_root_may_come_back_to_data_that_an_unprivileged_user_held(open_folder):
+    server = Postgres(open_folder / "postgres", durable=False)
+    server.prepare()
+    nobody = pwd.getpwnam("nobody")
+    for path in (server.data, *server.data.rglob("*")):
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+    with running(server):
+        assert ask(server, "SELECT 1") == 1
+
+
+@as_root
+def test_an_ordinary_user_runs_both_servers_without_any_other_identity(open_folder):
+    nobody = pwd.getpwnam("nobody")
+    as_nobody = ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups"]
+    readable = [*as_nobody, "sh", "-c", 'test -r "$0" && test -r "$1"', os.__file__, local.__file__]
+    if subprocess.run(readable, check=False).returncode:
+        pytest.skip("the interpreter or the project lies where only root may enter")
+    os.chown(open_folder, nobody.pw_uid, nobody.pw_gid)
+    program = f"""
+from pathlib import Path
+from config.local import *
+servers = Postgres(Path({str(open_folder)!r}) / "postgres", durable=False), Redis(Path({str(open_folder)!r}) / "redis")
+with running(*servers):
+    print(servers[0].prepare()[0].endswith("/postgres"), servers[0].data.stat().st_uid)
+"""
+    done = subprocess.run(
+        [*as_nobody, sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["True", str(nobody.pw_uid)], done.stderr

@@ -1,0 +1,148 @@
+"""The supervisor of `make run`, driven as a real program with real children."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT, wait_until
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from config.supervisor import *
+supervisor = Supervisor(Path("."))
+try:
+    {start}
+    supervisor.serve()
+except Stopped:
+    supervisor.say("ending")
+finally:
+    supervisor.stop()
+supervisor.say("ended")
+"""
+
+
+class Program:
+    """A program that supervises; its output as it stands in a file."""
+
+    def __init__(self, folder: Path, start: str) -> None:
+        self._file = folder / "output"
+        with self._file.open("wb") as output:
+            self.handle = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM.format(start=start)], cwd=ROOT, stdout=output, stderr=output
+            )
+
+    @property
+    def output(self) -> str:
+        return self._file.read_text()
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        return wait_until(lambda: re.search(pattern, self.output), 10, pattern, lambda: self.output)
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> int:
+        self.handle.send_signal(number)
+        return self.handle.wait(timeout=15)
+
+
+@pytest.fixture
+def supervise(tmp_path: Path) -> Iterator:
+    programs: list[Program] = []
+
+    def start(text: str) -> Program:
+        programs.append(Program(tmp_path, text))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        program.handle.kill()
+        program.handle.wait()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_each_line_stands_under_its_process_also_the_last_without_an_end(supervise):
+    program = supervise('supervisor.run("once", ["printf", "um\\ndois\\nsem fim"], {})')
+    program.wait_for("sem fim")
+    assert program.output == "once      | um\nonce      | dois\nonce      | sem fim\n"
+
+
+def test_a_process_that_dies_is_started_again_and_that_is_said(supervise):
+    program = supervise('supervisor.start(Process("web", ["sh", "-c", "echo up as $$; exec sleep 60"]))')
+    first = int(program.wait_for(r"web +\| up as (\d+)")[1])
+    os.kill(first, signal.SIGKILL)
+    again = int(program.wait_for(r"run +\| web was started again \(process (\d+)\)")[1])
+    assert re.search(r"run +\| web was killed by SIGKILL: starting it again in [\d.]+ s", program.output)
+    assert again != first
+    assert is_running(again)
+
+
+def test_a_process_that_dies_at_once_every_time_is_tried_again_at_most_three_seconds_later(supervise):
+    program = supervise('supervisor.start(Process("web", ["sh", "-c", "exit 3"]))')
+    program.wait_for(r"(?s)(ended with code 3: starting it again in 3 s.*){2}")
+    delays = [float(delay) for delay in re.findall(r"again in ([\d.]+) s", program.output)]
+    assert delays == [1, 2, 3, 3]
+
+
+def test_what_a_killed_parent_leaves_of_its_workers_is_killed_before_it_starts_again(supervise):
+    program = supervise('supervisor.start(Process("web", ["sh", "-c", "sleep 60 & echo worker $!; wait"]))')
+    worker = int(program.wait_for(r"worker (\d+)")[1])
+    parent = int(Path(f"/proc/{worker}/stat").read_text().split()[3])
+    os.kill(parent, signal.SIGKILL)
+    program.wait_for(r"web was started again")
+    wait_until(lambda: not is_running(worker), 5, "the worker of the killed parent is gone")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_later_stages_before_the_first_and_leaves_no_process(supervise, number):
+    script = "trap 'echo {name} ends; exit 0' TERM INT; echo pid $$; while :; do sleep 0.05; done"
+    program = supervise(
+        f'supervisor.start(Process("db", ["sh", "-c", "{script.format(name="db")}"], stage=0, '
+        "stop_signal=signal.SIGINT)); "
+        f'supervisor.start(Process("web", ["sh", "-c", "{script.format(name="web")}"]))'
+    )
+    program.wait_for(r"(?s)pid.*pid")
+    pids = [int(pid) for pid in re.findall(r"pid (\d+)", program.output)]
+    assert program.end(number) == 0
+    assert re.search(r"(?s)ending\n.*web ends\n.*db ends\n.*run +\| ended\n$", program.output)
+    assert not any(is_running(pid) for pid in pids)
+
+
+def test_a_process_that_ignores_the_request_to_end_is_killed_and_named(supervise):
+    program = supervise(
+        "import config.supervisor; config.supervisor.GRACE_S = 0.5; "
+        'supervisor.start(Process("deaf", ["sh", "-c", "trap \'\' TERM; echo pid $$; while :; do sleep 1; done"]))'
+    )
+    pid = int(program.wait_for(r"pid (\d+)")[1])
+    assert program.end() == 0
+    assert "deaf did not end in time: killed" in program.output
+    assert not is_running(pid)
+
+
+def test_processes_end_with_a_supervisor_that_is_killed(supervise):
+    program = supervise('supervisor.start(Process("web", ["sh", "-c", "echo pid $$; exec sleep 60"]))')
+    pid = int(program.wait_for(r"pid (\d+)")[1])
+    program.end(signal.SIGKILL)
+    wait_until(lambda: not is_running(pid), 5, "the process ended with its supervisor")
+
+
+def test_it_ends_when_nobody_reads_its_output_any_more():
+    start = 'supervisor.start(Process("web", ["sh", "-c", "while echo line; do sleep 0.05; done"]))'
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(start=start)], cwd=ROOT, stdout=subprocess.PIPE
+    ) as handle:
+        handle.stdout.readline()
+        handle.stdout.close()
+        assert handle.wait(timeout=15) == 0
