@@ -162,6 +162,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 LANGUAGE_CODE = "pt-br"
+LOCALE_PATHS = [BASE_DIR / "locale"]  # what the admin's theme lacks in Portuguese
 TIME_ZONE = "America/Sao_Paulo"
 USE_TZ = True
 STATIC_URL = "static/"

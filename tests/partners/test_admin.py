@@ -282,3 +282,11 @@ def test_lists_take_the_same_queries_for_many_rows_as_for_one(admin_client, djan
 def test_operators_have_pages_too(admin_client, admin_user):
     for url in (page(admin_user), reverse("admin:auth_user_add"), reverse("admin:auth_group_changelist")):
         assert admin_client.get(url).status_code == 200
+
+
+def test_the_theme_speaks_portuguese(admin_client):
+    """A changed theme or an uncompiled catalogue would bring its English back."""
+    text = admin_client.get(reverse("admin:partners_partner_changelist")).content.decode()
+    assert "Digite para buscar" in text
+    assert "Type to search" not in text
+    assert "Search apps" not in text
