@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import secrets
 import string
 from datetime import datetime, timedelta
@@ -21,6 +22,8 @@ VALIDITY = timedelta(hours=72)
 _ALPHABET = string.ascii_letters + string.digits
 ID_LENGTH = 32
 
+_HEADING = re.compile(r"\d+\. ")
+
 
 def new_authorization_id() -> str:
     """A capability of 190 random bits; whoever knows it is taken for the holder."""
@@ -38,7 +41,10 @@ class Terms(models.Model):
     `delete` refuse, and so does a trigger of the database."""
 
     version = models.CharField("versão", max_length=20, unique=True)
-    text = models.TextField("texto", help_text="Texto simples. A página o mostra exatamente como está aqui.")
+    text = models.TextField(
+        "texto",
+        help_text="Texto simples, mostrado exatamente como está aqui. Linhas como “2. Para quê” saem como títulos.",
+    )
     published_at = models.DateTimeField("publicada em", null=True, editable=False)
     created_at = models.DateTimeField("criada em", default=timezone.now, editable=False)
 
@@ -65,6 +71,11 @@ class Terms(models.Model):
     def sha256(self) -> str:
         """Hex SHA-256 of the UTF-8 text."""
         return seal.sha256(self.text.encode())
+
+    @property
+    def lines(self) -> list[tuple[str, bool]]:
+        """The text's lines, and whether each is a heading (`2. O que você autoriza`)."""
+        return [(line, bool(_HEADING.match(line))) for line in self.text.split("\n")]
 
     @classmethod
     def current(cls) -> Terms:

@@ -12,8 +12,8 @@
     if (typeof value === "string" && value) told.device[key] = value.slice(0, length || 120);
   }
 
-  function say(text, warn) {
-    shareStatus.className = warn ? "warn" : "";
+  function say(text, done) {
+    shareStatus.className = done ? "done" : "";
     shareStatus.textContent = text;
   }
 
@@ -35,7 +35,7 @@
     share.removeAttribute("aria-disabled");
     say(status === "denied"
       ? "Localização não compartilhada. Tudo bem: você pode autorizar mesmo assim."
-      : "O aparelho não informou a localização. Tudo bem: você pode autorizar mesmo assim.", true);
+      : "O aparelho não informou a localização. Tudo bem: você pode autorizar mesmo assim.");
   }
 
   function askLocation() {
@@ -49,7 +49,7 @@
       told.geolocation = { lat: at.latitude, lng: at.longitude, accuracy: at.accuracy };
       told.geolocation_status = "granted";
       share.hidden = true;
-      say("Localização incluída. Agora é só decidir abaixo.");
+      say("Localização incluída. Agora é só decidir abaixo.", true);
     }, function (error) {
       notCollected(error.code === 1 ? "denied" : "unavailable");
     }, { enableHighAccuracy: true, timeout: 20000, maximumAge: 0 });
