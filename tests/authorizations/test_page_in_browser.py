@@ -1,0 +1,261 @@
+"""The holder's page in a real Chromium, the size of a phone. A CSP violation or a request elsewhere is a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.utils import timezone
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from authorizations import seal
+from authorizations.models import Evidence, Session
+from partners.models import Partner
+from tests.authorizations.clients import open_session, public
+from tests.factories import PartnerFactory
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "locale": "pt-BR"}
+SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
+NARROWEST = {"width": 320, "height": 640}
+ACCEPT, SHARE = "Li e autorizo", "Compartilhar localização"
+
+# Reports itself through the console, so that also a violation during the page's load is seen.
+WATCH_POLICY = (
+    "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
+)
+
+
+@pytest.fixture(scope="module")
+def chromium(chromium_path: str, django_db_setup: None) -> Iterator[Browser]:
+    """Playwright keeps an event loop in this thread while it runs, in which Django would refuse the database."""
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=[*quiet, "--disable-sync"])
+        yield browser
+        browser.close()
+
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture
+def phone(chromium: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
+    """Opens a path in a phone of its own. Takes Playwright's context options, and `script=False`."""
+    contexts: list[BrowserContext] = []
+    faults: list[str] = []
+
+    def watch_request(request: Any) -> None:
+        if not request.url.startswith((live_server.url, "data:")):
+            faults.append(f"foreign request: {request.url}")
+
+    def watch_console(message: Any) -> None:
+        # Chromium reports our own 404 and 410 pages as errors, too.
+        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+            faults.append(f"console: {message.text}")
+
+    def open_page(path: str, *, script: bool = True, **options: Any) -> Page:
+        context = chromium.new_context(**{**PHONE, "java_script_enabled": script, **options})
+        contexts.append(context)
+        context.set_default_timeout(10_000)
+        page = context.new_page()
+        page.on("request", watch_request)
+        page.on("console", watch_console)
+        page.on("pageerror", lambda error: faults.append(f"script: {error}"))
+        page.add_init_script(WATCH_POLICY)
+        page.goto(live_server.url + path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+@pytest.fixture
+def partner(transactional_db: None) -> Partner:
+    return PartnerFactory(name="Crédito Fácil & Cia")
+
+
+def told() -> dict[str, Any]:
+    return Evidence.objects.get().content["told_by_browser"]
+
+
+def expect_accepted(page: Page) -> None:
+    expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
+
+
+def test_the_holder_shares_the_location(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Crédito Fácil & Cia pede a sua autorização")
+    page.get_by_role("button", name=SHARE).tap()
+    expect(page.get_by_role("status")).to_contain_text("Localização incluída")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert told()["geolocation"] == {"lat": "-23.55052", "lng": "-46.633308", "accuracy": "35"}
+    assert (told()["geolocation_status"], told()["geolocation_reason"]) == ("granted", None)
+    device = told()["device"]
+    assert device["userAgent"] == page.evaluate("navigator.userAgent")
+    assert device["language"] == "pt-BR"
+    assert device["screen"].startswith("360x740@")
+    assert {"platform", "timezone"} <= set(device)
+
+
+def test_the_holder_refuses_the_location(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    page.get_by_role("button", name=SHARE).tap()
+    expect(page.get_by_role("status")).to_contain_text("você pode autorizar mesmo assim")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert told()["geolocation"] is None
+    assert (told()["geolocation_status"], told()["geolocation_reason"]) == ("denied", "denied")
+
+
+def test_the_device_finds_no_location(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session), permissions=["geolocation"])
+    page.context.set_geolocation(None)
+    page.get_by_role("button", name=SHARE).tap()
+    expect(page.get_by_role("status")).to_contain_text("não informou a localização")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert (told()["geolocation_status"], told()["geolocation_reason"]) == ("unavailable", "unavailable")
+
+
+def test_nobody_is_asked_for_the_location_unasked(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert told()["geolocation"] is None
+    assert told()["geolocation_reason"] == "not_shared"
+
+
+def test_a_browser_that_never_answers_is_no_obstacle(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    page.evaluate("navigator.geolocation.getCurrentPosition = () => {}")
+    page.get_by_role("button", name=SHARE).tap()
+    expect(page.get_by_role("status")).to_contain_text("Responda à pergunta do navegador")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert told()["geolocation_reason"] == "unavailable"
+
+
+def test_without_script(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session), script=False)
+    expect(page.get_by_role("button", name=SHARE)).to_have_count(0)
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert told() == {
+        "geolocation": None,
+        "geolocation_status": None,
+        "geolocation_reason": "no_script",
+        "device": {},
+    }
+    assert Evidence.objects.get().content["shown_to_holder"]["declaration"] == session.declaration
+
+
+def test_a_double_tap_sends_once(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    page.get_by_role("button", name=ACCEPT).dblclick()
+    expect_accepted(page)
+    assert len(posts) == 1
+    assert Evidence.objects.count() == 1
+
+
+def test_a_double_tap_without_script_leaves_one_evidence(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session), script=False)
+    page.get_by_role("button", name=ACCEPT).dblclick()
+    expect_accepted(page)
+    assert Evidence.objects.count() == 1
+
+
+def test_by_keyboard_alone(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name=SHARE)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("Localização incluída")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name=ACCEPT)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect_accepted(page)
+    assert told()["geolocation_status"] == "granted"
+
+
+def test_a_reload_of_the_receipt_sends_nothing(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    before = Evidence.objects.get().record
+    page.reload()
+    expect_accepted(page)
+    page.go_back()
+    expect_accepted(page)
+    assert Evidence.objects.get().record == before
+
+
+def test_the_terms_are_shown_byte_for_byte(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    shown = page.locator("#terms").evaluate("element => element.textContent")
+    assert seal.sha256(shown.encode()) == session.terms.sha256
+    expect(page.get_by_text(session.name).first).to_be_visible()
+    expect(page.get_by_text("***.982.247-**").first).to_be_visible()
+
+
+def test_an_unknown_link(phone: OpenPage) -> None:
+    page = phone("/partners/v1/authorizations/public/" + "x" * 32)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Não encontramos este link")
+
+
+def test_an_expired_link(phone: OpenPage, session: Session) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    page = phone(public(session))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Este link expirou")
+    assert session.name not in page.content()
+
+
+def test_a_link_that_expires_while_the_page_is_open(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    Session.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Este link expirou")
+    assert not Evidence.objects.exists()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("state", ["ask", "shared", "refused", "accepted", "expired", "unknown"])
+def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, scheme: str) -> None:
+    """axe-core with all its rules, at the narrowest width, where nothing may stick out of the screen either."""
+    place = {"geolocation": SAO_PAULO, "permissions": ["geolocation"]} if state == "shared" else {}
+    if state == "expired":
+        Session.objects.update(expires_at=timezone.now())
+    path = public(session) if state != "unknown" else "/partners/v1/authorizations/public/" + "x" * 32
+    page = phone(path, color_scheme=scheme, viewport=NARROWEST, bypass_csp=True, **place)
+    if state in ("shared", "refused"):
+        page.get_by_role("button", name=SHARE).tap()
+        expect(page.get_by_role("status")).to_contain_text("Localização")
+    if state == "accepted":
+        page.get_by_role("button", name=ACCEPT).tap()
+        expect_accepted(page)
+        page.get_by_text("Ler os termos que você aceitou").tap()
+    results = Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+
+
+def test_long_names_fit_the_narrowest_screen(phone: OpenPage, transactional_db: None) -> None:
+    session = open_session(PartnerFactory(name="Companhia" + "x" * 100))
+    Session.objects.update(name="M" * 120)
+    page = phone(public(session), viewport=NARROWEST)
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+    for name in (SHARE, ACCEPT):
+        box = page.get_by_role("button", name=name).bounding_box()
+        assert box is not None
+        assert box["height"] >= 44
