@@ -44,12 +44,12 @@ def default_webhook_events() -> list[str]:
 def validate_webhook_url(url: str) -> None:
     """Raises ValidationError unless `url` is an https address that deliveries may go to.
 
-    Where `WEBHOOKS_ALLOW_PRIVATE` holds (anywhere but production), http and private addresses pass too.
+    Where `WEBHOOKS_ALLOW_PRIVATE` holds (anywhere but production), http, private addresses and any port pass too.
     What a host name leads to is checked at every delivery, after its resolution.
     """
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host, port = parts.hostname, parts.port
     except ValueError:
         raise ValidationError("A URL do webhook é inválida.") from None
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
@@ -60,6 +60,9 @@ def validate_webhook_url(url: str) -> None:
         return
     if parts.scheme != "https":
         raise ValidationError("A URL do webhook deve usar https.")
+    if settings.WEBHOOK_PORTS and (port or 443) not in settings.WEBHOOK_PORTS:
+        ports = ", ".join(map(str, settings.WEBHOOK_PORTS))
+        raise ValidationError(f"A URL do webhook deve usar uma destas portas: {ports}.")
     try:
         public = ipaddress.ip_address(host).is_global
     except ValueError:  # a name

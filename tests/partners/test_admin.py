@@ -52,6 +52,8 @@ def test_a_key_is_issued_and_shown_once(admin_client, partner):
     url = page(partner, "issue_key")
     form = admin_client.get(url)
     assert form.status_code == 200
+    # Under "no-referrer" a browser would post with `Origin: null`, which the CSRF check refuses.
+    assert form["Referrer-Policy"] == "same-origin"
     assert not ApiKey.objects.exists()
 
     sent = {"key_id": hidden(form, "key_id"), "label": "produção", "days": "30"}

@@ -208,6 +208,7 @@ def test_set_webhook_refuses_what_is_no_address(url):
         "https://10.0.0.1",
         "https://169.254.169.254/",
         "https://localhost:8443",
+        "https://parceiro.example.com:9443/webhooks",
         "https://[::ffff:10.0.0.1]/",
     ],
 )
