@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from providers.banks.cedro import Cedro
 from providers.banks.ipe import Ipe
+from providers.banks.jatoba import Jatoba
+from providers.banks.peroba import Peroba
 from providers.base import Bank
 
-BANKS: tuple[type[Bank], ...] = (Ipe,)
+BANKS: tuple[type[Bank], ...] = (Cedro, Ipe, Jatoba, Peroba)
 
 _BY_NAME = {bank.name: bank for bank in BANKS}
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from ..bank import Bank
+from .cedro import Cedro
 from .ipe import Ipe
+from .jatoba import Jatoba
+from .peroba import Peroba
 
-BANKS: tuple[type[Bank], ...] = (Ipe,)
+BANKS: tuple[type[Bank], ...] = (Cedro, Ipe, Jatoba, Peroba)

@@ -1,0 +1,376 @@
+"""peroba, the chat bank: two headers at once, PascalCase, decimals in text, the meaning in the HTTP status.
+
+Its manual is docs/banks/peroba.md. It never calls back: a pending authorization is found out by `check`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+from msgspec import Struct
+
+from providers.base import Bank, Reply
+from providers.errors import ApiError, Detail, InvalidInput, InvalidState, NotFound, OfferExpired, ProviderRejected
+from providers.formats import split_phone, to_decimal
+from providers.tokens import Token
+from providers.types import (
+    ActionType,
+    BankAccount,
+    BankAction,
+    BankOffer,
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Link,
+    ProposalStatus,
+    QueryStatus,
+    StepOutcome,
+)
+
+log = structlog.get_logger(__name__)
+
+AUTHORIZE_FIRST = 202
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+# H is homem and M is mulher here: the contract's M is the bank's H.
+GENDERS = {"M": "H", "F": "M"}
+QUERY_GENDERS = {1: "H", 2: "M"}
+MARITAL_STATUSES = {
+    "solteiro": "S",
+    "casado": "C",
+    "divorciado": "D",
+    "viuvo": "V",
+    "separado": "Q",
+    "uniao_estavel": "U",
+}
+ACCOUNT_TYPES = {"corrente": "ContaCorrente", "poupanca": "ContaPoupanca", "salario": "ContaSalario"}
+DELIVERIES = {"sms": "Sms", "whatsapp": "WhatsApp"}
+AUTHORIZATIONS = {
+    "Aguardando": StepOutcome.OPEN,
+    "Concedida": StepOutcome.APPROVED,
+    "Negada": StepOutcome.REFUSED,
+    "Vencida": StepOutcome.EXPIRED,
+}
+CHAT_DETAIL = "O titular precisa confirmar a autorização por mensagem: envie a ele este link."
+
+
+class AccessToken(Struct, rename="pascal"):
+    token: str
+    validade_minutos: int
+
+
+class Sentence(Struct, rename="pascal"):
+    mensagem: str
+
+
+class Waiting(Struct, rename="pascal"):
+    mensagem: str
+    protocolo: str
+    valido_ate: str
+
+
+class Vinculo(Struct, rename="pascal"):
+    matricula: str
+    cnpj_empregador: str
+    nome_empregador: str
+    cargo: str | None
+    data_admissao: date | None
+
+
+class Simulacao(Struct, rename="pascal"):
+    codigo_simulacao: str
+    matricula: str
+    codigo_tabela: str
+    valor_liberado: str
+    valor_parcela: str
+    quantidade_parcelas: int
+    valor_total: str
+    taxa_mes: str
+    cet_mes: str
+    com_seguro: bool
+    primeiro_vencimento: date
+
+
+class Consultation(Struct, rename="pascal"):
+    mensagem: str | None
+    autorizacao: str
+    vinculos: list[Vinculo]
+    simulacoes: list[Simulacao]
+
+
+class Proposta(Struct, rename="pascal"):
+    codigo: str
+    situacao: str
+    link_assinatura: str | None
+    link_valido_ate: str | None
+
+
+class Proposal(Struct, rename="pascal"):
+    proposta: Proposta
+
+
+class Peroba(Bank):
+    name = "peroba"
+    label = "Peroba"
+    authorization = "chat"
+    notifies_holder = True
+    required = ("recebimento.conta_bancaria",)
+    accepts_pix = False
+    statuses = {
+        "Cadastrada": ProposalStatus.CREATED,
+        "EmMesa": ProposalStatus.IN_ANALYSIS,
+        "AguardandoAssinatura": ProposalStatus.AWAITING_SIGNATURE,
+        "Averbando": ProposalStatus.SIGNED,
+        "Paga": ProposalStatus.DISBURSED,
+        "Reprovada": ProposalStatus.REJECTED,
+        "Desistida": ProposalStatus.CANCELLED,
+        "AssinaturaVencida": ProposalStatus.EXPIRED,
+    }
+
+    # --- authentication and errors
+
+    def login(self, old: Token | None) -> Token:
+        account = self.connection.credentials
+        body = {"Usuario": account["user"], "Senha": account["password"]}
+        reply = self.exchange("POST", "/Acesso/Token", json=body, headers=self._gateway())
+        token = reply.read(AccessToken)
+        return Token.lasting(token.token, token.validade_minutos * 60)
+
+    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+        return {**self._gateway(), **({"Authorization": f"Bearer {token.value}"} if token else {})}
+
+    def refusal(self, reply: Reply) -> ApiError | None:
+        if reply.status not in (400, 404, 409):
+            return None
+        sentence = reply.read(Sentence).mensagem  # an error page of something in between does not have it
+        if reply.status == 404:
+            return NotFound()
+        if reply.status == 409:
+            return InvalidState()
+        return ProviderRejected(sentence)
+
+    def faults(self, submission: BankSubmission) -> list[Detail]:
+        if submission.pix is None:
+            return []
+        return [Detail("recebimento.pix", "Este banco paga somente em conta bancária, não por PIX.")]
+
+    def _gateway(self) -> dict[str, str]:
+        return {"X-Gateway-Key": self.connection.credentials["gateway_key"]}
+
+    # --- query
+
+    def query(self, query: BankQuery) -> BankResult:
+        # It may send the holder a message, so it is never repeated.
+        reply = self.call("POST", "/ConsignadoPrivado/Consultas", json={**_holder(query), **self._wish(query)})
+        return _waiting(reply) if reply.status == AUTHORIZE_FIRST else _answer(reply.read(Consultation))
+
+    def check(self, query: BankQuery, reference: str) -> BankResult:
+        path = f"/ConsignadoPrivado/Consultas/{quote(reference, safe='')}"
+        try:
+            reply = self.call("POST", path, json=self._wish(query), safe=True)
+        except NotFound:
+            return _ended(StepOutcome.EXPIRED, "O banco não conhece mais esta autorização.")
+        if reply.status == AUTHORIZE_FIRST:
+            return _waiting(reply)
+        found = reply.read(Consultation)
+        outcome = AUTHORIZATIONS.get(found.autorizacao)
+        match outcome:
+            case StepOutcome.APPROVED:
+                return _answer(found, step=outcome)
+            case StepOutcome.REFUSED | StepOutcome.EXPIRED:
+                return _ended(outcome, found.mensagem)
+        log.warning("bank_step_unknown", bank=self.name, word=found.autorizacao[:60])
+        return BankResult(QueryStatus.REQUIRES_ACTION, step=StepOutcome.OPEN)
+
+    def _wish(self, query: BankQuery) -> dict[str, Any]:
+        return {
+            "Simulacao": {
+                "ValorLiberado": _text(query.loan_value),
+                "ValorParcela": _text(query.installment_value),
+                "QuantidadeParcelas": query.installments,
+                "ComSeguro": query.with_insurance,
+            },
+            "Carteira": query.portfolio or self.connection.portfolio,
+        }
+
+    # --- proposal
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        if submission.account is None:
+            raise InvalidInput(details=self.faults(submission))
+        body = _submission_body(submission, submission.account)
+        try:
+            reply = self.call("POST", "/ConsignadoPrivado/Propostas", json=body)
+        except NotFound:  # of all that a submission names, only the simulation can be unknown
+            raise OfferExpired from None
+        if reply.status == AUTHORIZE_FIRST:
+            raise InvalidInput(
+                "O titular ainda não autorizou a consulta neste banco. Aguarde a autorização e consulte de novo.",
+                field="offer_ref.offer_id",
+            )
+        return self._proposal(reply)
+
+    def find(self, reference: str) -> BankProposal | None:
+        path = f"/ConsignadoPrivado/Propostas?IdentificadorExterno={quote(reference, safe='')}"
+        try:
+            return self._proposal(self.call("GET", path, safe=True))
+        except NotFound:
+            return None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        path = f"/ConsignadoPrivado/Propostas/{quote(native_id, safe='')}/Formalizacao"
+        body = {"EnvioAssinatura": DELIVERIES[channel]} if channel else {}
+        return self._proposal(self.call("POST", path, json=body, safe=True))
+
+    def status(self, native_id: str) -> BankProposal:
+        path = f"/ConsignadoPrivado/Propostas/{quote(native_id, safe='')}"
+        return self._proposal(self.call("GET", path, safe=True))
+
+    def _proposal(self, reply: Reply) -> BankProposal:
+        found = reply.read(Proposal).proposta
+        return BankProposal(
+            native_id=found.codigo,
+            native_status=found.situacao,
+            status=self.proposal_status(found.situacao),
+            signature_url=found.link_assinatura,
+            signature_expires_at=_moment(found.link_valido_ate) if found.link_valido_ate else None,
+        )
+
+
+def _holder(query: BankQuery) -> dict[str, Any]:
+    """The holder and the evidence of the acceptance; null is the bank's "not collected"."""
+    place = query.geolocation
+    return {
+        "Cliente": {
+            **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
+            "Genero": QUERY_GENDERS.get(query.sex),
+        },
+        "Aceite": {
+            "EnderecoIp": query.client_ip,
+            "DataHora": query.accepted_at.astimezone(UTC).strftime(MOMENT) if query.accepted_at else None,
+            "Protocolo": query.authorization_reference,
+            "Latitude": f"{place.lat:f}" if place else None,
+            "Longitude": f"{place.lng:f}" if place else None,
+            "PrecisaoMetros": f"{place.accuracy:f}" if place and place.accuracy is not None else None,
+            "Navegador": query.user_agent,
+            "Aparelho": query.device_model,
+            "Plataforma": query.platform,
+        },
+    }
+
+
+def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> dict[str, Any]:
+    area_code, number = split_phone(phone)
+    return {
+        "Nome": name,
+        "Cpf": cpf,
+        "DataNascimento": birth_date.isoformat(),
+        "Email": email,
+        "Celular": {"Ddd": area_code, "Numero": number},
+    }
+
+
+def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[str, Any]:
+    holder, address = submission.holder, submission.address
+    return {
+        "IdentificadorExterno": submission.reference,
+        "CodigoSimulacao": submission.offer.native_offer_id,
+        "Cliente": {
+            **_person(holder.name, holder.cpf, holder.birth_date, submission.phone, submission.email),
+            "Genero": GENDERS[holder.sex],
+            "NomeMae": holder.mother_name,
+            "NomePai": holder.father_name,
+            "EstadoCivil": MARITAL_STATUSES[holder.marital_status] if holder.marital_status else None,
+            "Nacionalidade": holder.nationality,
+            "Endereco": {
+                "Cep": address.postal_code,
+                "Logradouro": address.street,
+                "Numero": address.number,
+                "Complemento": address.complement,
+                "Bairro": address.district,
+                "Cidade": address.city,
+                "Uf": address.state,
+            },
+        },
+        "Pagamento": {
+            "Banco": account.bank,
+            "Agencia": account.branch,
+            "DigitoAgencia": account.branch_digit,
+            "Conta": account.number,
+            "DigitoConta": account.digit,
+            "TipoConta": ACCOUNT_TYPES[account.kind],
+        },
+        "Aceite": {"EnderecoIp": submission.ip},
+        "EnvioAssinatura": DELIVERIES[submission.channel] if submission.channel else None,
+    }
+
+
+def _waiting(reply: Reply) -> BankResult:
+    """The holder has to answer in the chat first; the link stands where other answers have a remark."""
+    waiting = reply.read(Waiting)
+    if not waiting.mensagem.startswith(("https://", "http://")):
+        raise ValueError("a sentence where the link should be")
+    action = BankAction(
+        ActionType.CHAT_LINK,
+        url=waiting.mensagem,
+        detail=CHAT_DETAIL,
+        reference=waiting.protocolo,
+        expires_at=_moment(waiting.valido_ate),
+    )
+    return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
+
+
+def _answer(found: Consultation, step: StepOutcome | None = None) -> BankResult:
+    links = {each.matricula: _link(each) for each in found.vinculos}
+    offers = tuple(_offer(each, links[each.matricula]) for each in found.simulacoes)
+    return BankResult(
+        QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
+        offers=offers,
+        links=tuple(links.values()),
+        step=step,
+        reasons=(found.mensagem,) if found.mensagem else (),
+    )
+
+
+def _ended(outcome: StepOutcome, reason: str | None) -> BankResult:
+    return BankResult(QueryStatus.NO_OFFERS, step=outcome, reasons=(reason,) if reason else ())
+
+
+def _link(each: Vinculo) -> Link:
+    return Link(
+        registration=each.matricula,
+        employer_cnpj=each.cnpj_empregador,
+        employer_name=each.nome_empregador,
+        job_title=each.cargo,
+        admission_date=each.data_admissao,
+    )
+
+
+def _offer(each: Simulacao, link: Link) -> BankOffer:
+    return BankOffer(
+        native_offer_id=each.codigo_simulacao,
+        loan_value=to_decimal(each.valor_liberado),
+        installment_value=to_decimal(each.valor_parcela),
+        installments=each.quantidade_parcelas,
+        interest_rate=to_decimal(each.taxa_mes),
+        total_amount=to_decimal(each.valor_total),
+        table_code=each.codigo_tabela,
+        with_insurance=each.com_seguro,
+        first_due_date=each.primeiro_vencimento,
+        employer_cnpj=link.employer_cnpj,
+        employer_name=link.employer_name,
+        registration=link.registration,
+        native={"cetMonthlyPercent": each.cet_mes},
+    )
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else f"{value:.2f}"
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, MOMENT).replace(tzinfo=UTC)

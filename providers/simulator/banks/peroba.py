@@ -1,0 +1,331 @@
+"""The simulated bank `peroba`: two headers at once, PascalCase, decimals in text, the meaning in the HTTP status.
+
+Its manual is `docs/banks/peroba.md`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from aiohttp import web
+
+from ..bank import Bank, Consultation, Refusal, Request, Route, answer, route
+from ..fields import CPF, EMAIL, Fields, Problem
+from ..ledger import Contract, Offer, WrongState
+from ..numbers import Ask
+from ..world import Step
+
+
+@dataclass(frozen=True)
+class Credentials:
+    gateway_key: str
+    user: str
+    password: str
+
+
+CREDENTIALS = Credentials(
+    "peroba-sandbox-gateway-key-not-a-secret", "sandbox-originator", "peroba-sandbox-password-not-a-secret"
+)
+TOKEN_TTL_MIN = 480
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+
+ANSWER, AUTHORIZE_FIRST = 201, 202
+
+STATUS_WORDS = {
+    "created": "Cadastrada",
+    "in_analysis": "EmMesa",
+    "awaiting_signature": "AguardandoAssinatura",
+    "signed": "Averbando",
+    "disbursed": "Paga",
+    "rejected": "Reprovada",
+    "cancelled": "Desistida",
+    "expired": "AssinaturaVencida",
+}
+ENDED_STEPS = {
+    "refused": ("Negada", "O cliente recusou a autorizacao."),
+    "expired": ("Vencida", "O prazo da autorizacao terminou."),
+}
+GENDERS = ("H", "M")  # homem, mulher
+MARITAL_STATUSES = ("S", "C", "D", "V", "Q", "U")
+ACCOUNT_TYPES = ("ContaCorrente", "ContaPoupanca", "ContaSalario")
+DELIVERIES = {"Sms": "sms", "WhatsApp": "whatsapp"}
+STATE = r"[A-Z]{2}"
+DEGREES = r"-?\d{1,3}(\.\d{1,15})?"
+
+
+def say(status: int, sentence: str | None) -> web.Response:
+    """An answer that is a sentence (on 202: a link) and nothing else."""
+    return answer({"Mensagem": sentence}, status)
+
+
+class Peroba(Bank):
+    name = "peroba"
+    rate = Decimal("2.35")
+    tables = ("PRB01", "PRB02")
+    due_day = 15
+
+    def reset(self) -> None:
+        super().reset()
+        self._consultations: dict[str, Step] = {}
+
+    def authenticate(self, request: Request) -> None:
+        self._pass_gateway(request)
+        if not self.tokens.valid(request.bearer()):
+            raise Refusal(self.token_refused())
+
+    def token_refused(self) -> web.Response:
+        return say(401, "Token invalido ou expirado.")
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        return say(400, f"{field or 'Corpo'}: {problem}.")
+
+    def new_contract_id(self) -> str:
+        return f"PRB{secrets.randbelow(10**12):012d}"
+
+    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+        step = self._consultations.get(request.params.get("protocolo", ""))
+        return (None, step.cpf) if step is not None else super().identify(made, request)
+
+    @route("POST", "/Acesso/Token", "token", public=True)
+    def issue_token(self, request: Request) -> web.Response:
+        self._pass_gateway(request)
+        body = self.json_fields(request)
+        given = f"{body.text('Usuario')}\0{body.text('Senha')}"
+        if not secrets.compare_digest(given.encode(), f"{CREDENTIALS.user}\0{CREDENTIALS.password}".encode()):
+            raise Refusal(say(401, "Usuario ou senha invalidos."))
+        token = self.tokens.issue(TOKEN_TTL_MIN * 60)
+        return answer({"Mensagem": None, "Token": token, "ValidadeMinutos": TOKEN_TTL_MIN}, ANSWER)
+
+    @route("POST", "/ConsignadoPrivado/Consultas", "query", cpf="Cliente.Cpf")
+    def consult_offers(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        client = body.object("Cliente")
+        cpf = _person(client)
+        if client.has("Genero"):
+            client.text("Genero", one_of=GENDERS)
+        _evidence(body.object("Aceite"))
+        return self._consultation(self.consult(cpf, _wish(body)))
+
+    @route("POST", "/ConsignadoPrivado/Consultas/{protocolo}", "poll")
+    def look_again(self, request: Request) -> web.Response:
+        ask = _wish(self.json_fields(request))
+        step = self._consultations.get(request.params["protocolo"])
+        if step is None:
+            raise Refusal(say(404, "Consulta nao encontrada."))
+        if step.status == "open":
+            return self._waiting(step)
+        if step.status in ENDED_STEPS:
+            word, sentence = ENDED_STEPS[step.status]
+            return answer({"Mensagem": sentence, "Autorizacao": word, "Vinculos": [], "Simulacoes": []}, ANSWER)
+        return self._consultation(self.consult(step.cpf, ask, opens=False))
+
+    @route("POST", "/ConsignadoPrivado/Propostas", "submit", cpf="Cliente.Cpf", reference="IdentificadorExterno")
+    def submit(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        reference = body.text("IdentificadorExterno", longest=64)
+        key = body.text("CodigoSimulacao")
+        client = body.object("Cliente")
+        cpf = _person(client)
+        _client_details(client)
+        _payment(body.object("Pagamento"))
+        _ip(body.object("Aceite"))
+        channel = _channel(body)
+        if known := self.ledger.find(reference):
+            return self._proposal(known[0])
+        if not self.authorized(cpf):
+            step = self.world.newest_step(self.name, cpf, "chat", only_open=True)
+            raise Refusal(say(AUTHORIZE_FIRST, step.url if step else None))
+        offer = self.offers.get(key)
+        if offer is None:
+            raise Refusal(say(404, "Simulacao nao encontrada."))
+        if offer.cpf != cpf:
+            body.refuse("Cliente.Cpf", Problem.VALUE)
+        scenario = self.scenario(cpf)
+        if scenario.submit == "rejected":
+            raise Refusal(say(400, scenario.message))
+        return self._proposal(self.ledger.create(reference, offer, scenario, channel=channel))
+
+    @route("GET", "/ConsignadoPrivado/Propostas", "find", reference="IdentificadorExterno")
+    def find(self, request: Request) -> web.Response:
+        found = self.ledger.find(Fields(request.query, self.refuse_field).text("IdentificadorExterno"))
+        if not found:
+            raise Refusal(say(404, "Proposta nao encontrada."))
+        return self._proposal(found[0])
+
+    @route("GET", "/ConsignadoPrivado/Propostas/{codigo}", "status", contract="codigo")
+    def status(self, request: Request) -> web.Response:
+        return self._proposal(self._contract(request))
+
+    @route("POST", "/ConsignadoPrivado/Propostas/{codigo}/Formalizacao", "formalize", contract="codigo")
+    def formalize(self, request: Request) -> web.Response:
+        contract = self._contract(request)
+        try:
+            return self._proposal(self.ledger.formalize(contract, _channel(self.json_fields(request))))
+        except WrongState as wrong:
+            word = self.status_word(contract, STATUS_WORDS)
+            raise Refusal(say(409, f"Operacao nao permitida: proposta {word}.")) from wrong
+
+    def _pass_gateway(self, request: Request) -> None:
+        given = request.headers.get("X-Gateway-Key", "")
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), CREDENTIALS.gateway_key.encode()):
+            raise Refusal(say(403, "Chave do gateway invalida."))
+
+    def _contract(self, request: Request) -> Contract:
+        contract = self.ledger.get(request.params["codigo"])
+        if contract is None:
+            raise Refusal(say(404, "Proposta nao encontrada."))
+        return contract
+
+    def _waiting(self, step: Step) -> web.Response:
+        self._consultations[step.id] = step
+        return answer(
+            {
+                "Mensagem": step.url,
+                "Protocolo": step.id,
+                "Autorizacao": "Aguardando",
+                "ValidoAte": _moment(step.expires_at),
+            },
+            AUTHORIZE_FIRST,
+        )
+
+    def _consultation(self, found: Consultation) -> web.Response:
+        if found.step is not None and found.step.status != "approved":
+            return self._waiting(found.step)
+        payload = {
+            "Mensagem": found.reason,
+            "Autorizacao": "Concedida" if found.step else "Dispensada",
+            "Vinculos": [
+                {
+                    "Matricula": employment.registration,
+                    "CnpjEmpregador": employment.cnpj,
+                    "NomeEmpregador": employment.name,
+                    "Cargo": employment.job_title,
+                    "DataAdmissao": employment.admitted_on.isoformat(),
+                }
+                for employment in found.employments
+            ],
+            "Simulacoes": [_simulation(offer) for offer in found.offers],
+        }
+        return answer(payload, ANSWER)
+
+    def _proposal(self, contract: Contract) -> web.Response:
+        url, step = contract.signature_url, contract.signature
+        payload = {
+            "Codigo": contract.id,
+            "IdentificadorExterno": contract.reference,
+            "CodigoSimulacao": contract.offer.key,
+            "Situacao": self.status_word(contract, STATUS_WORDS),
+            "CriadaEm": _moment(contract.created_at),
+            "LinkAssinatura": url,
+            "LinkValidoAte": _moment(step.expires_at) if url and step else None,
+        }
+        return answer({"Mensagem": None, "Proposta": payload}, ANSWER)
+
+
+def _person(client: Fields) -> str:
+    """What both requests say of the holder; returns the CPF."""
+    client.text("Nome", longest=120)
+    client.date("DataNascimento")
+    client.text("Email", EMAIL)
+    phone = client.object("Celular")
+    phone.text("Ddd", r"\d{2}")
+    phone.text("Numero", r"\d{8,9}")
+    return client.text("Cpf", CPF)
+
+
+def _evidence(acceptance: Fields) -> None:
+    """How the holder accepted. What was not collected is null, but it has to be said."""
+    devices = ("Protocolo", "Navegador", "Aparelho", "Plataforma")
+    degrees = {"Latitude": 90, "Longitude": 180}
+    acceptance.require_keys(*devices, *degrees, "PrecisaoMetros")
+    _ip(acceptance)
+    acceptance.moment("DataHora", MOMENT)
+    for name in devices:
+        if acceptance.has(name):
+            acceptance.text(name, longest=512)
+    for name, limit in degrees.items():
+        if acceptance.has(name) and abs(Decimal(acceptance.text(name, DEGREES))) > limit:
+            acceptance.refuse(name, Problem.VALUE)
+    if acceptance.has("PrecisaoMetros"):
+        acceptance.text("PrecisaoMetros", r"\d+(\.\d+)?")
+
+
+def _ip(fields: Fields) -> None:
+    try:
+        ipaddress.ip_address(fields.text("EnderecoIp"))
+    except ValueError:
+        fields.refuse("EnderecoIp", Problem.FORMAT)
+
+
+def _wish(body: Fields) -> Ask:
+    body.require_keys("Carteira")
+    if body.has("Carteira"):
+        body.text("Carteira", longest=60)
+    wish = body.object("Simulacao")
+    wish.require_keys("ValorLiberado", "ValorParcela", "QuantidadeParcelas")
+    return Ask(
+        amount=wish.money_text("ValorLiberado") if wish.has("ValorLiberado") else None,
+        installment=wish.money_text("ValorParcela") if wish.has("ValorParcela") else None,
+        term=wish.integer("QuantidadeParcelas", least=1) if wish.has("QuantidadeParcelas") else None,
+        with_insurance=wish.boolean("ComSeguro"),
+    )
+
+
+def _client_details(client: Fields) -> None:
+    client.text("Genero", one_of=GENDERS)
+    client.text("NomeMae", longest=120)
+    if client.has("NomePai"):
+        client.text("NomePai", r"\S+(\s+\S+)+", longest=120)
+    if client.has("EstadoCivil"):
+        client.text("EstadoCivil", one_of=MARITAL_STATUSES)
+    if client.has("Nacionalidade"):
+        client.text("Nacionalidade", longest=60)
+    address = client.object("Endereco")
+    address.text("Cep", r"\d{8}")
+    for name in ("Logradouro", "Numero", "Bairro", "Cidade"):
+        address.text(name, longest=120)
+    if address.has("Complemento"):
+        address.text("Complemento", longest=120)
+    address.text("Uf", STATE)
+
+
+def _payment(payment: Fields) -> None:
+    payment.text("Banco", r"\d{3}")
+    payment.text("Agencia", r"\d{1,5}")
+    if payment.has("DigitoAgencia"):
+        payment.text("DigitoAgencia", r"[0-9X]")
+    payment.text("Conta", r"\d{1,15}")
+    payment.text("DigitoConta", r"[0-9X]{1,2}")
+    payment.text("TipoConta", one_of=ACCOUNT_TYPES)
+
+
+def _channel(body: Fields) -> str | None:
+    if not body.has("EnvioAssinatura"):
+        return None
+    return DELIVERIES[body.text("EnvioAssinatura", one_of=DELIVERIES)]
+
+
+def _simulation(offer: Offer) -> dict[str, Any]:
+    quote = offer.quote
+    return {
+        "CodigoSimulacao": offer.key,
+        "Matricula": offer.employment.registration,
+        "CodigoTabela": offer.table,
+        "ValorLiberado": str(quote.amount),
+        "ValorParcela": str(quote.installment),
+        "QuantidadeParcelas": quote.term,
+        "ValorTotal": str(quote.total),
+        "TaxaMes": str(quote.rate),
+        "CetMes": str(quote.monthly_cost),
+        "ComSeguro": quote.insured,
+        "PrimeiroVencimento": offer.first_due_date.isoformat(),
+    }
+
+
+def _moment(at: datetime | None) -> str | None:
+    return at.strftime(MOMENT) if at else None
