@@ -1,0 +1,103 @@
+"""One complete query and one complete submission, good for every bank, and the holders of the catalogue."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import providers
+from providers.types import (
+    Address,
+    BankAccount,
+    BankOffer,
+    BankQuery,
+    BankSubmission,
+    Employment,
+    Geolocation,
+    Holder,
+    IdentityDocument,
+    PersonalReference,
+)
+
+_PROVIDERS = Path(providers.__file__).parent
+CREDENTIALS: dict[str, dict[str, str]] = {
+    name: seed["credentials"] for name, seed in json.loads((_PROVIDERS / "sandbox.json").read_text("utf-8")).items()
+}
+_CATALOGUE = json.loads((_PROVIDERS / "simulator" / "catalogue.json").read_text("utf-8"), parse_float=Decimal)
+HOLDERS: dict[str, str] = {row["scenario"]: row["cpf"] for row in _CATALOGUE["scenarios"]}
+FULL_FLOW = HOLDERS["full_flow"]
+STRANGER = "52998224725"
+
+
+def ceiling(bank: str, scenario: str = "full_flow") -> tuple[Decimal, int]:
+    """The largest amount in reais and the longest term that `bank` gives in that scenario."""
+    row = next(row for row in _CATALOGUE["scenarios"] if row["scenario"] == scenario)
+    return Decimal(row["banks"][bank]["max_amount"]), row["banks"][bank]["max_term"]
+
+
+def a_query(cpf: str = FULL_FLOW, **changes: Any) -> BankQuery:
+    """A query with a place, without what is optional beside it."""
+    values: dict[str, Any] = {
+        "cpf": cpf,
+        "name": "Maria da Silva",
+        "birth_date": date(1985, 3, 14),
+        "phone": "11987654321",
+        "email": "maria@example.com",
+        "client_ip": "203.0.113.7",
+        "sex": 2,
+        "geolocation": Geolocation(Decimal("-23.55"), Decimal("-46.63")),
+        "accepted_at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
+    }
+    return BankQuery(**{**values, **changes})
+
+
+def a_submission(offer: BankOffer, cpf: str = FULL_FLOW, **changes: Any) -> BankSubmission:
+    """A submission with every block, paid into an account."""
+    values: dict[str, Any] = {
+        "reference": "reference-1",
+        "offer": offer,
+        "holder": Holder(
+            name="Maria da Silva",
+            cpf=cpf,
+            birth_date=date(1985, 3, 14),
+            sex="F",
+            mother_name="Ana da Silva",
+            father_name="João da Silva",
+            nationality="Brasileira",
+            marital_status="casado",
+            birth_city="São Paulo",
+            birth_state="SP",
+            politically_exposed=False,
+        ),
+        "phone": "11987654321",
+        "email": "maria@example.com",
+        "address": Address(
+            postal_code="01310100",
+            street="Avenida Paulista",
+            number="1000",
+            district="Bela Vista",
+            city="São Paulo",
+            state="SP",
+        ),
+        "ip": "203.0.113.7",
+        "document": IdentityDocument("123456789", "SSP", "SP", date(2005, 6, 1)),
+        "employment": Employment(
+            employer_cnpj="11222333000181",
+            employer_name="Metalúrgica Aurora Ltda",
+            job_title="Operador de Produção",
+            salary=Decimal("4500.00"),
+            margin=Decimal("1850.00"),
+            admission_date=date(2019, 3, 11),
+            registration="100200",
+        ),
+        "account": BankAccount(bank="001", branch="1234", number="567890", digit="1", kind="corrente"),
+        "references": (
+            PersonalReference("João Souza", "11911112222"),
+            PersonalReference("Rita Lima", "11933334444", degree=2),
+        ),
+        "query": a_query(cpf),
+    }
+    return BankSubmission(**{**values, **changes})

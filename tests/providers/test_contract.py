@@ -1,0 +1,393 @@
+"""What every bank's adapter has to do, against its simulated bank over HTTP. Its quirks are in its own test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import pytest
+
+from providers import registry
+from providers.base import Bank
+from providers.errors import (
+    BankFailure,
+    InvalidState,
+    NotFound,
+    NotSupported,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.simulator.banks import BANKS as SIMULATED_BANKS
+from providers.types import BankOffer, BankProposal, ProposalStatus, QueryStatus
+from tests.processes import Simulator
+from tests.providers.conftest import Connect
+from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling
+
+RATES = {bank.name: bank.rate for bank in SIMULATED_BANKS}
+TABLES = {bank.name: bank.tables for bank in SIMULATED_BANKS}
+
+
+@pytest.fixture(params=registry.names())
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def bank(connect: Connect, name: str) -> Bank:
+    return connect(name)
+
+
+@pytest.fixture
+def offer(bank: Bank) -> BankOffer:
+    return bank.query(a_query()).offers[0]
+
+
+@pytest.fixture
+def submitted(bank: Bank, offer: BankOffer) -> BankProposal:
+    return bank.submit(a_submission(offer))
+
+
+def priced(amount: Decimal, term: int, rate: Decimal, insured: bool) -> dict[str, Any]:
+    """The linear model: installment = amount × (1 + rate × n) / n; 2 % more with insurance."""
+    factor = (1 + rate / 100 * term) * (Decimal("1.02") if insured else 1)
+    installment = (amount * factor / term).quantize(Decimal("0.01"), ROUND_HALF_UP)
+    return {
+        "loan_value": amount,
+        "installment_value": installment,
+        "installments": term,
+        "total_amount": installment * term,
+        "interest_rate": rate,
+        "with_insurance": insured,
+    }
+
+
+def numbers_of(offer: BankOffer) -> dict[str, Any]:
+    return {key: getattr(offer, key) for key in priced(Decimal(1), 1, Decimal(1), False)}
+
+
+# --- query
+
+
+def test_a_query_gives_the_ceiling_once_per_table(bank: Bank) -> None:
+    result = bank.query(a_query())
+    amount, term = ceiling(bank.name)
+    assert result.status is QueryStatus.OK
+    assert result.action is None
+    assert [numbers_of(offer) for offer in result.offers] == [
+        priced(amount, term, RATES[bank.name], insured) for insured in (False, True)
+    ]
+    assert tuple(offer.table_code for offer in result.offers) == TABLES[bank.name]
+    assert len({offer.native_offer_id for offer in result.offers}) == 2
+    for offer in result.offers:
+        assert offer.employer_cnpj == "11222333000181"
+        assert offer.employer_name == "Metalúrgica Aurora Ltda"
+        assert offer.registration == "100200"
+        assert offer.first_due_date is not None
+        assert offer.first_due_date > a_query().birth_date
+
+
+def test_a_query_names_the_employment_link(bank: Bank) -> None:
+    [link] = bank.query(a_query()).links
+    assert (link.registration, link.employer_cnpj) == ("100200", "11222333000181")
+    assert link.employer_name == "Metalúrgica Aurora Ltda"
+    assert link.margin in (None, Decimal("1850.00"))
+
+
+def test_a_query_is_one_request_and_bears_the_request_id(bank: Bank, simulator: Simulator) -> None:
+    bank.query(a_query())
+    [call] = simulator.calls(bank.name, "query")
+    assert (call["cpf"], call["request_id"], call["worked"]) == (FULL_FLOW, "request-1", True)
+
+
+def test_no_offers_says_why(bank: Bank) -> None:
+    result = bank.query(a_query(HOLDERS["no_offers"]))
+    assert result.status is QueryStatus.NO_OFFERS
+    assert result.offers == ()
+    assert result.reasons == ("margem consignavel insuficiente",)
+
+
+def test_a_stranger_has_no_offers(bank: Bank) -> None:
+    result = bank.query(a_query(STRANGER))
+    assert result.status is QueryStatus.NO_OFFERS
+    assert result.offers == ()
+
+
+def test_by_amount(bank: Bank) -> None:
+    offers = bank.query(a_query(loan_value=Decimal("3000.50"), installments=24)).offers
+    assert [numbers_of(offer) for offer in offers] == [
+        priced(Decimal("3000.50"), 24, RATES[bank.name], insured) for insured in (False, True)
+    ]
+
+
+def test_by_amount_above_the_ceiling_is_clamped(bank: Bank) -> None:
+    amount, _ = ceiling(bank.name)
+    offers = bank.query(a_query(loan_value=amount * 2, installments=12)).offers
+    assert [numbers_of(offer) for offer in offers] == [
+        priced(amount, 12, RATES[bank.name], insured) for insured in (False, True)
+    ]
+
+
+def test_by_installment(bank: Bank) -> None:
+    offers = bank.query(a_query(installment_value=Decimal("200.00"), installments=24)).offers
+    assert [offer.with_insurance for offer in offers] == [False, True]
+    for offer in offers:
+        assert offer.installments == 24
+        assert abs(offer.installment_value - 200) <= Decimal("0.01")
+
+
+def test_the_amount_goes_before_the_installment(bank: Bank) -> None:
+    wish = a_query(loan_value=Decimal("3000.00"), installment_value=Decimal("999.00"), installments=24)
+    assert {offer.loan_value for offer in bank.query(wish).offers} == {Decimal("3000.00")}
+
+
+@pytest.mark.parametrize(("asked", "given"), [(20, 18), (1, 6), (12, 12)])
+def test_by_term(bank: Bank, asked: int, given: int) -> None:
+    amount, _ = ceiling(bank.name)
+    offers = bank.query(a_query(installments=asked)).offers
+    assert {(offer.loan_value, offer.installments) for offer in offers} == {(amount, given)}
+
+
+def test_without_insurance(bank: Bank) -> None:
+    [offer] = bank.query(a_query(with_insurance=False)).offers
+    assert offer.with_insurance is False
+
+
+def test_unknown_sex_is_fine(bank: Bank) -> None:
+    assert bank.query(a_query(sex=0)).status is QueryStatus.OK
+
+
+# --- failures
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("http_500", ProviderUnavailable),
+        ("http_503", ProviderUnavailable),
+        ("hang", ProviderUnavailable),
+        ("slow_body", ProviderUnavailable),
+        ("half_body", ProviderUnavailable),
+        ("reset", ProviderUnavailable),
+        ("drop_after_accept", ProviderUnavailable),
+        ("garbage", ProviderError),
+        ("huge_body", ProviderError),
+        ("html", BankFailure),  # one bank's page says "maintenance", at the others it is unreadable
+    ],
+)
+@pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
+def test_a_bank_that_fails_raises_the_right_error(
+    connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
+) -> None:
+    well = connect(name)
+    offer = well.query(a_query()).offers[0]
+    proposal = well.submit(a_submission(offer))
+    simulator.bank(name, fault=fault, operation=operation)
+    bank = connect(name, seconds=1)
+    calls = {
+        "query": lambda: bank.query(a_query()),
+        "submit": lambda: bank.submit(a_submission(offer, reference="reference-2")),
+        "formalize": lambda: bank.formalize(proposal.native_id, None),
+        "status": lambda: bank.status(proposal.native_id),
+    }
+    with pytest.raises(error) as caught:
+        calls[operation]()
+    assert caught.value.sent is True
+
+
+def test_a_bank_that_can_not_be_reached_was_not_sent_anything(name: str, connect: Connect) -> None:
+    bank = connect(name, seconds=2)
+    unreachable = type(bank)(
+        type(bank.connection)("http://127.0.0.1:9", bank.connection.credentials),
+        deadline=bank.deadline,
+        request_id="request-1",
+    )
+    with pytest.raises(ProviderUnavailable) as caught:
+        unreachable.query(a_query())
+    assert caught.value.sent is False
+
+
+@pytest.mark.parametrize("operation", ["query", "submit"])
+def test_a_token_that_the_bank_dropped_is_renewed_once(bank: Bank, simulator: Simulator, operation: str) -> None:
+    offer = bank.query(a_query()).offers[0]
+    simulator.bank(bank.name, fault="expired_token", operation=operation, times=1)
+    assert bank.query(a_query()).status is QueryStatus.OK
+    assert bank.submit(a_submission(offer)).native_id
+    assert len(simulator.contracts(bank.name)) == 1
+
+
+def test_a_token_that_the_bank_drops_again_and_again_is_an_error(bank: Bank, simulator: Simulator) -> None:
+    bank.query(a_query())
+    simulator.bank(bank.name, fault="expired_token", operation="query")
+    with pytest.raises(ProviderError) as caught:
+        bank.query(a_query())
+    assert caught.value.sent is False
+    assert [call["worked"] for call in simulator.calls(bank.name, "query")] == [True, False, False]
+
+
+def test_a_token_survives_from_call_to_call(bank: Bank, simulator: Simulator) -> None:
+    for _ in range(3):
+        bank.query(a_query())
+    assert len(simulator.calls(bank.name, "token")) <= 1
+
+
+def test_an_ended_token_is_replaced_before_it_is_used(bank: Bank, simulator: Simulator) -> None:
+    bank.query(a_query())
+    simulator.advance(31 * 24 * 3600)
+    assert bank.query(a_query()).status is QueryStatus.OK
+
+
+# --- proposals
+
+
+def test_a_proposal_from_submission_to_disbursement(bank: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    submitted = bank.submit(a_submission(offer))
+    assert submitted.status in (
+        ProposalStatus.CREATED,
+        ProposalStatus.IN_ANALYSIS,
+        ProposalStatus.AWAITING_SIGNATURE,
+    )
+    found = bank.find("reference-1")
+    assert found is not None
+    assert found.native_id == submitted.native_id
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    formalized = bank.formalize(submitted.native_id, None)
+    assert formalized.status is ProposalStatus.AWAITING_SIGNATURE
+    assert str(formalized.signature_url).startswith(simulator.url)
+    assert bank.formalize(submitted.native_id, None).signature_url == formalized.signature_url
+    assert bank.status(submitted.native_id).status is ProposalStatus.AWAITING_SIGNATURE
+    simulator.complete(FULL_FLOW, bank.name, "signature")
+    assert bank.status(submitted.native_id).status is ProposalStatus.SIGNED
+    simulator.advance(6)
+    assert bank.status(submitted.native_id).status is ProposalStatus.DISBURSED
+    with pytest.raises(InvalidState):
+        bank.formalize(submitted.native_id, None)
+
+
+def test_a_refused_signature_rejects_the_proposal(bank: Bank, submitted: BankProposal, simulator: Simulator) -> None:
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    bank.formalize(submitted.native_id, None)
+    simulator.complete(FULL_FLOW, bank.name, "signature", "refused")
+    assert bank.status(submitted.native_id).status is ProposalStatus.REJECTED
+
+
+@pytest.mark.parametrize("channel", ["sms", "whatsapp"])
+def test_the_signature_link_can_be_delivered_to_the_phone(
+    bank: Bank, submitted: BankProposal, simulator: Simulator, channel: str
+) -> None:
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    assert bank.formalize(submitted.native_id, channel).signature_url
+
+
+def test_the_submission_bears_our_reference(bank: Bank, submitted: BankProposal, simulator: Simulator) -> None:
+    [contract] = simulator.contracts(bank.name)
+    assert (contract["contract"], contract["reference"], contract["cpf"]) == (
+        submitted.native_id,
+        "reference-1",
+        FULL_FLOW,
+    )
+
+
+def test_a_submission_whose_connection_broke_is_found_by_its_reference(
+    bank: Bank, offer: BankOffer, simulator: Simulator
+) -> None:
+    simulator.bank(bank.name, fault="drop_after_accept", operation="submit")
+    with pytest.raises(ProviderUnavailable) as caught:
+        bank.submit(a_submission(offer))
+    assert caught.value.sent is True
+    [contract] = simulator.contracts(bank.name)
+    found = bank.find("reference-1")
+    assert found is not None
+    assert found.native_id == contract["contract"]
+
+
+def test_a_submission_that_never_arrived_is_not_found_nor_sent_again(
+    bank: Bank, offer: BankOffer, simulator: Simulator
+) -> None:
+    simulator.bank(bank.name, fault="reset", operation="submit")
+    with pytest.raises(ProviderUnavailable):
+        bank.submit(a_submission(offer))
+    assert len(simulator.calls(bank.name, "submit")) == 1
+    assert bank.find("reference-1") is None
+
+
+def test_a_refused_submission_passes_on_the_banks_own_message(bank: Bank, simulator: Simulator) -> None:
+    cpf = HOLDERS["contract_in_progress"]
+    offer = bank.query(a_query(cpf)).offers[0]
+    with pytest.raises(ProviderRejected, match=r"^Ja existe contrato em andamento para este cliente\.$"):
+        bank.submit(a_submission(offer, cpf))
+    assert simulator.contracts(bank.name) == []
+
+
+def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: Bank, offer: BankOffer) -> None:
+    assert bank.faults(a_submission(offer)) == []
+
+
+@pytest.mark.parametrize("kind", ["corrente", "poupanca", "salario"])
+@pytest.mark.parametrize("marital_status", ["solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel"])
+def test_every_word_of_the_contract_has_a_code_at_the_bank(
+    bank: Bank, offer: BankOffer, kind: str, marital_status: str
+) -> None:
+    whole = a_submission(offer)
+    assert whole.account is not None
+    for sex in ("M", "F"):
+        holder = replace(whole.holder, sex=sex, marital_status=marital_status)
+        submission = replace(
+            whole,
+            reference=f"reference-{sex}",
+            holder=holder,
+            account=replace(whole.account, kind=kind, branch_digit="X"),
+        )
+        assert bank.submit(submission).native_id
+
+
+def test_an_unknown_reference_is_none(bank: Bank) -> None:
+    assert bank.find("no-such/reference?x=1&y=ç") is None
+
+
+@pytest.mark.parametrize("call", ["status", "formalize"])
+def test_an_unknown_proposal_is_not_found(bank: Bank, call: str) -> None:
+    arguments: dict[str, tuple[Any, ...]] = {"status": ("no-such",), "formalize": ("no-such", None)}
+    with pytest.raises(NotFound):
+        getattr(bank, call)(*arguments[call])
+
+
+def test_an_unknown_status_word_is_no_status(bank: Bank) -> None:
+    assert bank.proposal_status("em_orbita") is None
+
+
+def test_cancel_works_where_it_is_supported(bank: Bank, submitted: BankProposal) -> None:
+    if type(bank).cancel is Bank.cancel:
+        with pytest.raises(NotSupported):
+            bank.cancel(submitted.native_id, None)
+    else:
+        assert bank.cancel(submitted.native_id, "Desistiu.").status is ProposalStatus.CANCELLED
+
+
+# --- what never happens
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level("DEBUG")
+    return caplog
+
+
+def test_no_personal_data_in_a_url_or_a_log_line(
+    bank: Bank, simulator: Simulator, logged: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer = bank.query(a_query()).offers[0]
+    proposal = bank.submit(a_submission(offer))
+    bank.find("reference-1")
+    bank.status(proposal.native_id)
+    simulator.bank(bank.name, fault="garbage")
+    with pytest.raises(BankFailure):
+        bank.query(a_query())
+    written = capsys.readouterr()
+    lines = logged.text + written.out + written.err
+    for secret in (FULL_FLOW, "11987654321", "maria@example.com", "Maria da Silva", "567890"):
+        assert secret not in lines
