@@ -1,0 +1,216 @@
+"""`make run` as a person uses it: the real program, in a folder of its own beside the tests' servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+import urllib3
+
+from config import run
+from config.local import free_port
+from partners.models import SANDBOX_KEY
+from tests.processes import ROOT, answers, wait_until
+
+Start = Callable[..., "Run"]
+
+
+class Run:
+    """One `make run`."""
+
+    def __init__(self, data_dir: Path, log: Path, **variables: str) -> None:
+        self.data_dir, self._log = data_dir, log
+        environment = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL")}
+        with log.open("wb") as output:
+            self.handle = subprocess.Popen(
+                [sys.executable, "-m", "config.run"],
+                cwd=ROOT,
+                env={**environment, "DATA_DIR": str(data_dir), **variables},
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text()
+
+    def wait_for(self, pattern: str, timeout_s: float = 90) -> re.Match[str]:
+        def found() -> re.Match[str] | None:
+            assert self.handle.poll() is None, self.output
+            return re.search(pattern, self.output)
+
+        return wait_until(found, timeout_s, pattern, lambda: self.output)
+
+    def children(self) -> dict[str, int]:
+        """The processes that it supervises: their command lines and ids."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if parent == self.handle.pid:
+                found[command] = int(folder.name)
+        return found
+
+    def processes(self) -> set[int]:
+        """Everything that works for this run, its supervisor included."""
+        mark = f"DATA_DIR={self.data_dir}".encode()
+        found = set()
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    found.add(int(folder.name))
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        return found
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> int:
+        self.handle.send_signal(number)
+        return self.handle.wait(timeout=40)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    runs: list[Run] = []
+
+    def _start(**variables: str) -> Run:
+        runs.append(Run(tmp_path / "var", tmp_path / f"log-{len(runs)}", **variables))
+        return runs[-1]
+
+    yield _start
+    for each in runs:
+        if each.handle.poll() is None:
+            each.end(signal.SIGTERM)
+
+
+def test_the_key_that_is_shown_is_the_sandbox_key():
+    assert run.SANDBOX_KEY == SANDBOX_KEY
+
+
+def test_it_runs_restarts_what_dies_ends_clean_and_keeps_its_data(start, tmp_path):
+    port = free_port()
+    ports = {"PORT": str(port), "SIMULATOR_PORT": str(free_port())}
+    first = start(**ports)
+    first.wait_for(r"Ready after \d+ s")
+    first.wait_for(r"beat: Starting|celery.beat")
+    assert f"http://127.0.0.1:{port}/partners/v1" in first.output
+    assert SANDBOX_KEY in first.output
+
+    # manage.py in another terminal acts on the same database, with nothing but DATA_DIR set.
+    services = tmp_path / "var" / "services.json"
+    assert stat.S_IMODE(services.stat().st_mode) == 0o600
+    assert set(json.loads(services.read_text())) == {"database_url", "redis_url"}
+    made = manage(tmp_path / "var", "create_partner", "Parceiro de teste", "--providers", "ipe")
+    partner = json.loads(made)["partner_id"]
+
+    # A second one on the same data is told so, and harms nothing.
+    second = start(PORT=str(free_port()), SIMULATOR_PORT=str(free_port()))
+    assert second.handle.wait(timeout=30) == 1
+    assert f"it is running already on {tmp_path / 'var'} (process {first.handle.pid})" in second.output
+
+    # What dies comes back: the web, and the database under it.
+    for name, mark in (("web", "gunicorn"), ("postgres", "bin/postgres")):
+        (victim,) = (pid for command, pid in first.children().items() if mark in command)
+        os.kill(victim, signal.SIGKILL)
+        first.wait_for(rf"run +\| {name} was killed by SIGKILL: starting it again")
+        first.wait_for(rf"run +\| {name} was started again", 10)
+    wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/ready") == 200, 60, "ready again", lambda: first.output)
+
+    assert first.end() == 0
+    assert first.output.rstrip().endswith("all processes have ended")
+    assert first.processes() == set()
+
+    # Killed with no chance to clean up, it leaves nothing that stops the next one.
+    killed = start(**ports)
+    killed.wait_for(r"Ready after \d+ s")
+    killed.end(signal.SIGKILL)
+    wait_until(lambda: not killed.processes(), 30, "its processes end with it")
+    third = start(**ports)
+    third.wait_for(r"Ready after \d+ s")
+    assert json.loads(manage(tmp_path / "var", "list_events", partner)) == {"events": []}
+    assert third.end(signal.SIGTERM) == 0
+    assert third.processes() == set()
+
+
+def manage(data_dir: Path, *arguments: str) -> str:
+    keep = ("PATH", "HOME", "LANG")
+    environment = {key: os.environ[key] for key in keep if key in os.environ}
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={**environment, "DATA_DIR": str(data_dir)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("variable", ["PORT", "SIMULATOR_PORT"])
+def test_a_port_in_use_is_told_with_its_variable_before_anything_starts(start, variable, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ports = {"PORT": str(free_port()), "SIMULATOR_PORT": str(free_port()), variable: str(port)}
+        refused = start(**ports)
+        assert refused.handle.wait(timeout=30) == 1
+    assert refused.output.startswith(f"make run: port {port} is in use: set {variable} to a free one")
+    assert not (tmp_path / "var" / "postgres").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"PORT": "http"}, "PORT is 'http', not a port number"),
+        ({"PORT": "70000"}, "PORT is '70000', not a port number"),
+        ({"PORT": "8123", "SIMULATOR_PORT": "8123"}, "PORT and SIMULATOR_PORT are the same: 8123"),
+        ({"ENVIRONMENT": "production"}, "ENVIRONMENT is production, this runs a sandbox"),
+    ],
+)
+def test_what_cannot_work_is_told_in_one_line(start, variables, words):
+    refused = start(**variables)
+    assert refused.handle.wait(timeout=30) == 1
+    assert refused.output.startswith(f"make run: {words}")
+    assert refused.output.count("\n") == 1
+
+
+@pytest.fixture
+def given_database() -> Iterator[str]:
+    """The URL of an empty database, on the tests' server."""
+    server = os.environ["DATABASE_URL"].rpartition("/")[0]
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE given")
+        yield f"{server}/given"
+        connection.execute("DROP DATABASE given WITH (FORCE)")
+
+
+def test_given_servers_are_used_instead_of_embedded_ones(start, tmp_path, redis_url, given_database):
+    given_redis = redis_url.rpartition("/")[0] + "/14"
+    ports = {"PORT": str(free_port()), "SIMULATOR_PORT": str(free_port())}
+    given = start(**ports, DATABASE_URL=given_database, REDIS_URL=given_redis)
+    given.wait_for("starting simulator, web, banks")
+    assert not (tmp_path / "var" / "postgres").exists()
+    assert not (tmp_path / "var" / "redis").exists()
+    services = json.loads((tmp_path / "var" / "services.json").read_text())
+    assert services == {"database_url": given_database, "redis_url": given_redis}
+    assert given.end() == 0
+
+
+def test_the_web_answers_only_on_this_machine(live_service):
+    addresses = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"]
+    port = urllib3.util.parse_url(live_service.url).port
+    hosts = {address.split(":")[0] for address in addresses if int(address.split(":")[1], 16) == port}
+    assert hosts == {"0100007F"}
