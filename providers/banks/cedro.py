@@ -1,0 +1,453 @@
+"""cedro: a password grant, queries that are answered by polling, percents and terms as text.
+
+Its manual is docs/banks/cedro.md.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import structlog
+from msgspec import Struct
+
+from providers.base import Bank, Reply
+from providers.errors import (
+    ApiError,
+    Detail,
+    InvalidInput,
+    InvalidState,
+    NotFound,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.formats import money, split_phone, to_decimal
+from providers.tokens import Token
+from providers.types import (
+    ActionType,
+    BankAction,
+    BankOffer,
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Geolocation,
+    Link,
+    ProposalStatus,
+    QueryStatus,
+    StepOutcome,
+)
+
+log = structlog.get_logger(__name__)
+
+CONSULTS = "/v1/private-consignment/consults"
+OPERATIONS = "/v1/private-consignment/operations"
+COUNTRY = "55"
+#: Seconds between looks at a consult: the first grows by the factor up to the longest.
+FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 0.05, 1.5, 1.0
+
+GENDERS = {"M": "male", "F": "female"}
+QUERY_GENDERS = {1: "male", 2: "female"}
+MARITAL_STATUSES = {
+    "solteiro": "single",
+    "casado": "married",
+    "divorciado": "divorced",
+    "viuvo": "widowed",
+    "separado": "legally_separated",
+    "uniao_estavel": "civil_union",
+}
+ACCOUNT_TYPES = {"corrente": "checking", "poupanca": "savings", "salario": "salary"}
+PIX_KEYS = {"cpf": "cpf", "telefone": "phone", "email": "email", "aleatoria": "random"}
+RELATIONSHIPS = ("spouse", "relative", "friend")
+
+#: The answer is on its way. An approved consent is not an answer yet.
+UNDER_WAY = ("WAITING_CONSENT", "CONSENT_APPROVED", "WAITING_CREDIT_ANALYSIS")
+CONFIRMATION = "WAITING_CONFIRMATION"
+REFUSED_STEPS = {
+    "CONSENT_REFUSED": (StepOutcome.REFUSED, "O titular não confirmou a autorização."),
+    "CONSENT_EXPIRED": (StepOutcome.EXPIRED, "O prazo para o titular confirmar a autorização terminou."),
+}
+
+
+class AccessToken(Struct):
+    access_token: str
+    refresh_token: str
+    expires_in: int
+
+
+class Accepted(Struct):
+    id: str
+
+
+class Confirmation(Struct, rename="camel"):
+    url: str
+    expires_at: str
+
+
+class EmploymentLink(Struct, rename="camel"):
+    registration_number: str
+    employer_document_number: str
+    employer_name: str
+    job_title: str | None
+    admission_date: str
+
+
+class Simulation(Struct, rename="camel"):
+    simulation_id: str
+    registration_number: str
+    table_code: str
+    with_insurance: bool
+    operation_amount: Decimal
+    installment_amount: Decimal
+    number_of_installments: str
+    total_amount: Decimal
+    monthly_interest_rate: str
+    monthly_total_cost: str
+    first_due_date: str
+
+
+class Consult(Struct, rename="camel"):
+    id: str
+    status: str
+    term_auto_authorized: bool
+    description: str | None
+    confirmation: Confirmation | None
+    employment_links: list[EmploymentLink]
+    simulations: list[Simulation]
+
+
+class Operation(Struct):
+    id: str
+    status: str
+    formalization_url: str | None
+    formalization_expires_at: str | None
+
+
+class Fault(Struct):
+    detail: str
+
+
+class FieldFault(Struct):
+    loc: list[str]
+    msg: str
+
+
+class FieldFaults(Struct):
+    detail: list[FieldFault]
+
+
+class Cedro(Bank):
+    name = "cedro"
+    label = "Cedro"
+    notifies_holder = True
+    required = ("referencias", "titular.estado_civil", "titular.exposicao_politica")
+    statuses = {
+        "generating_ccb": ProposalStatus.CREATED,
+        "manual_analysis": ProposalStatus.IN_ANALYSIS,
+        "formalization": ProposalStatus.AWAITING_SIGNATURE,
+        "processing": ProposalStatus.SIGNED,
+        "paid": ProposalStatus.DISBURSED,
+        "rejected": ProposalStatus.REJECTED,
+        "canceled": ProposalStatus.CANCELLED,
+        "formalization_expired": ProposalStatus.EXPIRED,
+    }
+
+    # --- authentication and errors
+
+    def login(self, old: Token | None) -> Token:
+        if old is not None and old.refresh is not None:
+            try:
+                return self._token_for(grant_type="refresh_token", refresh_token=old.refresh)
+            except ProviderError:
+                log.info("bank_refresh_token_ended", bank=self.name)
+        account = self.connection.credentials
+        return self._token_for(grant_type="password", username=account["username"], password=account["password"])
+
+    def _token_for(self, **grant: str) -> Token:
+        form = {"client_id": self.connection.credentials["client_id"], **grant}
+        token = self.exchange("POST", "/oauth/token", form=form).read(AccessToken)
+        return Token.lasting(token.access_token, token.expires_in, token.refresh_token)
+
+    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token.value}"} if token else {}
+
+    def refusal(self, reply: Reply) -> ApiError | None:
+        if reply.status == 422:
+            faults = reply.read(FieldFaults).detail
+            return ProviderRejected("; ".join(f"{'.'.join(each.loc[1:])}: {each.msg}" for each in faults))
+        if reply.status not in (400, 403, 404, 409):
+            return None
+        detail = reply.read(Fault).detail  # a page of some gateway in between is no answer of the bank
+        if reply.status == 403:
+            message = "O titular ainda não confirmou a autorização neste banco."
+            return InvalidInput(message, field="offer_ref.offer_id")
+        if reply.status == 404:
+            return NotFound()
+        return InvalidState() if reply.status == 409 else ProviderRejected(detail)
+
+    # --- query
+
+    def query(self, query: BankQuery) -> BankResult:
+        # Never repeated: it may send the holder a message.
+        accepted = self.call("POST", CONSULTS, json=_consult_body(query)).read(Accepted)
+        return self._outcome(query, accepted.id)
+
+    def check(self, query: BankQuery, reference: str) -> BankResult:
+        try:
+            result = self._outcome(query, reference)
+        except NotFound:
+            reason = "A consulta não existe mais no banco. Faça uma nova consulta."
+            return BankResult(QueryStatus.NO_OFFERS, step=StepOutcome.EXPIRED, reasons=(reason,))
+        return result if result.step else replace(result, step=StepOutcome.APPROVED)
+
+    def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
+        """The result of a consult, looked at until it is there. ProviderUnavailable where the deadline comes first."""
+        path = f"{CONSULTS}/{quote(consult_id, safe='')}?{urlencode(_wishes(query))}"
+        pause = FIRST_PAUSE_S
+        while True:
+            consult = self.call("GET", path, safe=True).read(Consult)
+            if consult.status not in UNDER_WAY:
+                return self._result(consult)
+            if time.monotonic() + pause >= self.deadline:
+                raise ProviderUnavailable("O banco não respondeu a tempo.")
+            time.sleep(pause)
+            pause = min(pause * PAUSE_FACTOR, LONGEST_PAUSE_S)
+
+    def _result(self, consult: Consult) -> BankResult:
+        if consult.status == "SUCCESS":
+            return _offers(consult)
+        if consult.status in REFUSED_STEPS:
+            step, reason = REFUSED_STEPS[consult.status]
+            return BankResult(QueryStatus.NO_OFFERS, step=step, reasons=(reason,))
+        if consult.status == "REJECTED":
+            raise ProviderRejected(consult.description)
+        if consult.status == "FAILED":
+            raise ProviderUnavailable
+        if consult.status == CONFIRMATION and consult.confirmation is not None:
+            action = BankAction(
+                ActionType.CHAT_LINK,
+                consult.confirmation.url,
+                "O banco pede que o titular confirme a autorização pelo link enviado por mensagem.",
+                consult.id,
+                _moment(consult.confirmation.expires_at),
+            )
+            return _waiting(QueryStatus.REQUIRES_ACTION, consult, action)
+        log.warning("bank_step_unknown", bank=self.name, word=consult.status[:60])
+        action = BankAction(
+            ActionType.PAYROLL_DATA, None, "O banco ainda está processando a autorização do titular.", consult.id
+        )
+        return _waiting(QueryStatus.PENDING, consult, action)
+
+    # --- proposal
+
+    def faults(self, submission: BankSubmission) -> list[Detail]:
+        if len(submission.references) == 2:
+            return []
+        return [Detail("referencias", "Este banco exige exatamente duas referências pessoais.")]
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        try:
+            reply = self.call("POST", OPERATIONS, json=_operation_body(submission))
+        except NotFound:
+            raise OfferExpired from None
+        return self._proposal(reply)
+
+    def find(self, reference: str) -> BankProposal | None:
+        path = f"{OPERATIONS}/by-external-id/{quote(reference, safe='')}"
+        try:
+            return self._proposal(self.call("GET", path, safe=True))
+        except NotFound:
+            return None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        body = {"channel": channel} if channel else {}
+        return self._proposal(self.call("POST", _operation_path(native_id) + "/formalization", json=body, safe=True))
+
+    def status(self, native_id: str) -> BankProposal:
+        return self._proposal(self.call("GET", _operation_path(native_id), safe=True))
+
+    def _proposal(self, reply: Reply) -> BankProposal:
+        operation = reply.read(Operation)
+        expires_at = operation.formalization_expires_at
+        return BankProposal(
+            native_id=operation.id,
+            native_status=operation.status,
+            status=self.proposal_status(operation.status),
+            signature_url=operation.formalization_url,
+            signature_expires_at=_moment(expires_at) if expires_at else None,
+        )
+
+
+def _operation_path(native_id: str) -> str:
+    return f"{OPERATIONS}/{quote(native_id, safe='')}"
+
+
+def _known(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value: this bank wants the others left out, and nothing is ever made up."""
+    return {name: value for name, value in fields.items() if value is not None and value != {}}
+
+
+def _consult_body(query: BankQuery) -> dict[str, Any]:
+    area_code, number = split_phone(query.phone)
+    return _known(
+        borrowerDocumentNumber=query.cpf,
+        birthDate=query.birth_date.isoformat(),
+        gender=QUERY_GENDERS.get(query.sex),
+        signerName=query.name,
+        signerEmail=query.email,
+        signerPhone={"countryCode": COUNTRY, "areaCode": area_code, "phoneNumber": number},
+        consent=_known(
+            acceptedAt=_timestamp(query.accepted_at),
+            ipAddress=query.client_ip,
+            sessionReference=query.authorization_reference,
+            device=_known(userAgent=query.user_agent, model=query.device_model, platform=query.platform),
+            location=_place(query.geolocation),
+            appConsent=_app_consent(query),
+        ),
+        originatorCode=query.portfolio,
+    )
+
+
+def _app_consent(query: BankQuery) -> dict[str, Any]:
+    app = query.app_authorization
+    if app is None:
+        return {}
+    fields = _known(consentId=app.authorization_id, signedAt=app.signature_date)
+    if app.evidence is None:
+        return fields
+    device = app.evidence
+    return fields | _known(
+        userAgent=device.user_agent,
+        operatingSystem=device.operational_system,
+        deviceModel=device.device_model,
+        deviceName=device.device_name,
+        deviceType=device.device_type,
+        **_place(device.geolocation),
+    )
+
+
+def _place(place: Geolocation | None) -> dict[str, Any]:
+    return _known(latitude=place.lat, longitude=place.lng, accuracy=place.accuracy) if place else {}
+
+
+def _wishes(query: BankQuery) -> dict[str, str]:
+    """What to simulate, as a look's query string; the bank takes an amount or an installment, never both."""
+    wishes = {"withInsurance": "true" if query.with_insurance else "false"}
+    if query.loan_value is not None:
+        wishes["operationAmount"] = str(money(query.loan_value))
+    elif query.installment_value is not None:
+        wishes["installmentAmount"] = str(money(query.installment_value))
+    if query.installments is not None:
+        wishes["numberOfInstallments"] = str(query.installments)
+    return wishes
+
+
+def _operation_body(submission: BankSubmission) -> dict[str, Any]:
+    holder, address = submission.holder, submission.address
+    area_code, number = split_phone(submission.phone)
+    return _known(
+        external_id=submission.reference,
+        simulation_id=submission.offer.native_offer_id,
+        originator_code=submission.portfolio,
+        borrower=_known(
+            individual_document_number=holder.cpf,
+            name=holder.name,
+            birth_date=holder.birth_date.isoformat(),
+            gender=GENDERS[holder.sex],
+            mother_name=holder.mother_name,
+            father_name=holder.father_name,
+            marital_status=MARITAL_STATUSES[holder.marital_status],
+            political_exposition=holder.politically_exposed,
+            email=submission.email,
+            phone={"country_code": COUNTRY, "area_code": area_code, "number": number},
+            address=_known(
+                postal_code=address.postal_code,
+                street=address.street,
+                number=address.number,
+                complement=address.complement,
+                neighborhood=address.district,
+                city=address.city,
+                state=address.state,
+            ),
+        ),
+        bank=_bank(submission),
+        references=[
+            {"name": each.name, "phone": each.phone, "relationship": RELATIONSHIPS[each.degree]}
+            for each in submission.references
+        ],
+        acceptance={"ip_address": submission.ip},
+        formalization_channel=submission.channel,
+    )
+
+
+def _bank(submission: BankSubmission) -> dict[str, Any]:
+    pix, account = submission.pix, submission.account
+    if pix is not None:
+        key = COUNTRY + pix.key if pix.kind == "telefone" else pix.key
+        return {"transfer_method": "pix", "pix_key_type": PIX_KEYS[pix.kind], "pix_key": key}
+    return _known(
+        transfer_method="ted",
+        bank_code=account.bank,
+        branch_number=account.branch,
+        branch_digit=account.branch_digit,
+        account_number=account.number,
+        account_digit=account.digit,
+        account_type=ACCOUNT_TYPES[account.kind],
+    )
+
+
+def _waiting(status: QueryStatus, consult: Consult, action: BankAction) -> BankResult:
+    return BankResult(status, action=action, step=StepOutcome.OPEN, term_auto_authorized=consult.term_auto_authorized)
+
+
+def _offers(consult: Consult) -> BankResult:
+    links = {
+        each.registration_number: Link(
+            registration=each.registration_number,
+            employer_cnpj=each.employer_document_number,
+            employer_name=each.employer_name,
+            job_title=each.job_title,
+            admission_date=date.fromisoformat(each.admission_date),
+        )
+        for each in consult.employment_links
+    }
+    offers = tuple(_offer(each, links[each.registration_number]) for each in consult.simulations)
+    return BankResult(
+        QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
+        offers=offers,
+        links=tuple(links.values()),
+        reasons=(consult.description,) if consult.description else (),
+        term_auto_authorized=consult.term_auto_authorized,
+    )
+
+
+def _offer(each: Simulation, link: Link) -> BankOffer:
+    return BankOffer(
+        native_offer_id=each.simulation_id,
+        loan_value=each.operation_amount,
+        installment_value=each.installment_amount,
+        installments=int(each.number_of_installments),
+        interest_rate=to_decimal(each.monthly_interest_rate),
+        total_amount=each.total_amount,
+        table_code=each.table_code,
+        with_insurance=each.with_insurance,
+        first_due_date=date.fromisoformat(each.first_due_date),
+        employer_cnpj=link.employer_cnpj,
+        employer_name=link.employer_name,
+        registration=link.registration,
+        native={"cetMonthlyPercent": each.monthly_total_cost},
+    )
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -1,0 +1,417 @@
+"""The simulated bank `cedro`: a password grant, queries that are answered later, percents and terms as text.
+
+Its manual is `docs/banks/cedro.md`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from aiohttp import web
+
+from ..bank import Bank, Refusal, Request, Route, answer, route
+from ..catalogue import Employment
+from ..fields import CPF, EMAIL, Fields, Problem
+from ..ledger import Contract, Offer, WrongState
+from ..numbers import Ask
+from ..world import Step
+
+
+@dataclass(frozen=True)
+class Credentials:
+    client_id: str
+    username: str
+    password: str
+
+
+CREDENTIALS = Credentials("sandbox-app", "originator@sandbox.example", "cedro-sandbox-secret-not-a-secret")
+TOKEN_TTL_S = 15 * 60
+REFRESH_TTL_S = 8 * 3600
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+CONSULTS_KEPT = 100_000
+
+STATUS_WORDS = {
+    "created": "generating_ccb",
+    "in_analysis": "manual_analysis",
+    "awaiting_signature": "formalization",
+    "signed": "processing",
+    "disbursed": "paid",
+    "rejected": "rejected",
+    "cancelled": "canceled",
+    "expired": "formalization_expired",
+}
+STEP_WORDS = {"open": "WAITING_CONFIRMATION", "refused": "CONSENT_REFUSED", "expired": "CONSENT_EXPIRED"}
+GENDERS = ("male", "female")
+MARITAL_STATUSES = ("single", "married", "divorced", "widowed", "legally_separated", "civil_union")
+ACCOUNT_TYPES = ("checking", "savings", "salary")
+RELATIONSHIPS = ("spouse", "relative", "friend")
+CHANNELS = ("sms", "whatsapp")
+PIX_KEYS = {
+    "cpf": CPF,
+    "phone": r"55\d{10,11}",
+    "email": EMAIL,
+    "random": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+}
+STATE = r"[A-Z]{2}"
+CONSULTS = "/v1/private-consignment/consults"
+OPERATIONS = "/v1/private-consignment/operations"
+
+
+@dataclass
+class Consult:
+    """A query under way. `step` is the confirmation that its holder owes, if any; `early_looks` is how often
+    it still answers that only the consent is there.
+    """
+
+    id: str
+    cpf: str
+    step: Step | None
+    early_looks: int = 1
+
+
+def error(status: int, detail: str) -> web.Response:
+    """An error as this bank tells it."""
+    return answer({"detail": detail}, status)
+
+
+class Cedro(Bank):
+    name = "cedro"
+    rate = Decimal("2.25")
+    tables = ("CDR-CLT-36", "CDR-CLT-36S")
+    due_day = 12
+
+    def reset(self) -> None:
+        super().reset()
+        self.consults: OrderedDict[str, Consult] = OrderedDict()
+
+    def authenticate(self, request: Request) -> None:
+        if not self.tokens.valid(request.bearer()):
+            raise Refusal(self.token_refused())
+
+    def token_refused(self) -> web.Response:
+        return error(401, "token invalido ou expirado")
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        return _bad_field("body", field, problem)
+
+    def new_offer_key(self) -> str:
+        return f"sim_{secrets.token_hex(10)}"
+
+    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+        consult = self.consults.get(request.params.get("consult_id", ""))
+        return (None, consult.cpf) if consult else super().identify(made, request)
+
+    @route("POST", "/oauth/token", "token", public=True)
+    def issue_token(self, request: Request) -> web.Response:
+        form = self.form_fields(request)
+        grant = form.text("grant_type", one_of=("password", "refresh_token"))
+        if grant == "password":
+            given = (form.text("client_id"), form.text("username"), form.text("password"))
+            expected = (CREDENTIALS.client_id, CREDENTIALS.username, CREDENTIALS.password)
+            good = secrets.compare_digest("\n".join(given).encode(), "\n".join(expected).encode())
+        else:
+            good = form.text("client_id") == CREDENTIALS.client_id and self.tokens.valid(
+                form.text("refresh_token"), "refresh"
+            )
+        if not good:
+            raise Refusal(error(400, "credenciais invalidas"))
+        return answer(
+            {
+                "access_token": self.tokens.issue(TOKEN_TTL_S),
+                "refresh_token": self.tokens.issue(REFRESH_TTL_S, "refresh"),
+                "token_type": "Bearer",
+                "expires_in": TOKEN_TTL_S,
+                "refresh_expires_in": REFRESH_TTL_S,
+            }
+        )
+
+    # --- consult
+
+    @route("POST", CONSULTS, "query", cpf="borrowerDocumentNumber")
+    def begin_consult(self, request: Request) -> web.Response:
+        body = self._body(request)
+        cpf = body.text("borrowerDocumentNumber", CPF)
+        body.text("signerName", longest=120)
+        body.text("signerEmail", EMAIL)
+        body.date("birthDate")
+        if body.has("gender"):
+            body.text("gender", one_of=GENDERS)
+        _phone(body.object("signerPhone"), "countryCode", "areaCode", "phoneNumber")
+        _consent(body.object("consent"))
+        if body.has("originatorCode"):
+            body.text("originatorCode", longest=60)
+        found = self.consult(cpf, Ask())
+        consult = Consult(str(uuid.uuid4()), cpf, found.step)
+        self.consults[consult.id] = consult
+        while len(self.consults) > CONSULTS_KEPT:
+            self.consults.popitem(last=False)
+        return answer({"id": consult.id, "status": "WAITING_CONSENT", "termAutoAuthorized": True}, 202)
+
+    @route("GET", CONSULTS + "/{consult_id}", "poll")
+    def look(self, request: Request) -> web.Response:
+        ask = _ask(Fields(request.query, self._refuse_parameter))
+        consult = self.consults.get(request.params["consult_id"])
+        if consult is None:
+            raise Refusal(error(404, "consulta nao encontrada"))
+        step = consult.step
+        if step is not None and step.status != "approved":
+            return answer(_consulted(consult, STEP_WORDS[step.status]))
+        if consult.early_looks:
+            consult.early_looks -= 1
+            return answer(_consulted(consult, "CONSENT_APPROVED"))
+        found = self.consult(consult.cpf, ask, opens=False)
+        return answer(
+            _consulted(consult, "SUCCESS")
+            | {
+                "description": found.reason,
+                "employmentLinks": [_link(employment) for employment in found.employments],
+                "simulations": [_simulation(offer) for offer in found.offers],
+            }
+        )
+
+    # --- operation
+
+    @route("POST", OPERATIONS, "submit", cpf="borrower.individual_document_number", reference="external_id")
+    def submit(self, request: Request) -> web.Response:
+        body = self._body(request)
+        reference = body.text("external_id", longest=64)
+        simulation = body.text("simulation_id")
+        cpf = _borrower(body.object("borrower"))
+        _bank(body.object("bank"), cpf)
+        _references(body)
+        _ip(body.object("acceptance"), "ip_address")
+        if body.has("originator_code"):
+            body.text("originator_code", longest=60)
+        channel = body.text("formalization_channel", one_of=CHANNELS) if body.has("formalization_channel") else None
+        if known := self.ledger.find(reference):
+            return answer(self._operation(known[0]), 201)
+        if not self.authorized(cpf):
+            raise Refusal(error(403, "consulta nao autorizada pelo tomador"))
+        offer = self.offers.get(simulation)
+        if offer is None:
+            raise Refusal(error(404, "simulacao nao encontrada"))
+        if offer.cpf != cpf:
+            body.refuse("borrower.individual_document_number", Problem.VALUE)
+        scenario = self.scenario(cpf)
+        if scenario.submit == "rejected":
+            raise Refusal(error(400, scenario.message))
+        return answer(self._operation(self.ledger.create(reference, offer, scenario, channel=channel)), 201)
+
+    @route("GET", OPERATIONS + "/by-external-id/{external_id}", "find", reference="external_id")
+    def find(self, request: Request) -> web.Response:
+        found = self.ledger.find(request.params["external_id"])
+        if not found:
+            raise Refusal(error(404, "operacao nao encontrada"))
+        return answer(self._operation(found[0]))
+
+    @route("POST", OPERATIONS + "/{operation_id}/formalization", "formalize", contract="operation_id")
+    def formalize(self, request: Request) -> web.Response:
+        contract = self._contract(request)
+        body = self._body(request)
+        channel = body.text("channel", one_of=CHANNELS) if body.has("channel") else None
+        try:
+            return answer(self._operation(self.ledger.formalize(contract, channel)))
+        except WrongState as wrong:
+            word = self.status_word(contract, STATUS_WORDS)
+            raise Refusal(error(409, f"operacao em {word} nao pode ser formalizada")) from wrong
+
+    @route("GET", OPERATIONS + "/{operation_id}", "status", contract="operation_id")
+    def status(self, request: Request) -> web.Response:
+        return answer(self._operation(self._contract(request)))
+
+    def _body(self, request: Request) -> Fields:
+        """The body; this bank wants fields without a value left out."""
+        body = self.json_fields(request)
+        _refuse_nulls(body)
+        return body
+
+    def _refuse_parameter(self, field: str, problem: Problem) -> NoReturn:
+        raise Refusal(_bad_field("query", field, problem))
+
+    def _contract(self, request: Request) -> Contract:
+        contract = self.ledger.get(request.params["operation_id"])
+        if contract is None:
+            raise Refusal(error(404, "operacao nao encontrada"))
+        return contract
+
+    def _operation(self, contract: Contract) -> dict[str, Any]:
+        url, step = contract.signature_url, contract.signature
+        return {
+            "id": contract.id,
+            "external_id": contract.reference,
+            "status": self.status_word(contract, STATUS_WORDS),
+            "created_at": contract.created_at.strftime(TIME),
+            "formalization_url": url,
+            "formalization_expires_at": _time(step.expires_at) if url and step else None,
+        }
+
+
+def _bad_field(place: str, field: str | None, problem: Problem) -> web.Response:
+    """A field that is wrong, with the way to it."""
+    way = [place, *(field.split(".") if field else ())]
+    return answer({"detail": [{"loc": way, "msg": str(problem)}]}, 422)
+
+
+def _refuse_nulls(body: Fields) -> None:
+    left: list[tuple[str, Any]] = [("", body.data)]
+    while left:
+        name, value = left.pop()
+        if value is None:
+            body.refuse(name, Problem.TYPE)
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        left += [(f"{name}.{key}" if name else key, item) for key, item in items]
+
+
+def _phone(phone: Fields, country: str, area: str, number: str) -> None:
+    phone.text(country, "55")
+    phone.text(area, r"\d{2}")
+    phone.text(number, r"\d{8,9}")
+
+
+def _ip(fields: Fields, name: str) -> None:
+    try:
+        ipaddress.ip_address(fields.text(name))
+    except ValueError:
+        fields.refuse(name, Problem.FORMAT)
+
+
+def _texts(fields: Fields, *names: str) -> None:
+    """Texts that may be left out."""
+    for name in names:
+        if fields.has(name):
+            fields.text(name, longest=512)
+
+
+def _place(fields: Fields) -> None:
+    for name, limit in (("latitude", 90), ("longitude", 180)):
+        if abs(fields.number(name)) > limit:
+            fields.refuse(name, Problem.VALUE)
+    if fields.has("accuracy") and fields.number("accuracy") < 0:
+        fields.refuse("accuracy", Problem.VALUE)
+
+
+def _consent(consent: Fields) -> None:
+    """The holder's acceptance and its evidence; what was not collected is left out."""
+    consent.moment("acceptedAt", TIME)
+    _ip(consent, "ipAddress")
+    _texts(consent, "sessionReference")
+    if consent.has("device"):
+        _texts(consent.object("device"), "userAgent", "model", "platform")
+    if consent.has("location"):
+        _place(consent.object("location"))
+    if consent.has("appConsent"):
+        app = consent.object("appConsent")
+        _texts(app, "consentId", "signedAt", "userAgent", "operatingSystem", "deviceModel", "deviceName", "deviceType")
+        if app.has("latitude") or app.has("longitude"):
+            _place(app)
+
+
+def _ask(parameters: Fields) -> Ask:
+    amount = parameters.money_text("operationAmount") if parameters.has("operationAmount") else None
+    installment = parameters.money_text("installmentAmount") if parameters.has("installmentAmount") else None
+    if amount is not None and installment is not None:
+        parameters.refuse("installmentAmount", Problem.VALUE)
+    term = None
+    if parameters.has("numberOfInstallments"):
+        term = int(parameters.text("numberOfInstallments", r"[1-9]\d{0,2}"))
+    insured = parameters.text("withInsurance", one_of=("true", "false")) if parameters.has("withInsurance") else "true"
+    return Ask(amount, installment, term, with_insurance=insured == "true")
+
+
+def _borrower(borrower: Fields) -> str:
+    """Who borrows; returns the CPF."""
+    borrower.text("name", longest=120)
+    borrower.date("birth_date")
+    borrower.text("gender", one_of=GENDERS)
+    borrower.text("mother_name", longest=120)
+    if borrower.has("father_name"):
+        borrower.text("father_name", r"\S+(\s+\S+)+", longest=120)
+    borrower.text("marital_status", one_of=MARITAL_STATUSES)
+    borrower.boolean("political_exposition")
+    borrower.text("email", EMAIL)
+    _phone(borrower.object("phone"), "country_code", "area_code", "number")
+    address = borrower.object("address")
+    address.text("postal_code", r"\d{8}")
+    for name in ("street", "number", "neighborhood", "city"):
+        address.text(name, longest=120)
+    if address.has("complement"):
+        address.text("complement", longest=120)
+    address.text("state", STATE)
+    return borrower.text("individual_document_number", CPF)
+
+
+def _bank(bank: Fields, cpf: str) -> None:
+    if bank.text("transfer_method", one_of=("ted", "pix")) == "pix":
+        kind = bank.text("pix_key_type", one_of=PIX_KEYS)
+        if bank.text("pix_key", PIX_KEYS[kind]) != cpf and kind == "cpf":
+            bank.refuse("pix_key", Problem.VALUE)
+        return
+    bank.text("bank_code", r"\d{3}")
+    bank.text("branch_number", r"\d{1,5}")
+    if bank.has("branch_digit"):
+        bank.text("branch_digit", r"[0-9X]")
+    bank.text("account_number", r"\d{1,15}")
+    bank.text("account_digit", r"[0-9X]{1,2}")
+    bank.text("account_type", one_of=ACCOUNT_TYPES)
+
+
+def _references(body: Fields) -> None:
+    people = body.objects("references")
+    if len(people) != 2:
+        body.refuse("references", Problem.VALUE)
+    for person in people:
+        person.text("name", longest=120)
+        person.text("phone", r"\d{10,11}")
+        person.text("relationship", one_of=RELATIONSHIPS)
+
+
+def _consulted(consult: Consult, status: str) -> dict[str, Any]:
+    """A consult without results."""
+    step = consult.step if consult.step and consult.step.status == "open" else None
+    return {
+        "id": consult.id,
+        "status": status,
+        "termAutoAuthorized": True,
+        "description": None,
+        "confirmation": {"url": step.url, "channel": "CHAT", "expiresAt": _time(step.expires_at)} if step else None,
+        "employmentLinks": [],
+        "simulations": [],
+    }
+
+
+def _link(employment: Employment) -> dict[str, Any]:
+    return {
+        "registrationNumber": employment.registration,
+        "employerDocumentNumber": employment.cnpj,
+        "employerName": employment.name,
+        "jobTitle": employment.job_title,
+        "admissionDate": employment.admitted_on.isoformat(),
+    }
+
+
+def _simulation(offer: Offer) -> dict[str, Any]:
+    quote = offer.quote
+    return {
+        "simulationId": offer.key,
+        "registrationNumber": offer.employment.registration,
+        "tableCode": offer.table,
+        "withInsurance": quote.insured,
+        "operationAmount": quote.amount,
+        "installmentAmount": quote.installment,
+        "numberOfInstallments": str(quote.term),
+        "totalAmount": quote.total,
+        "monthlyInterestRate": str(quote.rate),
+        "monthlyTotalCost": str(quote.monthly_cost),
+        "firstDueDate": offer.first_due_date.isoformat(),
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.strftime(TIME) if moment else None
