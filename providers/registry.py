@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from providers.banks.cedro import Cedro
+from providers.banks.imbuia import Imbuia
 from providers.banks.ipe import Ipe
 from providers.banks.jatoba import Jatoba
 from providers.banks.peroba import Peroba
 from providers.base import Bank
 
-BANKS: tuple[type[Bank], ...] = (Cedro, Ipe, Jatoba, Peroba)
+BANKS: tuple[type[Bank], ...] = (Cedro, Imbuia, Ipe, Jatoba, Peroba)
 
 _BY_NAME = {bank.name: bank for bank in BANKS}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..bank import Bank
 from .cedro import Cedro
+from .imbuia import Imbuia
 from .ipe import Ipe
 from .jatoba import Jatoba
 from .peroba import Peroba
 
-BANKS: tuple[type[Bank], ...] = (Cedro, Ipe, Jatoba, Peroba)
+BANKS: tuple[type[Bank], ...] = (Cedro, Imbuia, Ipe, Jatoba, Peroba)

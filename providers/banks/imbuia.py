@@ -1,0 +1,448 @@
+"""imbuia: a liveness proof at a link, a version per route in `Accept`, a raw token, signed callbacks.
+
+Its manual is docs/banks/imbuia.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from providers.base import CALLBACK_MAX_AGE_S, Bank, Reply
+from providers.errors import (
+    ApiError,
+    InvalidInput,
+    InvalidState,
+    NotFound,
+    OfferExpired,
+    ProviderRejected,
+    Unauthorized,
+)
+from providers.formats import split_phone
+from providers.tokens import Token
+from providers.types import (
+    ActionType,
+    BankAction,
+    BankOffer,
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Geolocation,
+    Link,
+    ProposalStatus,
+    QueryStatus,
+    StepOutcome,
+)
+
+log = structlog.get_logger(__name__)
+
+QUERY = "application/vnd.imbuia.consulta_v3+json"
+LIVENESS = "application/vnd.imbuia.biometria_v1+json"
+SIMULATION = "application/vnd.imbuia.simulacao_v2+json"
+PROPOSAL = "application/vnd.imbuia.proposta_v2+json"
+FORMALIZATION = "application/vnd.imbuia.formalizacao_v1+json"
+
+SEXES = {"M": "MASC", "F": "FEM"}
+QUERY_SEXES = {1: "MASC", 2: "FEM"}
+MARITAL_STATUSES = {
+    "solteiro": "SOL",
+    "casado": "CAS",
+    "divorciado": "DIV",
+    "viuvo": "VIU",
+    "separado": "SEP",
+    "uniao_estavel": "UNE",
+}
+ACCOUNT_TYPES = {
+    "corrente": "ContaCorrenteIndividual",
+    "poupanca": "ContaPoupancaIndividual",
+    "salario": "ContaSalario",
+}
+PIX_KEYS = {"cpf": "CPF", "telefone": "CELULAR", "email": "EMAIL", "aleatoria": "EVP"}
+DELIVERIES = {"sms": "SMS", "whatsapp": "WHATSAPP"}
+
+ENDED_PROOFS = {
+    "REPROVADA": (StepOutcome.REFUSED, "A prova de vida do titular não foi aprovada pelo banco."),
+    "EXPIRADA": (StepOutcome.EXPIRED, "O prazo para o titular fazer a prova de vida terminou."),
+}
+KNOWN_PROOFS = {"PENDENTE", "APROVADA", *ENDED_PROOFS}
+
+
+class AccessToken(Struct):
+    access_token: str
+    expires_in_seconds: int
+
+
+class Proof(Struct):
+    id_biometria: str
+    link: str | None
+    data_expiracao: str
+    situacao: str = "PENDENTE"
+
+
+class Employment(Struct):
+    matricula: str
+    cnpj_empregador: str
+    nome_empregador: str
+    cargo: str | None
+    data_admissao: str
+
+
+class Agreement(Struct):
+    codigo: str
+
+
+class Condition(Struct):
+    id_simulacao: str
+    matricula: str
+    convenio: Agreement
+    seguro: bool
+    valor_cliente: Decimal
+    quantidade_parcelas: int
+    valor_parcela: Decimal
+    valor_bruto: Decimal
+    taxa_cliente_mensal: Decimal
+    custo_total_efetivo_mensal: Decimal
+    data_primeiro_vencimento: str
+
+
+class Consulted(Struct):
+    observacao: str | None
+    biometria: Proof | None
+    vinculos: list[Employment]
+    condicoes_credito: list[Condition]
+
+
+class Formalization(Struct):
+    url: str
+    data_expiracao: str
+
+
+class Proposal(Struct):
+    numero_proposta: str
+    situacao: str
+    formalizacao: Formalization | None
+
+
+class FaultDetail(Struct):
+    code: str
+    message: str
+
+
+class Fault(Struct):
+    message: str
+    details: list[FaultDetail]
+
+
+class EndedProof(Struct):
+    id_biometria: str
+
+
+class Callback(Struct):
+    biometria: EndedProof
+
+
+class Imbuia(Bank):
+    name = "imbuia"
+    label = "Imbuia"
+    authorization = "biometrics"
+    calls_back = True
+    required = ("titular.naturalidade_cidade", "titular.naturalidade_uf")
+    statuses = {
+        "INCLUIDA": ProposalStatus.CREATED,
+        "EM_ANALISE": ProposalStatus.IN_ANALYSIS,
+        "AGUARDANDO_FORMALIZACAO": ProposalStatus.AWAITING_SIGNATURE,
+        "FORMALIZADA": ProposalStatus.SIGNED,
+        "PAGA": ProposalStatus.DISBURSED,
+        "REPROVADA": ProposalStatus.REJECTED,
+        "CANCELADA": ProposalStatus.CANCELLED,
+        "FORMALIZACAO_EXPIRADA": ProposalStatus.EXPIRED,
+    }
+
+    # --- authentication and errors
+
+    def login(self, old: Token | None) -> Token:
+        account = self.connection.credentials
+        form = {"username": account["username"], "password": account["password"]}
+        token = self.exchange("POST", "/auth/token", form=form).read(AccessToken)
+        return Token.lasting(token.access_token, token.expires_in_seconds)
+
+    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+        # This bank takes the token bare: "Bearer" before it is refused.
+        return {"Authorization": token.value} if token else {}
+
+    def refusal(self, reply: Reply) -> ApiError | None:
+        if reply.status not in (400, 403, 404, 409, 422):
+            return None
+        fault = reply.read(Fault)
+        code = fault.details[0].code
+        if code == "BIO-003":
+            message = "O titular ainda não concluiu a prova de vida neste banco."
+            return InvalidInput(message, field="offer_ref.offer_id")
+        if code == "SIM-004":
+            return OfferExpired()
+        if reply.status == 404:
+            return NotFound()
+        if reply.status == 409:
+            return InvalidState()
+        return ProviderRejected("; ".join(detail.message for detail in fault.details))
+
+    # --- query
+
+    def query(self, query: BankQuery) -> BankResult:
+        # Repeated, it shows the same link and sends no message: a broken connection may be tried again.
+        reply = self._ask("POST", "/marketplace/consultas", QUERY, json=_query_body(query), safe=True)
+        found = reply.read(Consulted)
+        return _waiting(found.biometria) if found.biometria else _offers(found)
+
+    def check(self, query: BankQuery, reference: str) -> BankResult:
+        path = f"/marketplace/biometrias/{quote(reference, safe='')}"
+        try:
+            proof = self._ask("GET", path, LIVENESS, safe=True).read(Proof)
+        except NotFound:
+            reason = "A prova de vida não existe mais no banco. Faça uma nova consulta."
+            return BankResult(QueryStatus.NO_OFFERS, step=StepOutcome.EXPIRED, reasons=(reason,))
+        if proof.situacao in ENDED_PROOFS:
+            step, reason = ENDED_PROOFS[proof.situacao]
+            return BankResult(QueryStatus.NO_OFFERS, step=step, reasons=(reason,))
+        if proof.situacao not in KNOWN_PROOFS:
+            log.warning("bank_step_unknown", bank=self.name, word=proof.situacao[:60])
+        if proof.situacao != "APROVADA":
+            return _waiting(proof)
+        body = {"simulacao": _wishes(query)}
+        found = self._ask("POST", f"{path}/simulacoes", SIMULATION, json=body, safe=True).read(Consulted)
+        return replace(_offers(found), step=StepOutcome.APPROVED)
+
+    def verify_callback(self, headers: Mapping[str, str], body: bytes) -> str:
+        refused = Unauthorized("Assinatura do aviso do banco inválida.")
+        secret = self.connection.credentials.get("callback_secret")
+        if not secret:
+            log.error("bank_callback_secret_missing", bank=self.name)
+            raise refused
+        moment, event, signature = (headers.get(f"X-Imbuia-{name}", "") for name in ("Momento", "Evento", "Assinatura"))
+        signed = b".".join((moment.encode(), event.encode(), body))
+        expected = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(expected.encode(), signature.encode()):
+            raise refused
+        # Here the bank itself wrote it; a moment ahead of our clock says only that the clocks differ.
+        try:
+            age_s = time.time() - int(moment)
+            proof = msgspec.json.decode(body, type=Callback).biometria
+        except ValueError:  # msgspec's errors are ValueErrors too
+            raise refused from None
+        if age_s > CALLBACK_MAX_AGE_S:
+            raise refused
+        return proof.id_biometria
+
+    # --- proposal
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        reply = self._ask("POST", "/marketplace/propostas", PROPOSAL, json=_proposal_body(submission))
+        return self._proposal(reply.read(Proposal))
+
+    def find(self, reference: str) -> BankProposal | None:
+        path = f"/marketplace/propostas?identificador_parceiro={quote(reference, safe='')}"
+        found = self._ask("GET", path, PROPOSAL, safe=True).read(list[Proposal])
+        return self._proposal(found[0]) if found else None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        path = _proposal_path(native_id) + "/formalizacao"
+        body = {"envio_link": DELIVERIES[channel]} if channel else {}
+        return self._proposal(self._ask("POST", path, FORMALIZATION, json=body, safe=True).read(Proposal))
+
+    def status(self, native_id: str) -> BankProposal:
+        return self._proposal(self._ask("GET", _proposal_path(native_id), PROPOSAL, safe=True).read(Proposal))
+
+    def _ask(self, method: str, path: str, version: str, **request: Any) -> Reply:
+        return self.call(method, path, headers={"Accept": version}, **request)
+
+    def _proposal(self, proposal: Proposal) -> BankProposal:
+        link = proposal.formalizacao
+        return BankProposal(
+            native_id=proposal.numero_proposta,
+            native_status=proposal.situacao,
+            status=self.proposal_status(proposal.situacao),
+            signature_url=link.url if link else None,
+            signature_expires_at=_moment(link.data_expiracao) if link else None,
+        )
+
+
+def _proposal_path(native_id: str) -> str:
+    return f"/marketplace/propostas/{quote(native_id, safe='')}"
+
+
+def _query_body(query: BankQuery) -> dict[str, Any]:
+    app = query.app_authorization
+    device = app.evidence if app else None
+    return {
+        "trabalhador": {
+            "cpf": query.cpf,
+            "nome": query.name,
+            "data_nascimento": query.birth_date.isoformat(),
+            "email": query.email,
+            "sexo": QUERY_SEXES.get(query.sex),
+            "telefone": _phone(query.phone),
+        },
+        "aceite": {
+            "data_hora": query.accepted_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "ip": query.client_ip,
+            # null is "not collected"; nothing is ever made up.
+            "identificador": query.authorization_reference,
+            "dispositivo": {
+                "agente_usuario": query.user_agent,
+                "modelo": query.device_model,
+                "plataforma": query.platform,
+            },
+            "localizacao": {
+                "situacao": "COLETADA" if query.geolocation else "NAO_COLETADA",
+                **_coordinates(query.geolocation),
+            },
+            "aplicativo": {
+                "identificador": app.authorization_id,
+                "data_assinatura": app.signature_date,
+                "agente_usuario": device.user_agent if device else None,
+                "sistema_operacional": device.operational_system if device else None,
+                "modelo": device.device_model if device else None,
+                "nome": device.device_name if device else None,
+                "tipo": device.device_type if device else None,
+                **_coordinates(device.geolocation if device else None),
+            }
+            if app
+            else None,
+        },
+        "simulacao": _wishes(query),
+        "codigo_origem": query.portfolio,
+    }
+
+
+def _coordinates(place: Geolocation | None) -> dict[str, Any]:
+    return {"latitude": place.lat, "longitude": place.lng, "precisao_metros": place.accuracy} if place else {}
+
+
+def _phone(phone: str) -> dict[str, str]:
+    area_code, number = split_phone(phone)
+    return {"codigo_area": area_code, "numero": number}
+
+
+def _wishes(query: BankQuery) -> dict[str, Any]:
+    """What to simulate; an amount asked for goes before an installment."""
+    if query.loan_value is not None:
+        wish = {"tipo": "POR_VALOR_SOLICITADO", "valor": query.loan_value}
+    elif query.installment_value is not None:
+        wish = {"tipo": "POR_VALOR_PARCELA", "valor": query.installment_value}
+    else:
+        wish = {"tipo": "POR_VALOR_MAXIMO"}
+    return {**wish, "prazo": query.installments, "com_seguro": query.with_insurance}
+
+
+def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
+    holder, address = submission.holder, submission.address
+    return {
+        "identificador_parceiro": submission.reference,
+        "id_simulacao": submission.offer.native_offer_id,
+        "codigo_origem": submission.portfolio,
+        "titular": {
+            "cpf": holder.cpf,
+            "nome": holder.name,
+            "data_nascimento": holder.birth_date.isoformat(),
+            "sexo": SEXES[holder.sex],
+            "nome_mae": holder.mother_name,
+            "nome_pai": holder.father_name,
+            "estado_civil": MARITAL_STATUSES[holder.marital_status] if holder.marital_status else None,
+            "naturalidade": {"cidade": holder.birth_city, "uf": holder.birth_state},
+            "email": submission.email,
+            "telefone": _phone(submission.phone),
+        },
+        "endereco": {
+            "cep": address.postal_code,
+            "logradouro": address.street,
+            "numero": address.number,
+            "complemento": address.complement,
+            "bairro": address.district,
+            "cidade": address.city,
+            "uf": address.state,
+        },
+        **_payment(submission),
+        "aceite": {"ip": submission.ip},
+        "envio_link": DELIVERIES[submission.channel] if submission.channel else None,
+    }
+
+
+def _payment(submission: BankSubmission) -> dict[str, Any]:
+    pix, account = submission.pix, submission.account
+    if pix is not None:
+        return {"chave_pix": {"tipo": PIX_KEYS[pix.kind], "chave": pix.key}}
+    return {
+        "dados_bancarios": {
+            "tipo_conta": ACCOUNT_TYPES[account.kind],
+            "numero_banco": account.bank,
+            "numero_agencia": account.branch,
+            "digito_agencia": account.branch_digit,
+            "numero_conta": account.number,
+            "digito_conta": account.digit,
+        }
+    }
+
+
+def _waiting(proof: Proof) -> BankResult:
+    action = BankAction(
+        ActionType.BIOMETRICS,
+        proof.link,
+        "O titular precisa fazer a prova de vida pelo link do banco.",
+        proof.id_biometria,
+        _moment(proof.data_expiracao),
+    )
+    return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
+
+
+def _offers(found: Consulted) -> BankResult:
+    links = {
+        each.matricula: Link(
+            registration=each.matricula,
+            employer_cnpj=each.cnpj_empregador,
+            employer_name=each.nome_empregador,
+            job_title=each.cargo,
+            admission_date=date.fromisoformat(each.data_admissao),
+        )
+        for each in found.vinculos
+    }
+    offers = tuple(_offer(each, links[each.matricula]) for each in found.condicoes_credito)
+    return BankResult(
+        QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
+        offers=offers,
+        links=tuple(links.values()),
+        reasons=(found.observacao,) if found.observacao else (),
+    )
+
+
+def _offer(each: Condition, link: Link) -> BankOffer:
+    return BankOffer(
+        native_offer_id=each.id_simulacao,
+        loan_value=each.valor_cliente,
+        installment_value=each.valor_parcela,
+        installments=each.quantidade_parcelas,
+        interest_rate=each.taxa_cliente_mensal,
+        total_amount=each.valor_bruto,
+        table_code=each.convenio.codigo,
+        with_insurance=each.seguro,
+        first_due_date=date.fromisoformat(each.data_primeiro_vencimento),
+        employer_cnpj=link.employer_cnpj,
+        employer_name=link.employer_name,
+        registration=link.registration,
+        native={"cetMonthlyPercent": str(each.custo_total_efetivo_mensal)},
+    )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -1,0 +1,418 @@
+"""The simulated bank `imbuia`: a liveness proof at a link, versioned media types, a raw token, callbacks.
+
+Its manual is `docs/banks/imbuia.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from aiohttp import web
+
+from ..bank import Bank, Consultation, Refusal, Request, Route, answer, route
+from ..fields import CPF, EMAIL, Fields, Problem
+from ..ledger import Contract, Offer, WrongState
+from ..numbers import Ask
+from ..world import Step
+
+
+@dataclass(frozen=True)
+class Credentials:
+    username: str
+    password: str
+    callback_secret: str
+
+
+CREDENTIALS = Credentials(
+    "parceiro-sandbox", "imbuia-sandbox-secret-not-a-secret", "imbuia-callback-secret-not-a-secret"
+)
+TOKEN_TTL_S = 1199
+TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+QUERY_TYPE = "application/vnd.imbuia.consulta_v3+json"
+LIVENESS_TYPE = "application/vnd.imbuia.biometria_v1+json"
+SIMULATION_TYPE = "application/vnd.imbuia.simulacao_v2+json"
+PROPOSAL_TYPE = "application/vnd.imbuia.proposta_v2+json"
+FORMALIZATION_TYPE = "application/vnd.imbuia.formalizacao_v1+json"
+ERROR_TYPE = "application/json"
+
+STATUS_WORDS = {
+    "created": "INCLUIDA",
+    "in_analysis": "EM_ANALISE",
+    "awaiting_signature": "AGUARDANDO_FORMALIZACAO",
+    "signed": "FORMALIZADA",
+    "disbursed": "PAGA",
+    "rejected": "REPROVADA",
+    "cancelled": "CANCELADA",
+    "expired": "FORMALIZACAO_EXPIRADA",
+}
+STEP_WORDS = {"open": "PENDENTE", "approved": "APROVADA", "refused": "REPROVADA", "expired": "EXPIRADA"}
+SEXES = ("MASC", "FEM")
+MARITAL_STATUSES = ("SOL", "CAS", "DIV", "VIU", "SEP", "UNE")
+ACCOUNT_TYPES = ("ContaCorrenteIndividual", "ContaPoupancaIndividual", "ContaSalario")
+PIX_KEYS = {
+    "CPF": CPF,
+    "CELULAR": r"\d{10,11}",
+    "EMAIL": EMAIL,
+    "EVP": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+}
+DELIVERIES = {"SMS": "sms", "WHATSAPP": "whatsapp"}
+STATE = r"[A-Z]{2}"
+
+PROBLEMS = {
+    Problem.MISSING: "REQ-001",
+    Problem.TYPE: "REQ-002",
+    Problem.FORMAT: "REQ-003",
+    Problem.VALUE: "REQ-004",
+}
+
+
+def error(status: int, message: str, code: str, detail: str) -> web.Response:
+    """An error as this bank tells it."""
+    return answer({"message": message, "details": [{"code": code, "message": detail}]}, status, ERROR_TYPE)
+
+
+def not_found(code: str, what: str) -> Refusal:
+    return Refusal(error(404, "Recurso nao encontrado", code, f"{what} nao encontrada"))
+
+
+class Imbuia(Bank):
+    name = "imbuia"
+    rate = Decimal("1.79")
+    tables = ("IMB-0117", "IMB-0118")
+    due_day = 8
+    issues_after_s = 1.5
+
+    def reset(self) -> None:
+        super().reset()
+        self.proofs: dict[str, Step] = {}
+
+    def authenticate(self, request: Request) -> None:
+        if not self.tokens.valid(request.headers.get("Authorization", "")):
+            raise Refusal(self.token_refused())
+
+    def token_refused(self) -> web.Response:
+        return error(401, "Nao autorizado", "AUT-002", "token invalido ou expirado")
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        return error(400, "Requisicao invalida", PROBLEMS[problem], f"{field or 'corpo'}: {problem}")
+
+    def new_contract_id(self) -> str:
+        return f"7{secrets.randbelow(10**11):011d}"
+
+    def new_offer_key(self) -> str:
+        return uuid.uuid4().hex
+
+    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+        proof = self.proofs.get(request.params.get("id_biometria", ""))
+        return (None, proof.cpf) if proof else super().identify(made, request)
+
+    def step_ended(self, step: Step) -> None:
+        now = self.world.clock.now()
+        event = f"evt_{secrets.token_hex(12)}"
+        body = json.dumps(
+            {
+                "tipo": "biometria.encerrada",
+                "data_hora": now.strftime(TIME),
+                "biometria": {"id_biometria": step.id, "situacao": STEP_WORDS[step.status]},
+            }
+        ).encode()
+        moment = str(int(now.timestamp()))
+        signed = b".".join((moment.encode(), event.encode(), body))
+        headers = {
+            "Content-Type": "application/json",
+            "X-Imbuia-Evento": event,
+            "X-Imbuia-Momento": moment,
+            "X-Imbuia-Assinatura": hmac.new(CREDENTIALS.callback_secret.encode(), signed, hashlib.sha256).hexdigest(),
+        }
+        self.world.call_back(self.name, body, headers)
+
+    @route("POST", "/auth/token", "token", public=True)
+    def issue_token(self, request: Request) -> web.Response:
+        form = self.form_fields(request)
+        given = f"{form.text('username')}\n{form.text('password')}"
+        if not secrets.compare_digest(given.encode(), f"{CREDENTIALS.username}\n{CREDENTIALS.password}".encode()):
+            raise Refusal(error(401, "Nao autorizado", "AUT-001", "usuario ou senha invalidos"))
+        return answer({"access_token": self.tokens.issue(TOKEN_TTL_S), "expires_in_seconds": TOKEN_TTL_S})
+
+    # --- query and liveness proof
+
+    @route("POST", "/marketplace/consultas", "query", cpf="trabalhador.cpf")
+    def query(self, request: Request) -> web.Response:
+        _check_version(request, QUERY_TYPE)
+        body = self.json_fields(request)
+        worker = body.object("trabalhador")
+        cpf = worker.text("cpf", CPF)
+        _person(worker)
+        if worker.has("sexo"):
+            worker.text("sexo", one_of=SEXES)
+        _acceptance(body.object("aceite"))
+        _texts(body, "codigo_origem")
+        return answer(self._consulted(self.consult(cpf, _ask(body.object("simulacao")))), media_type=QUERY_TYPE)
+
+    @route("GET", "/marketplace/biometrias/{id_biometria}", "poll")
+    def proof(self, request: Request) -> web.Response:
+        _check_version(request, LIVENESS_TYPE)
+        step = self._proof(request)
+        return answer(_proof(step) | {"situacao": STEP_WORDS[step.status]}, media_type=LIVENESS_TYPE)
+
+    @route("POST", "/marketplace/biometrias/{id_biometria}/simulacoes", "poll")
+    def simulate(self, request: Request) -> web.Response:
+        _check_version(request, SIMULATION_TYPE)
+        ask = _ask(self.json_fields(request).object("simulacao"))
+        step = self._proof(request)
+        if step.status != "approved":
+            raise Refusal(_proof_missing())
+        return answer(self._consulted(self.consult(step.cpf, ask, opens=False)), media_type=SIMULATION_TYPE)
+
+    # --- proposal
+
+    @route("POST", "/marketplace/propostas", "submit", cpf="titular.cpf", reference="identificador_parceiro")
+    def submit(self, request: Request) -> web.Response:
+        _check_version(request, PROPOSAL_TYPE)
+        body = self.json_fields(request)
+        reference = body.text("identificador_parceiro", longest=64)
+        simulation = body.text("id_simulacao")
+        cpf = _holder(body.object("titular"))
+        _address(body.object("endereco"))
+        _payment(body, cpf)
+        _ip(body.object("aceite"))
+        _texts(body, "codigo_origem")
+        channel = _delivery(body)
+        if known := self.ledger.find(reference):
+            return answer(self._proposal(known[0]), 201, PROPOSAL_TYPE)
+        if not self.authorized(cpf):
+            raise Refusal(_proof_missing())
+        offer = self.offers.get(simulation)
+        if offer is None:
+            raise not_found("SIM-004", "simulacao")
+        if offer.cpf != cpf:
+            body.refuse("titular.cpf", Problem.VALUE)
+        scenario = self.scenario(cpf)
+        if scenario.submit == "rejected":
+            raise Refusal(error(422, "Cliente nao aceito", "POL-001", scenario.message))
+        contract = self.ledger.create(reference, offer, scenario, channel=channel)
+        return answer(self._proposal(contract), 201, PROPOSAL_TYPE)
+
+    @route("GET", "/marketplace/propostas", "find", reference="identificador_parceiro")
+    def find(self, request: Request) -> web.Response:
+        _check_version(request, PROPOSAL_TYPE)
+        reference = Fields(request.query, self.refuse_field).text("identificador_parceiro")
+        found = [self._proposal(contract) for contract in self.ledger.find(reference)]
+        return answer(found, media_type=PROPOSAL_TYPE)
+
+    @route("GET", "/marketplace/propostas/{numero_proposta}", "status", contract="numero_proposta")
+    def status(self, request: Request) -> web.Response:
+        _check_version(request, PROPOSAL_TYPE)
+        return answer(self._proposal(self._contract(request)), media_type=PROPOSAL_TYPE)
+
+    @route("POST", "/marketplace/propostas/{numero_proposta}/formalizacao", "formalize", contract="numero_proposta")
+    def formalize(self, request: Request) -> web.Response:
+        _check_version(request, FORMALIZATION_TYPE)
+        contract = self._contract(request)
+        channel = _delivery(self.json_fields(request))
+        try:
+            return answer(self._proposal(self.ledger.formalize(contract, channel)), media_type=FORMALIZATION_TYPE)
+        except WrongState as wrong:
+            word = self.status_word(contract, STATUS_WORDS)
+            raise Refusal(error(409, "Operacao nao permitida", "PRO-009", f"proposta {word}")) from wrong
+
+    def _proof(self, request: Request) -> Step:
+        step = self.proofs.get(request.params["id_biometria"])
+        if step is None:
+            raise not_found("BIO-004", "biometria")
+        return step
+
+    def _contract(self, request: Request) -> Contract:
+        contract = self.ledger.get(request.params["numero_proposta"])
+        if contract is None:
+            raise not_found("PRO-004", "proposta")
+        return contract
+
+    def _consulted(self, found: Consultation) -> dict[str, Any]:
+        waits = found.step is not None and found.step.status != "approved"
+        if found.step is not None:
+            self.proofs[found.step.id] = found.step
+        return {
+            "situacao": "AGUARDANDO_BIOMETRIA" if waits else "AUTORIZADO" if found.offers else "SEM_OFERTA",
+            "observacao": found.reason,
+            "biometria": _proof(found.step) if found.step and waits else None,
+            "vinculos": [
+                {
+                    "matricula": employment.registration,
+                    "cnpj_empregador": employment.cnpj,
+                    "nome_empregador": employment.name,
+                    "cargo": employment.job_title,
+                    "data_admissao": employment.admitted_on.isoformat(),
+                }
+                for employment in found.employments
+            ],
+            "condicoes_credito": [_offer(offer) for offer in found.offers],
+        }
+
+    def _proposal(self, contract: Contract) -> dict[str, Any]:
+        url, step = contract.signature_url, contract.signature
+        return {
+            "numero_proposta": contract.id,
+            "identificador_parceiro": contract.reference,
+            "situacao": self.status_word(contract, STATUS_WORDS),
+            "data_inclusao": contract.created_at.strftime(TIME),
+            "formalizacao": {"url": url, "situacao": "ATIVA", "data_expiracao": _time(step.expires_at)}
+            if url and step
+            else None,
+        }
+
+
+def _check_version(request: Request, media_type: str) -> None:
+    if request.headers.get("Accept") != media_type:
+        raise Refusal(error(406, "Versao nao suportada", "VER-001", f"Accept: use {media_type}"))
+
+
+def _proof_missing() -> web.Response:
+    return error(403, "Nao autorizado", "BIO-003", "prova de vida pendente")
+
+
+def _texts(fields: Fields, *names: str) -> None:
+    """Texts that may be null or left out."""
+    for name in names:
+        if fields.has(name):
+            fields.text(name, longest=512)
+
+
+def _ip(fields: Fields) -> None:
+    try:
+        ipaddress.ip_address(fields.text("ip"))
+    except ValueError:
+        fields.refuse("ip", Problem.FORMAT)
+
+
+def _person(person: Fields) -> None:
+    person.text("nome", longest=120)
+    person.date("data_nascimento")
+    person.text("email", EMAIL)
+    phone = person.object("telefone")
+    phone.text("codigo_area", r"\d{2}")
+    phone.text("numero", r"\d{8,9}")
+
+
+def _place(fields: Fields) -> None:
+    for name, limit in (("latitude", 90), ("longitude", 180)):
+        if abs(fields.number(name)) > limit:
+            fields.refuse(name, Problem.VALUE)
+    if fields.has("precisao_metros") and fields.number("precisao_metros") < 0:
+        fields.refuse("precisao_metros", Problem.VALUE)
+
+
+def _acceptance(acceptance: Fields) -> None:
+    """The holder's acceptance and its evidence."""
+    acceptance.moment("data_hora", TIME)
+    _ip(acceptance)
+    _texts(acceptance, "identificador")
+    if acceptance.has("dispositivo"):
+        _texts(acceptance.object("dispositivo"), "agente_usuario", "modelo", "plataforma")
+    place = acceptance.object("localizacao")
+    if place.text("situacao", one_of=("COLETADA", "NAO_COLETADA")) == "COLETADA":
+        _place(place)
+    if acceptance.has("aplicativo"):
+        app = acceptance.object("aplicativo")
+        _texts(app, "identificador", "data_assinatura", "agente_usuario", "sistema_operacional")
+        _texts(app, "modelo", "nome", "tipo")
+        if app.has("latitude") or app.has("longitude"):
+            _place(app)
+
+
+def _ask(simulation: Fields) -> Ask:
+    kind = simulation.text("tipo", one_of=("POR_VALOR_MAXIMO", "POR_VALOR_SOLICITADO", "POR_VALOR_PARCELA"))
+    if kind == "POR_VALOR_MAXIMO" and simulation.has("valor"):
+        simulation.refuse("valor", Problem.VALUE)
+    return Ask(
+        amount=simulation.money("valor") if kind == "POR_VALOR_SOLICITADO" else None,
+        installment=simulation.money("valor") if kind == "POR_VALOR_PARCELA" else None,
+        term=simulation.integer("prazo", least=1) if simulation.has("prazo") else None,
+        with_insurance=simulation.boolean("com_seguro"),
+    )
+
+
+def _holder(holder: Fields) -> str:
+    """Who borrows; returns the CPF."""
+    _person(holder)
+    holder.text("sexo", one_of=SEXES)
+    holder.text("nome_mae", longest=120)
+    if holder.has("nome_pai"):
+        holder.text("nome_pai", r"\S+(\s+\S+)+", longest=120)
+    if holder.has("estado_civil"):
+        holder.text("estado_civil", one_of=MARITAL_STATUSES)
+    birthplace = holder.object("naturalidade")
+    birthplace.text("cidade", longest=120)
+    birthplace.text("uf", STATE)
+    return holder.text("cpf", CPF)
+
+
+def _address(address: Fields) -> None:
+    address.text("cep", r"\d{8}")
+    for name in ("logradouro", "numero", "bairro", "cidade"):
+        address.text(name, longest=120)
+    _texts(address, "complemento")
+    address.text("uf", STATE)
+
+
+def _payment(body: Fields, cpf: str) -> None:
+    """Where the money goes: a bank account or a PIX key, never both."""
+    if body.has("chave_pix"):
+        if body.has("dados_bancarios"):
+            body.refuse("dados_bancarios", Problem.VALUE)
+        pix = body.object("chave_pix")
+        kind = pix.text("tipo", one_of=PIX_KEYS)
+        if pix.text("chave", PIX_KEYS[kind]) != cpf and kind == "CPF":
+            pix.refuse("chave", Problem.VALUE)
+        return
+    account = body.object("dados_bancarios")
+    account.text("tipo_conta", one_of=ACCOUNT_TYPES)
+    account.text("numero_banco", r"\d{3}")
+    account.text("numero_agencia", r"\d{1,5}")
+    if account.has("digito_agencia"):
+        account.text("digito_agencia", r"[0-9X]")
+    account.text("numero_conta", r"\d{1,15}")
+    account.text("digito_conta", r"[0-9X]{1,2}")
+
+
+def _delivery(body: Fields) -> str | None:
+    return DELIVERIES[body.text("envio_link", one_of=DELIVERIES)] if body.has("envio_link") else None
+
+
+def _proof(step: Step) -> dict[str, Any]:
+    return {
+        "id_biometria": step.id,
+        "link": step.url if step.status == "open" else None,
+        "data_expiracao": _time(step.expires_at),
+    }
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    quote = offer.quote
+    return {
+        "id_simulacao": offer.key,
+        "matricula": offer.employment.registration,
+        "convenio": {"codigo": offer.table, "descricao": "CREDITO PRIVADO"},
+        "seguro": quote.insured,
+        "valor_cliente": quote.amount,
+        "quantidade_parcelas": quote.term,
+        "valor_parcela": quote.installment,
+        "valor_bruto": quote.total,
+        "taxa_cliente_mensal": quote.rate,
+        "custo_total_efetivo_mensal": quote.monthly_cost,
+        "data_primeiro_vencimento": offer.first_due_date.isoformat(),
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return moment.strftime(TIME) if moment else None
