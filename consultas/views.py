@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from consultas import auctions, fan_out, offers, queries, schema, serializers
+from consultas.fan_out import Answer
 from consultas.models import Query
 from partners.views import PartnerView
 
@@ -67,15 +68,17 @@ def _events(query: Query) -> Iterator[bytes]:
     yield _event({"event": "start", "message": "Consulta iniciada."})
     for bank in query.banks:
         yield _event({"event": "provider_start", "provider": bank})
-    landed = []
-    for answer in fan_out.answers_or_silence(query, query.banks, HEARTBEAT_S):
-        if answer is None:
-            yield b": keep-alive\n\n"
-            continue
-        landed.append(answer)
-        yield _event(serializers.stream_event(answer, request))
-    queries.close(query, landed)
-    connection.close()
+    landed: list[Answer] = []
+    try:
+        for answer in fan_out.answers_or_silence(query, query.banks, HEARTBEAT_S):
+            if answer is None:
+                yield b": keep-alive\n\n"
+            else:
+                landed.append(answer)
+                yield _event(serializers.stream_event(answer, request))
+    finally:
+        queries.close(query, landed)
+        connection.close()
     yield _event({"event": "complete"})
 
 

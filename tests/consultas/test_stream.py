@@ -1,0 +1,133 @@
+"""POST /partners/v1/consultas/stream."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from consultas.models import Offer, Query
+from partners.models import SANDBOX_KEY
+from tests.client import Client, query_body
+from tests.processes import LiveService, Simulator, wait_until
+from webhooks.models import Event
+
+
+class Stream:
+    """One streamed query: its reply's head, and its events with the time at which each arrived."""
+
+    def __init__(self, live_service: LiveService, body: dict[str, Any]) -> None:
+        address = urlsplit(live_service.url)
+        self.connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+        headers = {
+            "X-Partner-Api-Key": SANDBOX_KEY,
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+        }
+        self.began = time.monotonic()
+        self.connection.request("POST", "/partners/v1/consultas/stream", json.dumps(body), headers)
+        self.response = self.connection.getresponse()
+
+    def close(self) -> None:
+        self.response.close()
+        self.connection.close()
+
+    def lines(self) -> Iterator[tuple[float, str]]:
+        while line := self.response.readline():
+            yield time.monotonic() - self.began, line.decode()
+
+    def events(self) -> Iterator[tuple[float, dict[str, Any]]]:
+        for at, line in self.lines():
+            if line.startswith("data: "):
+                yield at, json.loads(line[6:])
+
+
+@pytest.fixture
+def stream(live_service: LiveService) -> Iterator[Callable[..., Stream]]:
+    """Opens streamed queries, and closes them at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def open_one(**query: Any) -> Stream:
+            return stack.enter_context(contextlib.closing(Stream(live_service, query_body(**query))))
+
+        yield open_one
+
+
+def test_events_in_order_and_whole(stream: Callable[..., Stream]) -> None:
+    reply = stream(providers=["ipe", "jatoba"])
+    assert reply.response.status == 200
+    assert reply.response.headers["Content-Type"] == "text/event-stream"
+    assert reply.response.headers["Cache-Control"] == "no-cache"
+    assert reply.response.headers["X-Accel-Buffering"] == "no"
+    assert reply.response.headers["X-Request-Id"]
+    events = [event for _, event in reply.events()]
+    assert events[0]["event"] == "start"
+    assert events[0]["message"]
+    assert [event["provider"] for event in events[1:3]] == ["ipe", "jatoba"]
+    assert {event["event"] for event in events[1:3]} == {"provider_start"}
+    assert events[-1] == {"event": "complete"}
+    results = {event["provider"]: event for event in events[3:-1]}
+    assert sorted(results) == ["ipe", "jatoba"]
+    for result in results.values():
+        assert result["event"] == "provider_result"
+        assert result["success"] is True
+        assert [offer["offerId"] for offer in result["proposals"]] == [None, None]
+        assert {"vinculos", "error", "elapsedMs", "noProposalReasons", "requiresSignature", "signatureUrl"} <= set(
+            result
+        )
+
+
+def test_each_result_comes_by_itself_as_it_lands(stream: Callable[..., Stream], simulator: Simulator) -> None:
+    simulator.bank("jatoba", latency_ms=1500)
+    arrivals = {e.get("provider", e["event"]): at for at, e in stream(providers=["ipe", "jatoba"]).events()}
+    assert arrivals["ipe"] < 1.0 < 1.5 <= arrivals["jatoba"] <= arrivals["complete"]
+
+
+def test_a_refusal_is_a_result_and_an_outage_an_error(stream: Callable[..., Stream]) -> None:
+    events = [event for _, event in stream(cpf="90000001651").events()]
+    (error,) = [event for event in events if event["event"] == "provider_error"]
+    assert error == {
+        "event": "provider_error",
+        "provider": "sucupira",
+        "error": "Banco indisponível no momento. Tente novamente em instantes.",
+        "elapsedMs": error["elapsedMs"],
+    }
+    assert sum(event["event"] == "provider_result" for event in events) == 7
+
+
+def test_silence_is_broken_by_heartbeats(stream: Callable[..., Stream], simulator: Simulator) -> None:
+    simulator.bank("ipe", latency_ms=11_500)
+    lines = [line for _, line in stream(providers=["ipe"]).lines()]
+    assert ": keep-alive\n" in lines
+    assert json.loads(lines[-2][6:]) == {"event": "complete"}
+
+
+def test_nothing_is_persisted_and_nobody_told(stream: Callable[..., Stream]) -> None:
+    list(stream(providers=["ipe"]).events())
+    assert Offer.objects.count() == Event.objects.count() == 0
+    (query,) = Query.objects.all()
+    assert query.finished_at is not None
+    assert query.simulation_group is None
+
+
+def test_bad_input_is_an_ordinary_reply(client: Client) -> None:
+    response = client.post("/consultas/stream", query_body(cpf="1"))
+    assert (response.status_code, response.headers["Content-Type"]) == (422, "application/json")
+    assert response.json()["field"] == "cpf"
+
+
+def test_a_client_that_leaves_frees_what_is_held_for_it(
+    live_service: LiveService, stream: Callable[..., Stream], simulator: Simulator
+) -> None:
+    simulator.bank("ipe", latency_ms=12_000)
+    reply = stream(providers=["ipe"])
+    next(iter(reply.events()))
+    reply.close()
+    wait_until(lambda: Query.objects.get().finished_at, 25, "the stream was closed", live_service.logs)
+    assert "Traceback" not in live_service.programs.logs("web")

@@ -1,0 +1,194 @@
+"""What the query routes refuse, before any bank hears of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client as DjangoClient
+
+from partners.models import Partner
+from tests.client import query_body
+from tests.factories import PartnerFactory, issue_key
+
+ROUTES = ("/partners/v1/consultas", "/partners/v1/consultas/stream", "/partners/v1/providers/ipe/consultas")
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=["ipe", "jatoba"])
+
+
+@pytest.fixture
+def key(partner: Partner) -> str:
+    return issue_key(partner)[1]
+
+
+def post(key: str, body: Any, route: str = ROUTES[0], content_type: str = "application/json") -> Any:
+    data = body if isinstance(body, str | bytes) else json.dumps(body)
+    return DjangoClient(headers={"X-Partner-Api-Key": key}).post(route, data, content_type=content_type)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("cpf", "123"),
+        ("cpf", "900.000.001-75"),
+        ("cpf", "90000000176"),
+        ("cpf", "11111111111"),
+        ("cpf", 90000000175),
+        ("nome", ""),
+        ("nome", "x" * 121),
+        ("nome", "Maria\u0000"),
+        ("nome", "Maria \ud800"),
+        ("data_nascimento", "14/03/1985"),
+        ("data_nascimento", "1985-02-30"),
+        ("data_nascimento", "2999-01-01"),
+        ("telefone", "1198765432100"),
+        ("telefone", "(11) 98765-4321"),
+        ("telefone", "+5511987654321"),
+        ("telefone", 11987654321),
+        ("email", ""),
+        ("email", "maria"),
+        ("email", "a" * 250 + "@x.br"),
+        ("client_ip", "300.1.1.1"),
+        ("client_ip", "localhost"),
+        ("geolocation", {"lat": 91, "lng": 0}),
+        ("geolocation", {"lat": "1", "lng": 0}),
+        ("geolocation", "-23,-46"),
+        ("providers", "ipe"),
+        ("providers", ["x"] * 65),
+        ("providers", [1]),
+        ("sexo", 3),
+        ("sexo", "1"),
+        ("sexo", True),
+        ("app_authorization", []),
+        ("app_authorization", {"evidence": {"userAgent": "x" * 513}}),
+        ("originador", 7),
+        ("loan_value", 0),
+        ("loan_value", -1),
+        ("loan_value", 1.001),
+        ("loan_value", "5000"),
+        ("loan_value", True),
+        ("loan_value", 1e300),
+        ("prazo", 0),
+        ("prazo", 421),
+        ("prazo", 12.5),
+        ("prazo", 10**40),
+        ("valor_parcela", 0),
+        ("with_insurance", "true"),
+        ("with_insurance", 1),
+    ],
+)
+def test_a_wrong_field_is_named(key: str, route: str, field: str, value: Any) -> None:
+    if field == "providers":
+        route = ROUTES[0]  # the individual route ignores it
+    response = post(key, {**query_body(), field: value}, route)
+    assert response.status_code == 422, response.content
+    error = response.json()
+    assert (error["code"], error["retryable"]) == ("invalid_input", False)
+    assert error["field"].split(".")[0] == field
+    assert error["details"][0] == {"field": error["field"], "message": error["message"]}
+
+
+@pytest.mark.parametrize("field", ["cpf", "nome", "data_nascimento", "telefone", "email", "client_ip"])
+@pytest.mark.parametrize("absent", [True, False])
+def test_a_required_field_is_named(key: str, field: str, absent: bool) -> None:
+    body = query_body()
+    body[field] = None
+    if absent:
+        del body[field]
+    error = post(key, body).json()
+    assert (error["code"], error["field"]) == ("invalid_input", field)
+
+
+def test_every_fault_is_named_the_first_one_first(key: str) -> None:
+    error = post(key, {**query_body(), "cpf": "1", "telefone": "2", "client_ip": None, "loan_value": 0}).json()
+    assert [detail["field"] for detail in error["details"]] == ["cpf", "telefone", "client_ip", "loan_value"]
+    assert error["field"] == "cpf"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b'"text"',
+        b"null",
+        b'{"loan_value": NaN}',
+        b'{"loan_value": -Infinity}',
+        b'{"loan_value": 1e999999999}',
+        b'{"prazo": ' + b"9" * 5000 + b"}",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b"\xff\xfe",
+        b"\xef\xbb\xbf{}",
+        b'{"cpf": "\\ud800"}',
+        b'{"\\u0000": 1}',
+        b'{"\\ud800": 1}',
+    ],
+)
+def test_hostile_json_is_a_422(key: str, body: bytes) -> None:
+    response = post(key, body)
+    assert response.status_code == 422
+    assert response.json()["code"] == "invalid_input"
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin-1", ""]
+)
+def test_another_media_type_is_a_415(key: str, content_type: str) -> None:
+    response = post(key, json.dumps(query_body()), content_type=content_type)
+    assert response.status_code == 415
+    assert response.json() == {
+        "code": "unsupported_media_type",
+        "message": "Envie o corpo como application/json em UTF-8.",
+        "retryable": False,
+        "field": None,
+    }
+
+
+def test_more_than_256_kib_is_a_413(key: str) -> None:
+    response = post(key, {**query_body(), "ignorado": "x" * 256 * 1024})
+    assert (response.status_code, response.json()["code"]) == (413, "payload_too_large")
+
+
+def test_the_checks_come_in_order(key: str, partner: Partner) -> None:
+    """Path, key, method, body, contract."""
+    http = DjangoClient()
+    assert http.post("/partners/v1/nada").status_code == 404
+    assert http.get("/partners/v1/consultas").status_code == 401
+    assert http.get("/partners/v1/consultas", headers={"X-Partner-Api-Key": key}).status_code == 405
+    assert http.options("/partners/v1/consultas", headers={"X-Partner-Api-Key": key}).status_code == 405
+    for bank in ("peroba", "desconhecido"):
+        assert post(key, {}, f"/partners/v1/providers/{bank}/consultas").status_code == 422
+    outside = post(key, query_body(), "/partners/v1/providers/peroba/consultas")
+    unknown = post(key, query_body(), "/partners/v1/providers/desconhecido/consultas")
+    assert (outside.status_code, outside.json()["code"]) == (403, "provider_not_allowed")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not_found")
+    assert "ipe" not in outside.json()["message"] + unknown.json()["message"]
+
+
+@pytest.mark.parametrize("authorization_id", ["desconhecida", "x" * 120, "a/b?c#d"])
+@pytest.mark.parametrize("client_ip", ["203.0.113.7", "not looked at"])
+def test_an_unknown_authorization_is_named(key: str, authorization_id: str, client_ip: str) -> None:
+    error = post(key, query_body(client_ip=client_ip, authorization_id=authorization_id)).json()
+    assert (error["code"], error["field"]) == ("invalid_input", "authorization_id")
+
+
+@pytest.mark.parametrize("header", [None, "", "cpk_live_x", "cpk_test_" + "a" * 43, "\x00", "é", "x" * 10_000])
+def test_without_a_good_key_it_is_a_401(db: None, header: str | None) -> None:
+    headers = {} if header is None else {"X-Partner-Api-Key": header}
+    response = DjangoClient(headers=headers).post(ROUTES[0], query_body(), content_type="application/json")
+    assert response.status_code == 401
+    assert response.json()["code"] == "unauthorized"
+    assert response.headers["X-Request-Id"]
+
+
+def test_a_sound_request_id_is_kept_and_another_replaced(db: None) -> None:
+    http = DjangoClient()
+    assert http.get("/partners/v1/x", headers={"X-Request-Id": "abc-123.X_y"}).headers["X-Request-Id"] == "abc-123.X_y"
+    for bad in ("short", "x" * 129, "with blank in it", "ünïcödé-id"):
+        assert http.get("/partners/v1/x", headers={"X-Request-Id": bad}).headers["X-Request-Id"] != bad
