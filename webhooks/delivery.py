@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,14 +24,16 @@ from django.utils import timezone
 from providers.encryption import WrongKey
 
 from . import doorbell, signing, transport
-from .models import Event
+from .models import SETTLED_FIELDS, Attempt, Event
 from .transport import Answer, Fault
 
 log = structlog.get_logger("webhooks")
 
 SWEEP_S = 1.0
+# Between two turns: what comes within shares its statements and its commits, which wait for the disk.
+PAUSE_S = 0.02
 # Longer than an attempt: its own limit, the name look-up that no time-out bounds, storing the outcome.
-LEASE = timedelta(seconds=60)
+LEASE = timedelta(seconds=30)
 # A partner whose last attempt took this long gets few places: hundreds of dead endpoints fit in one process.
 SLOW_MS = 3_000
 SLOW_LIMIT = 2
@@ -121,11 +123,15 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
         return [Claim(event_id, partner_id, token) for event_id, partner_id in cursor.fetchall()]
 
 
-def load(event_id: str) -> Letter:
+def load(event_ids: Iterable[str]) -> list[Letter]:
     """What to send, where, signed with what. Raises `providers.encryption.WrongKey`."""
-    event = Event.objects.select_related("partner").defer("external_reference").get(pk=event_id)
-    partner = event.partner
-    return Letter(event_id, partner.webhook_url, event.body.encode(), tuple(partner.webhook_secrets()))
+    secrets = ("webhook_secret", "previous_webhook_secret", "previous_secret_until")
+    needed = ("body", "partner__webhook_url", *(f"partner__{name}" for name in secrets))
+    events = Event.objects.filter(pk__in=list(event_ids)).select_related("partner").only(*needed)
+    return [
+        Letter(event.pk, event.partner.webhook_url, event.body.encode(), tuple(event.partner.webhook_secrets()))
+        for event in events
+    ]
 
 
 def attempt(letter: Letter) -> Answer:
@@ -142,23 +148,30 @@ def attempt(letter: Letter) -> Answer:
         return Answer(fault=Fault.INTERNAL)
 
 
-def settle(outcome: Outcome) -> None:
-    """Store the outcome of an attempt, in a short transaction of its own."""
-    answer = outcome.answer
+def settle(outcomes: Sequence[Outcome]) -> None:
+    """Store the outcomes of attempts, in one short transaction."""
+    by_event = {outcome.claim.event_id for outcome in outcomes}
     with transaction.atomic():
-        unread = ("body", "external_reference")
-        event = Event.objects.select_for_update().defer(*unread).get(pk=outcome.claim.event_id)
-        event.settle(answer, claim=outcome.claim.token, url=outcome.url, started_at=outcome.started_at)
-    log.info(
-        "webhook attempt",
-        webhook_id=event.pk,
-        partner=str(outcome.claim.partner_id),
-        attempt=event.attempts,
-        status=answer.status,
-        fault=answer.fault,
-        ms=answer.duration_ms,
-        state=event.state,
-    )
+        rows = Event.objects.filter(pk__in=by_event).defer("body", "external_reference").order_by("pk")
+        events = {event.pk: event for event in rows.select_for_update()}
+        Attempt.objects.bulk_create(
+            events[outcome.claim.event_id].settle(
+                outcome.answer, claim=outcome.claim.token, url=outcome.url, started_at=outcome.started_at
+            )
+            for outcome in outcomes
+        )
+        for event in events.values():
+            event.save(update_fields=SETTLED_FIELDS)
+    for outcome in outcomes:
+        log.info(
+            "webhook attempt",
+            webhook_id=outcome.claim.event_id,
+            partner=str(outcome.claim.partner_id),
+            status=outcome.answer.status,
+            fault=outcome.answer.fault,
+            ms=outcome.answer.duration_ms,
+            state=events[outcome.claim.event_id].state,
+        )
 
 
 class Courier:
@@ -194,42 +207,54 @@ class Courier:
                 connection.close()
                 if stop.is_set():
                     break
+            stop.wait(PAUSE_S)
             self._woken.wait(SWEEP_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def turn(self, *, claiming: bool = True) -> int:
         """Store the outcomes that came, then claim and start what is due. Returns how many are in flight."""
-        while self._outcomes:
-            self._store(self._outcomes[0])
+        came = [self._outcomes[position] for position in range(len(self._outcomes))]
+        self._store(came)
+        for outcome in came:
             self._outcomes.popleft()
             self._in_flight -= 1
+            is_slow = outcome.answer.duration_ms >= SLOW_MS
+            (self._slow.add if is_slow else self._slow.discard)(outcome.claim.partner_id)
         room = settings.WEBHOOK_CONCURRENCY - self._in_flight
         if claiming and room > 0:
-            for claimed in claim(room, self._slow):
-                self._start(claimed)
+            self._start(claim(room, self._slow))
         return self._in_flight
 
-    def _start(self, claimed: Claim) -> None:
+    def _start(self, claims: list[Claim]) -> None:
         started_at = timezone.now()
         try:
-            letter = load(claimed.event_id)
+            letters = load(claimed.event_id for claimed in claims)
         except WrongKey:
-            log.exception("webhook event unreadable", webhook_id=claimed.event_id)
-            self._outcomes.append(Outcome(claimed, "", started_at, Answer(fault=Fault.INTERNAL)))
-        else:
-            self._threads.submit(self._deliver, claimed, letter, started_at)
-        self._in_flight += 1
+            if len(claims) > 1:  # each by itself, so that one unreadable row stops no other
+                for claimed in claims:
+                    self._start([claimed])
+                return
+            log.exception("webhook event unreadable", webhook_id=claims[0].event_id)
+            self._outcomes.append(Outcome(claims[0], "", started_at, Answer(fault=Fault.INTERNAL)))
+            self._in_flight += 1
+            return
+        by_event = {claimed.event_id: claimed for claimed in claims}
+        for letter in letters:
+            self._threads.submit(self._deliver, by_event[letter.event_id], letter, started_at)
+            self._in_flight += 1
 
     def _deliver(self, claimed: Claim, letter: Letter, started_at: datetime) -> None:
         self._outcomes.append(Outcome(claimed, letter.url, started_at, attempt(letter)))
         self.wake()
 
-    def _store(self, outcome: Outcome) -> None:
-        partner = outcome.claim.partner_id
-        (self._slow.add if outcome.answer.duration_ms >= SLOW_MS else self._slow.discard)(partner)
+    def _store(self, outcomes: list[Outcome]) -> None:
         try:
-            settle(outcome)
+            if outcomes:
+                settle(outcomes)
         except (OperationalError, InterfaceError):
             raise
-        except Exception:  # one outcome that can't be stored must not stop the others; its lease runs out
-            log.exception("webhook outcome not stored", webhook_id=outcome.claim.event_id)
+        except Exception:  # each by itself; one that can't be stored stops no other, its event's lease runs out
+            for outcome in outcomes if len(outcomes) > 1 else ():
+                self._store([outcome])
+            if len(outcomes) == 1:
+                log.exception("webhook outcome not stored", webhook_id=outcomes[0].claim.event_id)

@@ -83,22 +83,15 @@ class Event(models.Model):
     def __str__(self) -> str:
         return f"{self.id} ({self.name})"
 
-    def settle(self, answer: Answer, *, claim: uuid.UUID, url: str, started_at: datetime) -> None:
-        """Record an attempt made under `claim`, and what follows from it. The caller holds the row's lock.
+    def settle(self, answer: Answer, *, claim: uuid.UUID, url: str, started_at: datetime) -> Attempt:
+        """Draw the consequences of an attempt made under `claim`, and return its record; neither is saved.
+
+        The caller holds the row's lock.
 
         When that claim had run out and another process took over, a confirmation still counts, a failure
         does not: the later attempt decides.
         """
         self.attempts += 1
-        self.attempt_set.create(
-            number=self.attempts,
-            at=started_at,
-            url=url,
-            status=answer.status,
-            fault=answer.fault or "",
-            duration_ms=answer.duration_ms,
-            excerpt=answer.excerpt or None,
-        )
         if answer.fault is None:
             self._rest(self.State.DELIVERED, fault="")
             self.delivered_at = timezone.now()
@@ -108,7 +101,16 @@ class Event(models.Model):
             wait = retry_delay(self.failures, answer.retry_after)
             self._rest(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
             self.failures += 1
-        self.save(update_fields=_SETTLED)
+        return Attempt(
+            event=self,
+            number=self.attempts,
+            at=started_at,
+            url=url,
+            status=answer.status,
+            fault=answer.fault or "",
+            duration_ms=answer.duration_ms,
+            excerpt=answer.excerpt or None,
+        )
 
     def _rest(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
         self.state, self.fault, self.next_attempt_at = state, fault, next_attempt_at
@@ -127,8 +129,8 @@ class Event(models.Model):
         transaction.on_commit(doorbell.ring)
 
 
-# The only fields an outcome changes: the encrypted ones are neither read nor written for it.
-_SETTLED = (
+# All that `Event.settle` changes: the encrypted fields are neither read nor written for it.
+SETTLED_FIELDS = (
     "attempts",
     "failures",
     "fault",

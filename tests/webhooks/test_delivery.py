@@ -146,7 +146,8 @@ def test_a_process_that_dies_after_sending_leads_to_a_second_delivery_under_the_
     """What dies with it is the outcome: the receiver has the event, the row does not know."""
     [event] = send(partner)
     [claimed] = delivery.claim(10)
-    delivery.attempt(delivery.load(claimed.event_id))
+    [letter] = delivery.load([claimed.event_id])
+    delivery.attempt(letter)
     deliver_due()
     assert receiver.ids == [event.pk], "while the lease lasts nobody else takes it"
 
@@ -166,11 +167,11 @@ def test_a_failure_that_comes_after_its_lease_leaves_the_schedule_to_the_later_c
     [late] = delivery.claim(10)
     end_leases()
     [current] = delivery.claim(10)
-    delivery.settle(_outcome(late, Answer(fault=Fault.TIMEOUT)))
+    delivery.settle([_outcome(late, Answer(fault=Fault.TIMEOUT))])
 
     event.refresh_from_db()
     assert (event.state, event.failures, event.claim) == ("due", 0, current.token)
-    delivery.settle(_outcome(current, Answer(200)))
+    delivery.settle([_outcome(current, Answer(200))])
     event.refresh_from_db()
     assert (event.state, event.attempts) == ("delivered", 2)
 
@@ -180,8 +181,8 @@ def test_a_confirmation_that_comes_after_its_lease_counts(partner: Partner) -> N
     [late] = delivery.claim(10)
     end_leases()
     [current] = delivery.claim(10)
-    delivery.settle(_outcome(late, Answer(200)))
-    delivery.settle(_outcome(current, Answer(500, Fault.STATUS)))
+    delivery.settle([_outcome(late, Answer(200))])
+    delivery.settle([_outcome(current, Answer(500, Fault.STATUS))])
 
     event.refresh_from_db()
     assert (event.state, event.attempts, event.next_attempt_at) == ("delivered", 2, None)

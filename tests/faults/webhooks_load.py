@@ -1,0 +1,67 @@
+"""Events at a constant rate, a receiver that is asked for every id, and the time from storing to arrival.
+
+    python -m tests.faults.webhooks_load --seconds 30 --rate 100 [--tarpits 1]
+
+With `--tarpits` as many further partners get a tenth of the rate each, at endpoints that never answer. Prints one
+JSON object; exit code 1 when an event is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.faults.webhooks_rig import Rig, make_partners
+
+
+def run(seconds: float, rate: float, tarpits: int) -> int:
+    """Returns the exit code."""
+    with ExitStack() as stack:
+        rig = Rig(Path(stack.enter_context(tempfile.TemporaryDirectory())), publishers=1)
+        stack.enter_context(rig.running())
+        partners = make_partners(4, rig.receiver_url)
+        dead = []
+        for _ in range(tarpits):
+            server = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
+            dead += make_partners(1, f"http://127.0.0.1:{server.getsockname()[1]}/")
+        rig.warm_up()
+        rig.publish(rate, partners)
+        if dead:
+            rig.publish(rate / 10 * tarpits, dead, "tarpit-publisher")
+        time.sleep(seconds)
+        rig.stop_publishing()
+        tally = rig.wait_until_settled(partners, 60)
+        report = {
+            "rate": rate,
+            "tarpits": tarpits,
+            "accepted": tally.accepted,
+            "missing": tally.missing,
+            "duplicates": tally.duplicates,
+            "latency_ms": {f"p{p}": round(tally.percentile(p) * 1000, 1) for p in (50, 95, 99, 100)},
+            "cpu_ms_per_event": round(_cpu_ms(rig, "courier-0") / tally.accepted, 2),
+        }
+        print(json.dumps(report, indent=2))  # noqa: T201
+        return 1 if tally.missing or not tally.accepted else 0
+
+
+def _cpu_ms(rig: Rig, name: str) -> float:
+    """User and system time that a program has used (Linux)."""
+    handle = rig.programs[name].handle
+    assert handle is not None
+    fields = Path(f"/proc/{handle.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--rate", type=float, default=100, help="events a second")
+    parser.add_argument("--tarpits", type=int, default=0, help="partners whose endpoint never answers")
+    sys.exit(run(**vars(parser.parse_args())))

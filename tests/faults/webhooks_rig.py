@@ -1,0 +1,215 @@
+"""PostgreSQL, Redis, publishers, delivery processes and a receiver of their own, each of which may be killed.
+
+Publishers stand for the web and bank processes: they store an event in a transaction, as fast as they are told.
+What they committed is in the database, so being killed loses them nothing that counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from config.local import Postgres, Redis, ends_with_parent, free_port
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+START_TIMEOUT_S = 60
+
+
+@dataclass
+class Program:
+    """A process under a name, its output in a file."""
+
+    command: list[str]
+    log: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    handle: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it (again)."""
+        with self.log.open("ab") as log:
+            self.handle = subprocess.Popen(
+                ends_with_parent(self.command),
+                cwd=ROOT,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def end(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send `number` to it and all its children, and wait until it is gone."""
+        if self.handle is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.handle.pid, number)
+        try:
+            self.handle.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.handle.pid, signal.SIGKILL)
+            self.handle.wait()
+        self.handle = None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What arrived of what was accepted. `latencies` are seconds from storing to first arrival, sorted."""
+
+    accepted: int
+    missing: int
+    unsettled: int
+    duplicates: int
+    latencies: list[float]
+
+    def percentile(self, percent: float) -> float:
+        """The latency that `percent` of the events stayed within, in seconds."""
+        return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * percent / 100))]
+
+
+class Rig:
+    """Everything in one folder; Django is set up on its database."""
+
+    def __init__(self, home: Path, *, couriers: int = 1, publishers: int = 1) -> None:
+        self.home = home
+        self.services = {"postgres": Postgres(home / "postgres"), "redis": Redis(home / "redis")}
+        self.programs: dict[str, Program] = {}
+        self._port = free_port()
+        self._couriers, self._publishers = couriers, publishers
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Rig]:
+        """Start the servers, the receiver and the delivery processes; end all of them afterwards."""
+        try:
+            for name in self.services:
+                self.start_service(name)
+            self._set_up_django()
+            self._add("receiver", ["-m", "tests.receiver", str(self._port)])
+            for number in range(self._couriers):
+                self._add(f"courier-{number}", ["manage.py", "deliver_webhooks"])
+            yield self
+        finally:
+            for program in reversed(self.programs.values()):
+                program.end(signal.SIGTERM)
+
+    def _set_up_django(self) -> None:
+        self.services["postgres"].create_database()
+        os.environ |= {
+            "DATABASE_URL": self.services["postgres"].url,
+            "REDIS_URL": self.services["redis"].url,
+            "DATA_DIR": str(self.home),
+            "DJANGO_SETTINGS_MODULE": "config.settings",
+        }
+        subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, check=True)
+        import django
+
+        django.setup()
+
+    def _add(self, name: str, arguments: list[str]) -> None:
+        self.programs[name] = Program([sys.executable, *arguments], self.home / f"{name}.log")
+        self.programs[name].start()
+
+    def start_service(self, name: str) -> None:
+        """Start PostgreSQL or Redis where it was, and wait until it answers."""
+        service = self.services[name]
+        program = Program(service.prepare(), self.home / f"{name}.log")
+        self.programs[name] = program
+        program.start()
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not service.answers():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{name} did not start: {program.log.read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def restart(self, name: str, *, wipe: bool = False) -> None:
+        """SIGKILL a program or server, and start it again; `wipe` removes a server's data in between."""
+        self.programs[name].end()
+        if name in self.services:
+            if wipe:
+                shutil.rmtree(self.services[name].data)
+            self.start_service(name)
+        else:
+            self.programs[name].start()
+
+    @property
+    def receiver_url(self) -> str:
+        """Where the receiver listens."""
+        return f"http://127.0.0.1:{self._port}/"
+
+    def publish(self, rate: float, partner_ids: list[str], name: str = "publisher") -> None:
+        """Let the publishers store `rate` events a second in all, in turn for each of `partner_ids`."""
+        for number in range(self._publishers):
+            each = str(rate / self._publishers)
+            self._add(f"{name}-{number}", ["-m", "tests.faults.publisher", each, *partner_ids])
+
+    def warm_up(self) -> None:
+        """Return when the delivery processes have delivered, so that no start is measured."""
+        from django.db import transaction
+
+        from partners.models import Partner
+        from webhooks import outbox
+
+        [partner_id] = make_partners(1, self.receiver_url)
+        with transaction.atomic():
+            outbox.send(Partner.objects.get(pk=partner_id), "lead", "warm-up", {})
+        tally = self.wait_until_settled([partner_id], START_TIMEOUT_S)
+        assert not tally.missing, self.programs["courier-0"].log.read_text()[-2000:]
+
+    def stop_publishing(self) -> None:
+        """No more events from here on."""
+        for name, program in self.programs.items():
+            if "publisher" in name:
+                program.end(signal.SIGTERM)
+
+    def arrivals(self) -> dict[str, list[float]]:
+        """For each `webhook-id` that the receiver saw, when (seconds since 1970)."""
+        found: dict[str, list[float]] = {}
+        for line in self.programs["receiver"].log.read_text().splitlines():
+            if line.startswith("{"):
+                row = json.loads(line)
+                found.setdefault(row["id"], []).append(row["at"])
+        return found
+
+    def tally(self, partner_ids: list[str]) -> Tally:
+        """Compare what the database accepted for these partners with what the receiver saw."""
+        from webhooks.models import Event
+
+        arrivals = self.arrivals()
+        rows = list(Event.objects.filter(partner__in=partner_ids).values_list("pk", "created_at", "state"))
+        seen = [(created, arrivals[pk]) for pk, created, _ in rows if pk in arrivals]
+        return Tally(
+            accepted=len(rows),
+            missing=len(rows) - len(seen),
+            unsettled=sum(state != "delivered" for _, _, state in rows),
+            duplicates=sum(len(moments) - 1 for _, moments in seen),
+            latencies=sorted(min(moments) - created.timestamp() for created, moments in seen),
+        )
+
+    def wait_until_settled(self, partner_ids: list[str], timeout: float) -> Tally:
+        """The tally, once all is delivered, or as it is after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while True:
+            tally = self.tally(partner_ids)
+            if not (tally.missing or tally.unsettled) or time.monotonic() > deadline:
+                return tally
+            time.sleep(0.5)
+
+
+def make_partners(count: int, url: str) -> list[str]:
+    """Ids of new partners that ask for every event at `url`."""
+    from partners.models import Partner
+
+    made = []
+    for number in range(count):
+        partner = Partner.objects.create(name=f"Carga {number}", webhook_url=url)
+        partner.rotate_webhook_secret()
+        made.append(str(partner.pk))
+    return made
