@@ -1,5 +1,5 @@
 from django.contrib import admin
-from django.urls import include, path, re_path
+from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
@@ -10,7 +10,9 @@ urlpatterns = [
     path("health/live", health.live),
     path("health/ready", health.ready),
     path("admin/", admin.site.urls),
-    path("schema/", SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()), name="schema"),
+    path(
+        "schema/", SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()), name="schema"
+    ),
     path(
         "docs/",
         SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=(), permission_classes=()),
