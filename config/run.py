@@ -27,7 +27,7 @@ Ready after {seconds:.0f} s.
   API            {api}/partners/v1   with the header X-Partner-Api-Key: {key}
   API reference  {api}/docs/
   Admin          {api}/admin/        user admin, password admin
-  Holder's phone {simulator}/phone/39053344705
+  Holder's phone {simulator}/phone/90000000175
   A tour         make demo                          (in another terminal)
   Commands       .venv/bin/python manage.py help    (in another terminal)
 
