@@ -1,0 +1,364 @@
+"""jatoba: whole cents, errors told at HTTP 200, and an authorization term that the service signs by program.
+
+Its manual is docs/banks/jatoba.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from decimal import Decimal
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from providers.base import Bank, Reply
+from providers.errors import (
+    ApiError,
+    InvalidState,
+    NotFound,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.formats import from_br_date, from_br_moment, from_cents, split_phone, to_br_date, to_br_time, to_cents
+from providers.tokens import Token
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankOffer,
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Link,
+    ProposalStatus,
+    QueryStatus,
+)
+
+PROPOSALS = "/v1/consignado-privado/propostas"
+NO_OFFER = "20"
+NO_GEOLOCATION = "21"
+WITHOUT_GEOLOCATION = "O banco exige a geolocalização do titular no momento do aceite (campo geolocation)."
+INVALID_FIELD = ("10", "11", "12", "13")
+CLIENT_REFUSED = ("30", "31")
+REFUSALS: dict[str, type[ApiError]] = {
+    "40": NotFound,
+    "41": InvalidState,
+    "42": OfferExpired,
+    "99": ProviderUnavailable,
+}
+SEXES = {"M": "1", "F": "2"}
+QUERY_SEXES = {1: "1", 2: "2"}
+MARITAL_STATUSES = {
+    "solteiro": "10",
+    "casado": "20",
+    "divorciado": "30",
+    "viuvo": "40",
+    "separado": "50",
+    "uniao_estavel": "60",
+}
+ACCOUNT_TYPES = {"corrente": "CC", "poupanca": "CP", "salario": "CS"}
+PIX_KEYS = {"cpf": "CPF", "email": "EMAIL", "aleatoria": "EVP"}
+T = TypeVar("T")
+
+
+class Envelope(Struct, Generic[T]):
+    sucesso: bool
+    codigo: str
+    mensagem: str
+    dados: T | None
+
+
+class AccessToken(Struct, rename="camel"):
+    token: str
+    expira_em_segundos: int
+
+
+class Employer(Struct, rename="camel"):
+    matricula: str
+    cnpj_empregador: str
+    nome_empregador: str
+    cargo: str | None
+    data_admissao: str
+    margem_disponivel: int
+
+
+class Offer(Struct, rename="camel"):
+    id_oferta: str
+    matricula: str
+    codigo_tabela: str
+    valor_liberado: int
+    valor_parcela: int
+    quantidade_parcelas: int
+    valor_total: int
+    taxa_mensal: int
+    custo_efetivo_mensal: int
+    com_seguro: bool
+    primeiro_vencimento: str
+
+
+class Simulation(Struct):
+    vinculos: list[Employer]
+    ofertas: list[Offer]
+
+
+class Proposal(Struct, rename="camel"):
+    numero_proposta: str
+    situacao: str
+    link_assinatura: str | None
+    validade_link: str | None
+
+
+class Jatoba(Bank):
+    name = "jatoba"
+    label = "Jatobá"
+    required = ("vinculo.matricula", "titular.estado_civil")
+    statuses = {
+        "DIGITADA": ProposalStatus.CREATED,
+        "EM_ANALISE": ProposalStatus.IN_ANALYSIS,
+        "PENDENTE_ASSINATURA": ProposalStatus.AWAITING_SIGNATURE,
+        "ASSINADA": ProposalStatus.SIGNED,
+        "LIQUIDADA": ProposalStatus.DISBURSED,
+        "RECUSADA": ProposalStatus.REJECTED,
+        "CANCELADA": ProposalStatus.CANCELLED,
+        "EXPIRADA": ProposalStatus.EXPIRED,
+    }
+
+    # --- authentication and errors
+
+    def login(self, old: Token | None) -> Token:
+        account = self.connection.credentials
+        basic = base64.b64encode(f"{account['user']}:{account['password']}".encode()).decode()
+        headers = {"Authorization": f"Basic {basic}", "ApiKey": account["api_key"]}
+        granted = self.exchange("POST", "/v1/tokens", headers=headers).read(Envelope[AccessToken]).dados
+        return Token.lasting(granted.token, granted.expira_em_segundos)
+
+    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+        bearer = {"Authorization": f"Bearer {token.value}"} if token else {}
+        return {"ApiKey": self.connection.credentials["api_key"], **bearer}
+
+    def refusal(self, reply: Reply) -> ApiError | None:
+        if reply.status != 200:
+            return None
+        verdict = reply.read(Envelope[Any])
+        if verdict.sucesso or verdict.codigo in (NO_OFFER, NO_GEOLOCATION):
+            return None
+        if verdict.codigo in (*INVALID_FIELD, *CLIENT_REFUSED):
+            return ProviderRejected(verdict.mensagem)
+        return REFUSALS.get(verdict.codigo, ProviderError)()
+
+    # --- query
+
+    def query(self, query: BankQuery) -> BankResult:
+        # No side effect at this bank: a broken connection may be tried again.
+        reply = self.call("POST", "/v1/consignado-privado/simulacoes", json=self._query_body(query), safe=True)
+        found = reply.read(Envelope[Simulation])
+        if found.codigo in (NO_OFFER, NO_GEOLOCATION):
+            reason = WITHOUT_GEOLOCATION if found.codigo == NO_GEOLOCATION else found.mensagem
+            return BankResult(QueryStatus.NO_OFFERS, reasons=(reason,))
+        links = {each.matricula: _link(each) for each in found.dados.vinculos}
+        offers = tuple(_offer(each, links[each.matricula]) for each in found.dados.ofertas)
+        return BankResult(
+            QueryStatus.OK if offers else QueryStatus.NO_OFFERS, offers=offers, links=tuple(links.values())
+        )
+
+    def _query_body(self, query: BankQuery) -> dict[str, Any]:
+        modality, value = "MARGEM_TOTAL", None
+        if query.loan_value is not None:
+            modality, value = "VALOR_SOLICITADO", to_cents(query.loan_value)
+        elif query.installment_value is not None:
+            modality, value = "VALOR_PARCELA", to_cents(query.installment_value)
+        return {
+            "cliente": {
+                "cpf": query.cpf,
+                "nome": query.name,
+                "dataNascimento": to_br_date(query.birth_date),
+                "sexo": QUERY_SEXES.get(query.sex),
+                "email": query.email,
+                "telefone": _phone(query.phone),
+            },
+            "termo": self._term(query),
+            "simulacao": {
+                "modalidade": modality,
+                "valor": value,
+                "prazo": query.installments,
+                "comSeguro": query.with_insurance,
+            },
+            "codigoOrigem": query.portfolio or self.connection.portfolio,
+        }
+
+    def _term(self, query: BankQuery) -> dict[str, Any]:
+        """The term with its evidence, signed with the service's key. What was not collected is null, as this
+        bank wants it: it makes no offer without a geolocation, but that is for it to say."""
+        place = query.geolocation
+        accepted_at = " ".join(to_br_time(query.accepted_at))
+        latitude, longitude = (_number(place.lat), _number(place.lng)) if place else (None, None)
+        signed = ";".join((query.cpf, accepted_at, query.client_ip, latitude or "", longitude or ""))
+        key = self.connection.credentials["term_key"].encode()
+        return {
+            "aceitoEm": accepted_at,
+            "enderecoIp": query.client_ip,
+            "latitude": latitude,
+            "longitude": longitude,
+            "precisaoMetros": _number(place.accuracy) if place and place.accuracy is not None else None,
+            "agenteUsuario": query.user_agent,
+            "modeloAparelho": query.device_model,
+            "plataforma": query.platform,
+            "idSessao": query.authorization_reference,
+            "autorizacaoApp": _app_authorization(query.app_authorization) if query.app_authorization else None,
+            "assinatura": hmac.new(key, signed.encode(), hashlib.sha256).hexdigest(),
+        }
+
+    # --- proposal
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        return self._proposal(self.call("POST", PROPOSALS, json=self._submission_body(submission)))
+
+    def find(self, reference: str) -> BankProposal | None:
+        path = f"{PROPOSALS}?identificadorParceiro={quote(reference, safe='')}"
+        try:
+            return self._proposal(self.call("GET", path, safe=True))
+        except NotFound:
+            return None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        body = {"envioLink": channel.upper() if channel else None}
+        return self._proposal(self.call("POST", _proposal_path(native_id, "/emissao"), json=body, safe=True))
+
+    def status(self, native_id: str) -> BankProposal:
+        return self._proposal(self.call("GET", _proposal_path(native_id), safe=True))
+
+    def _submission_body(self, submission: BankSubmission) -> dict[str, Any]:
+        employment = submission.employment
+        hired_on, salary = employment.admission_date, employment.salary
+        return {
+            "identificadorParceiro": submission.reference,
+            "idOferta": submission.offer.native_offer_id,
+            "codigoOrigem": submission.portfolio or self.connection.portfolio,
+            "proponente": _holder(submission),
+            "vinculo": {
+                "matricula": employment.registration,
+                "cargo": employment.job_title,
+                "salario": to_cents(salary) if salary else None,
+                "dataAdmissao": to_br_date(hired_on) if hired_on else None,
+            },
+            "credito": _credit(submission),
+            "aceite": {"enderecoIp": submission.ip},
+            "envioLink": submission.channel.upper() if submission.channel else None,
+        }
+
+    def _proposal(self, reply: Reply) -> BankProposal:
+        proposal = reply.read(Envelope[Proposal]).dados
+        return BankProposal(
+            native_id=proposal.numero_proposta,
+            native_status=proposal.situacao,
+            status=self.proposal_status(proposal.situacao),
+            signature_url=proposal.link_assinatura,
+            signature_expires_at=from_br_moment(proposal.validade_link) if proposal.validade_link else None,
+        )
+
+
+def _proposal_path(native_id: str, action: str = "") -> str:
+    return f"{PROPOSALS}/{quote(native_id, safe='')}{action}"
+
+
+def _phone(phone: str) -> dict[str, str]:
+    area_code, number = split_phone(phone)
+    return {"ddd": area_code, "numero": number}
+
+
+def _number(value: Decimal) -> str:
+    """A coordinate or a distance as text, digit for digit."""
+    return f"{value:f}"
+
+
+def _app_authorization(app: AppAuthorization) -> dict[str, Any]:
+    evidence = app.evidence or AppEvidence()
+    place = evidence.geolocation
+    return {
+        "id": app.authorization_id,
+        "assinadaEm": app.signature_date,
+        "agenteUsuario": evidence.user_agent,
+        "sistemaOperacional": evidence.operational_system,
+        "modeloAparelho": evidence.device_model,
+        "nomeAparelho": evidence.device_name,
+        "tipoAparelho": evidence.device_type,
+        "latitude": _number(place.lat) if place else None,
+        "longitude": _number(place.lng) if place else None,
+    }
+
+
+def _holder(submission: BankSubmission) -> dict[str, Any]:
+    holder, address = submission.holder, submission.address
+    return {
+        "nome": holder.name,
+        "cpf": holder.cpf,
+        "dataNascimento": to_br_date(holder.birth_date),
+        "sexo": SEXES[holder.sex],
+        "estadoCivil": MARITAL_STATUSES[holder.marital_status],
+        "nomeMae": holder.mother_name,
+        "nomePai": holder.father_name,
+        "email": submission.email,
+        "telefone": _phone(submission.phone),
+        "endereco": {
+            "cep": address.postal_code,
+            "logradouro": address.street,
+            "numero": address.number,
+            "complemento": address.complement,
+            "bairro": address.district,
+            "cidade": address.city,
+            "uf": address.state,
+        },
+    }
+
+
+def _credit(submission: BankSubmission) -> dict[str, Any]:
+    pix, account, holder = submission.pix, submission.account, submission.holder
+    if pix is not None:
+        if pix.kind == "telefone":
+            # Refused here; the holder's own CPF key names the same person.
+            return {"forma": "PIX", "tipoChave": PIX_KEYS["cpf"], "chave": holder.cpf}
+        return {"forma": "PIX", "tipoChave": PIX_KEYS[pix.kind], "chave": pix.key}
+    return {
+        "forma": "CONTA",
+        "banco": account.bank,
+        "agencia": account.branch,
+        "digitoAgencia": account.branch_digit,
+        "conta": account.number,
+        "digitoConta": account.digit,
+        "tipoConta": ACCOUNT_TYPES[account.kind],
+    }
+
+
+def _link(each: Employer) -> Link:
+    return Link(
+        registration=each.matricula,
+        employer_cnpj=each.cnpj_empregador,
+        employer_name=each.nome_empregador,
+        job_title=each.cargo,
+        admission_date=from_br_date(each.data_admissao),
+        margin=from_cents(each.margem_disponivel),
+    )
+
+
+def _offer(each: Offer, link: Link) -> BankOffer:
+    return BankOffer(
+        native_offer_id=each.id_oferta,
+        loan_value=from_cents(each.valor_liberado),
+        installment_value=from_cents(each.valor_parcela),
+        installments=each.quantidade_parcelas,
+        # Hundredths of a percent, as amounts are hundredths of a real.
+        interest_rate=from_cents(each.taxa_mensal),
+        total_amount=from_cents(each.valor_total),
+        table_code=each.codigo_tabela,
+        with_insurance=each.com_seguro,
+        first_due_date=from_br_date(each.primeiro_vencimento),
+        employer_cnpj=link.employer_cnpj,
+        employer_name=link.employer_name,
+        registration=link.registration,
+        native={"cetMonthlyPercent": str(from_cents(each.custo_efetivo_mensal))},
+    )

@@ -1,0 +1,385 @@
+"""The simulated bank `jatoba`: Portuguese camelCase, whole cents, HTTP 200 for its errors, a term signed by program.
+
+Its manual is `docs/banks/jatoba.md`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import secrets
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+from aiohttp import web
+
+from ..bank import Bank, Consultation, Refusal, Request, answer, route
+from ..fields import BR_DATE, CPF, EMAIL, LARGEST_AMOUNT, Fields, Problem
+from ..ledger import Contract, Offer, WrongState
+from ..numbers import Ask
+
+
+@dataclass(frozen=True)
+class Credentials:
+    user: str
+    password: str
+    api_key: str
+    term_key: str
+
+
+CREDENTIALS = Credentials(
+    "originador.sandbox",
+    "jatoba-sandbox-senha-nao-secreta",
+    "jatoba-sandbox-apikey-nao-secreta",
+    "jatoba-sandbox-chave-do-termo-nao-secreta",
+)
+TOKEN_TTL_S = 30 * 60
+
+BRASILIA = timezone(timedelta(hours=-3))
+BR_MOMENT = "%d/%m/%Y %H:%M:%S"
+
+STATUS_WORDS = {
+    "created": "DIGITADA",
+    "in_analysis": "EM_ANALISE",
+    "awaiting_signature": "PENDENTE_ASSINATURA",
+    "signed": "ASSINADA",
+    "disbursed": "LIQUIDADA",
+    "rejected": "RECUSADA",
+    "cancelled": "CANCELADA",
+    "expired": "EXPIRADA",
+}
+SEXES = ("1", "2")
+MARITAL_STATUSES = ("10", "20", "30", "40", "50", "60")
+ACCOUNT_TYPES = ("CC", "CP", "CS")
+PIX_KEYS = {"CPF": CPF, "EMAIL": EMAIL, "EVP": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}
+PHONE_PIX_KEYS = ("TELEFONE", "CELULAR")
+DELIVERIES = {"SMS": "sms", "WHATSAPP": "whatsapp"}
+STATE = r"[A-Z]{2}"
+DEGREES = r"-?\d{1,3}(\.\d+)?"
+
+PROBLEM_CODES = {Problem.MISSING: "10", Problem.TYPE: "11", Problem.FORMAT: "12", Problem.VALUE: "13"}
+
+
+def success(data: Any) -> web.Response:
+    """The envelope around what was asked for."""
+    return answer({"sucesso": True, "codigo": "0", "mensagem": "", "dados": data})
+
+
+def failure(code: str, message: str, status: int = 200) -> web.Response:
+    """The envelope of an error, HTTP 200 but for logins and tokens."""
+    return answer({"sucesso": False, "codigo": code, "mensagem": message, "dados": None}, status)
+
+
+class Jatoba(Bank):
+    name = "jatoba"
+    title = "Jatobá"
+    rate = Decimal("2.15")
+    tables = ("JTB0101", "JTB0102")
+    due_day = 5
+    issues_after_s = 1.5
+
+    def authenticate(self, request: Request) -> None:
+        if not (self.tokens.valid(request.bearer()) and _has_api_key(request)):
+            raise Refusal(self.token_refused())
+
+    def token_refused(self) -> web.Response:
+        return failure("1", "Token invalido ou expirado", 401)
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        return failure(PROBLEM_CODES[problem], f"{field or 'corpo'}: {problem}")
+
+    def new_contract_id(self) -> str:
+        return str(8_000_000_000 + secrets.randbelow(1_000_000_000))
+
+    @route("POST", "/v1/tokens", "token", public=True)
+    def issue_token(self, request: Request) -> web.Response:
+        expected = base64.b64encode(f"{CREDENTIALS.user}:{CREDENTIALS.password}".encode())
+        given = request.headers.get("Authorization", "").encode()
+        if not (secrets.compare_digest(given, b"Basic " + expected) and _has_api_key(request)):
+            raise Refusal(failure("2", "Credenciais invalidas", 401))
+        return success({"token": self.tokens.issue(TOKEN_TTL_S), "expiraEmSegundos": TOKEN_TTL_S})
+
+    @route("POST", "/v1/consignado-privado/simulacoes", "query", cpf="cliente.cpf")
+    def simulate(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        client = body.object("cliente")
+        cpf = _person(client)
+        if client.has("sexo"):
+            client.text("sexo", one_of=SEXES)
+        _origin(body)
+        ask = _ask(body.object("simulacao"))
+        _term(body.object("termo"), cpf)
+        found = self.consult(cpf, ask)
+        if found.reason is not None:
+            raise Refusal(failure("20", found.reason))
+        return success(_simulation(found))
+
+    @route(
+        "POST",
+        "/v1/consignado-privado/propostas",
+        "submit",
+        cpf="proponente.cpf",
+        reference="identificadorParceiro",
+    )
+    def submit(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        reference = body.text("identificadorParceiro", longest=64)
+        offer = self.offers.get(body.text("idOferta"))
+        _origin(body)
+        holder = body.object("proponente")
+        cpf = _person(holder)
+        _holder_details(holder)
+        _employment(body.object("vinculo"))
+        _credit(body.object("credito"), cpf)
+        _ip(body.object("aceite"))
+        channel = _delivery(body)
+        if known := self.ledger.find(reference):
+            return success(self._proposal(known[0]))
+        if offer is None:
+            raise Refusal(failure("42", "Oferta inexistente ou vencida"))
+        if offer.cpf != cpf:
+            holder.refuse("cpf", Problem.VALUE)
+        scenario = self.scenario(cpf)
+        if scenario.submit == "rejected":
+            raise Refusal(failure("30", scenario.message))
+        return success(self._proposal(self.ledger.create(reference, offer, scenario, channel=channel)))
+
+    @route("GET", "/v1/consignado-privado/propostas", "find", reference="identificadorParceiro")
+    def find(self, request: Request) -> web.Response:
+        reference = Fields(request.query, self.refuse_field).text("identificadorParceiro", longest=64)
+        known = self.ledger.find(reference)
+        if not known:
+            raise Refusal(_unknown_proposal())
+        return success(self._proposal(known[0]))
+
+    @route("GET", "/v1/consignado-privado/propostas/{numeroProposta}", "status", contract="numeroProposta")
+    def status(self, request: Request) -> web.Response:
+        return success(self._proposal(self._contract(request)))
+
+    @route("POST", "/v1/consignado-privado/propostas/{numeroProposta}/emissao", "formalize", contract="numeroProposta")
+    def formalize(self, request: Request) -> web.Response:
+        contract = self._contract(request)
+        channel = _delivery(self.json_fields(request))
+        try:
+            return success(self._proposal(self.ledger.formalize(contract, channel)))
+        except WrongState as wrong:
+            word = self.status_word(contract, STATUS_WORDS)
+            raise Refusal(failure("41", f"Operacao nao permitida na situacao {word}")) from wrong
+
+    def _contract(self, request: Request) -> Contract:
+        contract = self.ledger.get(request.params["numeroProposta"])
+        if contract is None:
+            raise Refusal(_unknown_proposal())
+        return contract
+
+    def _proposal(self, contract: Contract) -> dict[str, Any]:
+        step, url = contract.signature, contract.signature_url
+        return {
+            "numeroProposta": contract.id,
+            "identificadorParceiro": contract.reference,
+            "situacao": self.status_word(contract, STATUS_WORDS),
+            "linkAssinatura": url,
+            "validadeLink": _local(step.expires_at) if url and step and step.expires_at else None,
+        }
+
+
+def _unknown_proposal() -> web.Response:
+    return failure("40", "Proposta nao encontrada")
+
+
+def _has_api_key(request: Request) -> bool:
+    return secrets.compare_digest(request.headers.get("ApiKey", "").encode(), CREDENTIALS.api_key.encode())
+
+
+def _person(person: Fields) -> str:
+    """What every request says of the client; returns the CPF."""
+    person.text("nome", longest=120)
+    person.date("dataNascimento", BR_DATE)
+    person.text("email", EMAIL)
+    phone = person.object("telefone")
+    phone.text("ddd", r"\d{2}")
+    phone.text("numero", r"\d{8,9}")
+    return person.text("cpf", CPF)
+
+
+def _term(term: Fields, cpf: str) -> None:
+    """The authorization term: complete, signed with the originator's key, and with the client's geolocation."""
+    term.require_keys(
+        "latitude",
+        "longitude",
+        "precisaoMetros",
+        "agenteUsuario",
+        "modeloAparelho",
+        "plataforma",
+        "idSessao",
+        "autorizacaoApp",
+    )
+    term.moment("aceitoEm", BR_MOMENT)
+    _ip(term)
+    _degrees(term)
+    if term.has("precisaoMetros"):
+        term.text("precisaoMetros", r"\d+(\.\d+)?")
+    for name in ("agenteUsuario", "modeloAparelho", "plataforma", "idSessao"):
+        if term.has(name):
+            term.text(name, longest=512)
+    if term.has("autorizacaoApp"):
+        _app_authorization(term.object("autorizacaoApp"))
+    data = term.data
+    signed = (cpf, data["aceitoEm"], data["enderecoIp"], data["latitude"] or "", data["longitude"] or "")
+    expected = hmac.new(CREDENTIALS.term_key.encode(), ";".join(signed).encode(), hashlib.sha256).hexdigest()
+    if not hmac.compare_digest(term.text("assinatura", r"[0-9a-f]{64}"), expected):
+        raise Refusal(failure("22", "Assinatura do termo nao confere"))
+    if not (term.has("latitude") and term.has("longitude")):
+        raise Refusal(failure("21", "Termo assinado sem geolocalizacao do cliente"))
+
+
+def _app_authorization(app: Fields) -> None:
+    names = (
+        "id",
+        "assinadaEm",
+        "agenteUsuario",
+        "sistemaOperacional",
+        "modeloAparelho",
+        "nomeAparelho",
+        "tipoAparelho",
+    )
+    app.require_keys(*names, "latitude", "longitude")
+    for name in names:
+        if app.has(name):
+            app.text(name, longest=512)
+    _degrees(app)
+
+
+def _degrees(fields: Fields) -> None:
+    for name, limit in (("latitude", 90), ("longitude", 180)):
+        if fields.has(name) and abs(Decimal(fields.text(name, DEGREES))) > limit:
+            fields.refuse(name, Problem.VALUE)
+
+
+def _ip(fields: Fields) -> None:
+    try:
+        ipaddress.ip_address(fields.text("enderecoIp"))
+    except ValueError:
+        fields.refuse("enderecoIp", Problem.FORMAT)
+
+
+def _origin(body: Fields) -> None:
+    if body.has("codigoOrigem"):
+        body.text("codigoOrigem", longest=120)
+
+
+def _delivery(body: Fields) -> str | None:
+    return DELIVERIES[body.text("envioLink", one_of=DELIVERIES)] if body.has("envioLink") else None
+
+
+def _ask(simulation: Fields) -> Ask:
+    simulation.require_keys("valor", "prazo")
+    mode = simulation.text("modalidade", one_of=("MARGEM_TOTAL", "VALOR_SOLICITADO", "VALOR_PARCELA"))
+    amount = None if mode == "MARGEM_TOTAL" else _reais(simulation, "valor")
+    return Ask(
+        amount=amount if mode == "VALOR_SOLICITADO" else None,
+        installment=amount if mode == "VALOR_PARCELA" else None,
+        term=simulation.integer("prazo", least=1) if simulation.has("prazo") else None,
+        with_insurance=simulation.boolean("comSeguro"),
+    )
+
+
+def _reais(fields: Fields, name: str) -> Decimal:
+    cents = fields.integer(name, least=1)
+    if cents >= LARGEST_AMOUNT:
+        fields.refuse(name, Problem.VALUE)
+    return Decimal(cents) / 100
+
+
+def _holder_details(holder: Fields) -> None:
+    holder.text("sexo", one_of=SEXES)
+    holder.text("estadoCivil", one_of=MARITAL_STATUSES)
+    holder.text("nomeMae", longest=120)
+    if holder.has("nomePai"):
+        holder.text("nomePai", r"\S+(\s+\S+)+", longest=120)
+    address = holder.object("endereco")
+    address.text("cep", r"\d{8}")
+    for name in ("logradouro", "numero", "bairro", "cidade"):
+        address.text(name, longest=120)
+    if address.has("complemento"):
+        address.text("complemento", longest=120)
+    address.text("uf", STATE)
+
+
+def _employment(employment: Fields) -> None:
+    employment.text("matricula")
+    if employment.has("cargo"):
+        employment.text("cargo", longest=120)
+    if employment.has("salario"):
+        _reais(employment, "salario")
+    if employment.has("dataAdmissao"):
+        employment.date("dataAdmissao", BR_DATE)
+
+
+def _credit(credit: Fields, cpf: str) -> None:
+    if credit.text("forma", one_of=("CONTA", "PIX")) == "PIX":
+        kind = credit.text("tipoChave")
+        if kind in PHONE_PIX_KEYS:
+            raise Refusal(failure("31", "Chave PIX do tipo telefone nao aceita"))
+        credit.text("tipoChave", one_of=PIX_KEYS)
+        if credit.text("chave", PIX_KEYS[kind]) != cpf and kind == "CPF":
+            credit.refuse("chave", Problem.VALUE)
+        return
+    credit.text("banco", r"\d{3}")
+    credit.text("agencia", r"\d{1,5}")
+    if credit.has("digitoAgencia"):
+        credit.text("digitoAgencia", r"[0-9X]")
+    credit.text("conta", r"\d{1,15}")
+    credit.text("digitoConta", r"[0-9X]{1,2}")
+    credit.text("tipoConta", one_of=ACCOUNT_TYPES)
+
+
+def _simulation(found: Consultation) -> dict[str, Any]:
+    return {
+        "vinculos": [
+            {
+                "matricula": each.registration,
+                "cnpjEmpregador": each.cnpj,
+                "nomeEmpregador": each.name,
+                "cargo": each.job_title,
+                "dataAdmissao": _day(each.admitted_on),
+                "margemDisponivel": _hundredths(each.margin),
+            }
+            for each in found.employments
+        ],
+        "ofertas": [_offer(each) for each in found.offers],
+    }
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    quote = offer.quote
+    return {
+        "idOferta": offer.key,
+        "matricula": offer.employment.registration,
+        "codigoTabela": offer.table,
+        "valorLiberado": _hundredths(quote.amount),
+        "valorParcela": _hundredths(quote.installment),
+        "quantidadeParcelas": quote.term,
+        "valorTotal": _hundredths(quote.total),
+        "taxaMensal": _hundredths(quote.rate),
+        "custoEfetivoMensal": _hundredths(quote.monthly_cost),
+        "comSeguro": quote.insured,
+        "primeiroVencimento": _day(offer.first_due_date),
+    }
+
+
+def _hundredths(value: Decimal) -> int:
+    """Reais as cents, percent as hundredths of a percent: exact, as all have two decimals."""
+    return int(value * 100)
+
+
+def _day(day: date) -> str:
+    return day.strftime(BR_DATE)
+
+
+def _local(moment: datetime) -> str:
+    return moment.astimezone(BRASILIA).strftime(BR_MOMENT)

@@ -1,0 +1,362 @@
+"""What only jatoba does: cents, errors at HTTP 200, the signed term, the holder's CPF in place of a phone PIX key."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from providers.banks.jatoba import WITHOUT_GEOLOCATION
+from providers.base import Bank, Reply
+from providers.errors import ApiError, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankAccount,
+    Geolocation,
+    PixKey,
+    ProposalStatus,
+    QueryStatus,
+)
+from tests.processes import Simulator
+from tests.providers.conftest import Connect
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+
+
+@pytest.fixture
+def jatoba(connect: Connect) -> Bank:
+    return connect("jatoba")
+
+
+def sent(simulator: Simulator, operation: str) -> dict[str, Any]:
+    """The body of the newest call of that operation."""
+    body: dict[str, Any] = json.loads(simulator.calls("jatoba", operation)[-1]["body"])
+    return body
+
+
+# --- query
+
+
+def test_a_query_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Simulator) -> None:
+    jatoba.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC)))
+    body = sent(simulator, "query")
+    signature = body["termo"].pop("assinatura")
+    assert body == {
+        "cliente": {
+            "cpf": FULL_FLOW,
+            "nome": "Maria da Silva",
+            "dataNascimento": "14/03/1985",
+            "sexo": "2",
+            "email": "maria@example.com",
+            "telefone": {"ddd": "11", "numero": "987654321"},
+        },
+        "termo": {
+            "aceitoEm": "21/11/2026 22:30:00",
+            "enderecoIp": "203.0.113.7",
+            "latitude": "-23.55",
+            "longitude": "-46.63",
+            "precisaoMetros": None,
+            "agenteUsuario": None,
+            "modeloAparelho": None,
+            "plataforma": None,
+            "idSessao": None,
+            "autorizacaoApp": None,
+        },
+        "simulacao": {"modalidade": "MARGEM_TOTAL", "valor": None, "prazo": None, "comSeguro": True},
+        "codigoOrigem": None,
+    }
+    text = f"{FULL_FLOW};21/11/2026 22:30:00;203.0.113.7;-23.55;-46.63"
+    key = CREDENTIALS["jatoba"]["term_key"].encode()
+    assert signature == hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("wish", "modality", "value"),
+    [
+        ({"loan_value": Decimal("3000.5")}, "VALOR_SOLICITADO", 300050),
+        ({"installment_value": Decimal("250.10")}, "VALOR_PARCELA", 25010),
+    ],
+)
+def test_amounts_are_sent_as_whole_cents(
+    jatoba: Bank, simulator: Simulator, wish: dict[str, Any], modality: str, value: int
+) -> None:
+    jatoba.query(a_query(installments=24, with_insurance=False, **wish))
+    assert sent(simulator, "query")["simulacao"] == {
+        "modalidade": modality,
+        "valor": value,
+        "prazo": 24,
+        "comSeguro": False,
+    }
+
+
+def test_all_evidence_that_was_given_is_passed_on(jatoba: Bank, simulator: Simulator) -> None:
+    place = Geolocation(Decimal("0.0000001"), Decimal("-46.633308"), Decimal("12.5"))
+    evidence = AppEvidence("App/2.1", "Android 15", "SM-A155", "Celular da Maria", "phone", place)
+    query = a_query(
+        geolocation=place,
+        user_agent="Mozilla/5.0",
+        device_model="SM-A155",
+        platform="Android",
+        authorization_reference="session-1",
+        app_authorization=AppAuthorization("app-1", "2026-11-21", evidence),
+        portfolio="ORIGEM-7",
+    )
+    assert jatoba.query(query).status is QueryStatus.OK
+    body = sent(simulator, "query")
+    del body["termo"]["assinatura"]
+    assert body["termo"] == {
+        "aceitoEm": "21/11/2026 09:00:00",
+        "enderecoIp": "203.0.113.7",
+        "latitude": "0.0000001",
+        "longitude": "-46.633308",
+        "precisaoMetros": "12.5",
+        "agenteUsuario": "Mozilla/5.0",
+        "modeloAparelho": "SM-A155",
+        "plataforma": "Android",
+        "idSessao": "session-1",
+        "autorizacaoApp": {
+            "id": "app-1",
+            "assinadaEm": "2026-11-21",
+            "agenteUsuario": "App/2.1",
+            "sistemaOperacional": "Android 15",
+            "modeloAparelho": "SM-A155",
+            "nomeAparelho": "Celular da Maria",
+            "tipoAparelho": "phone",
+            "latitude": "0.0000001",
+            "longitude": "-46.633308",
+        },
+    }
+    assert body["codigoOrigem"] == "ORIGEM-7"
+
+
+def test_app_evidence_that_was_not_collected_stays_null(jatoba: Bank, simulator: Simulator) -> None:
+    assert jatoba.query(a_query(app_authorization=AppAuthorization("app-1"))).status is QueryStatus.OK
+    app = sent(simulator, "query")["termo"]["autorizacaoApp"]
+    assert app.pop("id") == "app-1"
+    assert set(app.values()) == {None}
+
+
+def test_the_operators_portfolio_is_used_where_the_call_names_none(connect: Connect, simulator: Simulator) -> None:
+    jatoba = connect("jatoba", portfolio="CARTEIRA-1")
+    offer = jatoba.query(a_query()).offers[0]
+    jatoba.submit(a_submission(offer))
+    assert [sent(simulator, each)["codigoOrigem"] for each in ("query", "submit")] == ["CARTEIRA-1", "CARTEIRA-1"]
+
+
+def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: Bank, simulator: Simulator) -> None:
+    result = jatoba.query(a_query(geolocation=None))
+    assert (result.status, result.offers, result.reasons) == (QueryStatus.NO_OFFERS, (), (WITHOUT_GEOLOCATION,))
+    assert "geolocalização" in WITHOUT_GEOLOCATION
+    assert (sent(simulator, "query")["termo"]["latitude"], len(simulator.calls("jatoba", "query"))) == (None, 1)
+
+
+def test_each_employment_link_has_its_margin_and_its_own_offers(jatoba: Bank) -> None:
+    result = jatoba.query(a_query(HOLDERS["two_employers"]))
+    assert [(link.registration, link.employer_cnpj, link.margin) for link in result.links] == [
+        ("100200", "11222333000181", Decimal("1850.00")),
+        ("B-778", "12ABC34501DE35", Decimal("920.50")),
+    ]
+    assert [(offer.registration, offer.table_code) for offer in result.offers] == [
+        ("100200", "JTB0101"),
+        ("100200", "JTB0102"),
+        ("B-778", "JTB0101"),
+        ("B-778", "JTB0102"),
+    ]
+
+
+def test_the_rate_is_percent_and_the_cost_is_kept(jatoba: Bank) -> None:
+    plain, insured = jatoba.query(a_query()).offers
+    assert (plain.interest_rate, plain.native) == (Decimal("2.15"), {"cetMonthlyPercent": "2.15"})
+    assert insured.native["cetMonthlyPercent"] > "2.15"
+
+
+def test_a_term_signed_with_the_wrong_key_is_no_refusal_of_the_holder(connect: Connect) -> None:
+    credentials = {**CREDENTIALS["jatoba"], "term_key": "wrong"}
+    with pytest.raises(ProviderError):
+        connect("jatoba", credentials=credentials).query(a_query())
+
+
+def test_a_wrong_password_asks_nothing(connect: Connect, simulator: Simulator) -> None:
+    credentials = {**CREDENTIALS["jatoba"], "password": "wrong"}
+    with pytest.raises(ProviderError) as caught:
+        connect("jatoba", credentials=credentials).query(a_query())
+    assert caught.value.sent is False
+    assert simulator.calls("jatoba", "query") == []
+
+
+def test_broken_json_is_a_failure(jatoba: Bank) -> None:
+    with pytest.raises(ProviderError):
+        jatoba.query(a_query(HOLDERS["garbage"]))
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("99", ProviderUnavailable),
+        ("42", OfferExpired),
+        ("30", ProviderRejected),
+        ("12", ProviderRejected),
+        ("77", ProviderError),
+    ],
+)
+def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(jatoba: Bank, code: str, error: type[ApiError]) -> None:
+    body = {"sucesso": False, "codigo": code, "mensagem": "Mensagem do banco", "dados": None}
+    refusal = jatoba.refusal(Reply(200, {}, json.dumps(body).encode()))
+    assert type(refusal) is error
+    assert (refusal.message == "Mensagem do banco") is (error is ProviderRejected)
+
+
+# --- proposal
+
+
+def test_a_submission_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Simulator) -> None:
+    offer = jatoba.query(a_query()).offers[0]
+    jatoba.submit(a_submission(offer, channel="sms"))
+    assert sent(simulator, "submit") == {
+        "identificadorParceiro": "reference-1",
+        "idOferta": offer.native_offer_id,
+        "codigoOrigem": None,
+        "proponente": {
+            "nome": "Maria da Silva",
+            "cpf": FULL_FLOW,
+            "dataNascimento": "14/03/1985",
+            "sexo": "2",
+            "estadoCivil": "20",
+            "nomeMae": "Ana da Silva",
+            "nomePai": "João da Silva",
+            "email": "maria@example.com",
+            "telefone": {"ddd": "11", "numero": "987654321"},
+            "endereco": {
+                "cep": "01310100",
+                "logradouro": "Avenida Paulista",
+                "numero": "1000",
+                "complemento": None,
+                "bairro": "Bela Vista",
+                "cidade": "São Paulo",
+                "uf": "SP",
+            },
+        },
+        "vinculo": {
+            "matricula": "100200",
+            "cargo": "Operador de Produção",
+            "salario": 450000,
+            "dataAdmissao": "11/03/2019",
+        },
+        "credito": {
+            "forma": "CONTA",
+            "banco": "001",
+            "agencia": "1234",
+            "digitoAgencia": None,
+            "conta": "567890",
+            "digitoConta": "1",
+            "tipoConta": "CC",
+        },
+        "aceite": {"enderecoIp": "203.0.113.7"},
+        "envioLink": "SMS",
+    }
+
+
+def test_submit_needs_the_registration_of_the_employment_link(jatoba: Bank) -> None:
+    assert "vinculo.matricula" in jatoba.required
+    offer = jatoba.query(a_query()).offers[0]
+    whole = a_submission(offer)
+    with pytest.raises(ProviderRejected, match=r"vinculo\.matricula"):
+        jatoba.submit(replace(whole, employment=replace(whole.employment, registration=None)))
+
+
+def test_what_the_holder_did_not_tell_of_the_employment_is_null(jatoba: Bank, simulator: Simulator) -> None:
+    whole = a_submission(jatoba.query(a_query()).offers[0])
+    told = replace(whole.employment, job_title=None, salary=None, admission_date=None)
+    jatoba.submit(replace(whole, employment=told))
+    assert sent(simulator, "submit")["vinculo"] == {
+        "matricula": "100200",
+        "cargo": None,
+        "salario": None,
+        "dataAdmissao": None,
+    }
+
+
+def test_submit_phone_pix_becomes_the_holders_cpf_key(jatoba: Bank, simulator: Simulator) -> None:
+    offer = jatoba.query(a_query()).offers[0]
+    pix = PixKey("telefone", "11987654321")
+    assert jatoba.submit(a_submission(offer, account=None, pix=pix)).native_id
+    assert sent(simulator, "submit")["credito"] == {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "code"),
+    [
+        ("cpf", FULL_FLOW, "CPF"),
+        ("email", "maria@example.com", "EMAIL"),
+        ("aleatoria", "123e4567-e89b-12d3-a456-426614174000", "EVP"),
+    ],
+)
+def test_the_other_pix_keys_keep_their_kind(jatoba: Bank, simulator: Simulator, kind: str, key: str, code: str) -> None:
+    offer = jatoba.query(a_query()).offers[0]
+    assert jatoba.submit(a_submission(offer, account=None, pix=PixKey(kind, key))).native_id
+    assert sent(simulator, "submit")["credito"] == {"forma": "PIX", "tipoChave": code, "chave": key}
+
+
+@pytest.mark.parametrize(("kind", "code"), [("corrente", "CC"), ("poupanca", "CP"), ("salario", "CS")])
+def test_the_kind_of_account_is_translated(jatoba: Bank, simulator: Simulator, kind: str, code: str) -> None:
+    offer = jatoba.query(a_query()).offers[0]
+    jatoba.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "X", kind, "9")))
+    credit = sent(simulator, "submit")["credito"]
+    assert (credit["tipoConta"], credit["digitoConta"], credit["digitoAgencia"]) == (code, "X", "9")
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        ("solteiro", "10"),
+        ("casado", "20"),
+        ("divorciado", "30"),
+        ("viuvo", "40"),
+        ("separado", "50"),
+        ("uniao_estavel", "60"),
+    ],
+)
+def test_sex_and_marital_status_are_translated(jatoba: Bank, simulator: Simulator, word: str, code: str) -> None:
+    whole = a_submission(jatoba.query(a_query()).offers[0])
+    jatoba.submit(replace(whole, holder=replace(whole.holder, sex="M", marital_status=word, father_name=None)))
+    holder = sent(simulator, "submit")["proponente"]
+    assert (holder["sexo"], holder["estadoCivil"], holder["nomePai"]) == ("1", code, None)
+
+
+def test_an_offer_that_the_bank_no_longer_knows_is_expired(jatoba: Bank, simulator: Simulator) -> None:
+    offer = jatoba.query(a_query()).offers[0]
+    with pytest.raises(OfferExpired):
+        jatoba.submit(a_submission(replace(offer, native_offer_id="gone")))
+    assert simulator.contracts("jatoba") == []
+
+
+def test_a_repeated_reference_is_one_proposal(jatoba: Bank, simulator: Simulator) -> None:
+    offer = jatoba.query(a_query()).offers[0]
+    assert jatoba.submit(a_submission(offer)).native_id == jatoba.submit(a_submission(offer)).native_id
+    assert len(simulator.contracts("jatoba")) == 1
+
+
+def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(jatoba: Bank, simulator: Simulator) -> None:
+    proposal = jatoba.submit(a_submission(jatoba.query(a_query()).offers[0]))
+    assert (proposal.status, proposal.native_status) == (ProposalStatus.CREATED, "DIGITADA")
+    simulator.advance(2)
+    seen = jatoba.status(proposal.native_id)
+    assert (seen.status, seen.native_status) == (ProposalStatus.AWAITING_SIGNATURE, "PENDENTE_ASSINATURA")
+    assert str(seen.signature_url).startswith(simulator.url)
+    assert seen.signature_expires_at is not None
+    assert 29 <= (seen.signature_expires_at - datetime.now(UTC)).days <= 30
+
+
+def test_an_ended_signature_link_is_replaced_by_a_fresh_one(jatoba: Bank, simulator: Simulator) -> None:
+    proposal = jatoba.submit(a_submission(jatoba.query(a_query()).offers[0]))
+    first = jatoba.formalize(proposal.native_id, None).signature_url
+    simulator.advance(31 * 24 * 3600)
+    assert jatoba.status(proposal.native_id).signature_url is None
+    assert jatoba.formalize(proposal.native_id, "whatsapp").signature_url not in (None, first)
+    assert sent(simulator, "formalize") == {"envioLink": "WHATSAPP"}
