@@ -19,3 +19,5 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 # Only these may say that a request came in by https.
 forwarded_allow_ips = os.environ.get("TRUSTED_PROXIES", "")
 control_socket_disable = True
+# An oversized header is the application's to refuse, with the contract's error object, not with a page of HTML.
+limit_request_field_size = 64 * 1024
