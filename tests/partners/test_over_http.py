@@ -1,0 +1,84 @@
+"""What only a real server and a real socket show: framing of bodies, hostile headers, answers that arrive."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+
+import pytest
+
+from partners.models import SANDBOX_KEY
+from tests.processes import START_TIMEOUT_S, Programs, answers, wait_until
+
+PATH = "/partners/v1/consultas"
+LIMIT = 256 * 1024
+KEY = {"X-Partner-Api-Key": SANDBOX_KEY}
+JSON = {**KEY, "Content-Type": "application/json"}
+
+
+@pytest.fixture
+def address(sandbox: None, programs: Programs) -> tuple[str, int]:
+    port = int(os.environ["PORT"])
+    programs.ensure("web")
+    wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
+    return "127.0.0.1", port
+
+
+def exchange(
+    address: tuple[str, int], headers: dict[str, str], body: bytes = b"", method: str = "POST"
+) -> tuple[int, bytes]:
+    """Sends exactly this, ends the sending side, and reads the whole answer."""
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    with socket.create_connection(address, timeout=10) as connection:
+        connection.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode("latin-1") + body)
+        connection.shutdown(socket.SHUT_WR)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return response.status, response.read()
+
+
+def chunks(body: bytes) -> bytes:
+    pieces = (body[start : start + 9_000] for start in range(0, len(body), 9_000))
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+def test_a_body_in_chunks_counts_like_any_other(address, connection):
+    chunked = {**JSON, "Transfer-Encoding": "chunked", "Connection": connection}
+    status, answer = exchange(address, chunked, chunks(b'{"cpf": "1"}'))
+    assert (status, b'"field":"cpf"' in answer) == (422, True)
+    status, answer = exchange(address, chunked, chunks(b" " * 12 * LIMIT))
+    assert (status, b"payload_too_large" in answer) == (413, True)
+
+
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+@pytest.mark.parametrize(
+    ("headers", "refusal"), [(JSON, 413), ({**JSON, "X-Partner-Api-Key": "x"}, 401), (KEY, 415)], ids=[413, 401, 415]
+)
+def test_the_refusal_of_a_large_body_arrives(address, connection, headers, refusal):
+    """A socket closed on unread data is reset, and the answer would be lost with it."""
+    body = b" " * (3 * 1024 * 1024)
+    status, _ = exchange(address, {**headers, "Content-Length": str(len(body)), "Connection": connection}, body)
+    assert status == refusal
+
+
+@pytest.mark.parametrize(
+    ("declared", "body", "expected"),
+    [
+        ("100", b'{"cpf":', (422, None)),  # more than came
+        ("5", b'{"cpf": "1"}', (422, None)),  # less than came
+        (str(10**12), b'{"cpf": "1"}', (422, "cpf")),  # far more than came, yet what came is whole
+        ("0", b"", (422, None)),
+    ],
+)
+def test_a_content_length_that_lies_is_only_a_promise(address, declared, body, expected):
+    status, answer = exchange(address, {**JSON, "Content-Length": declared, "Connection": "close"}, body)
+    field = b'"field":null' if expected[1] is None else b'"field":"cpf"'
+    assert (status, field in answer) == (expected[0], True)
+
+
+@pytest.mark.parametrize("key", ["A" * 10_240, "\xe9\xff", "cpk_test_" + "A" * 43, ""])
+def test_hostile_keys_are_401(address, key):
+    status, answer = exchange(address, {"X-Partner-Api-Key": key, "Content-Length": "0", "Connection": "close"})
+    assert (status, b'"unauthorized"' in answer) == (401, True)
