@@ -1,0 +1,93 @@
+"""The load driver: aggregated and streamed queries over HTTP, timed. Bounded in number and in time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+CPF = "90000000175"
+TIMEOUT_S = 60
+
+
+@dataclass
+class Outcome:
+    """What one run of queries came to. Seconds; `statuses` counts HTTP statuses (0: no answer)."""
+
+    seconds: float = 0.0
+    times: list[float] = field(default_factory=list)
+    statuses: dict[int, int] = field(default_factory=dict)
+    offers: list[int] = field(default_factory=list)
+
+    def percentile(self, share: float) -> float:
+        """The time below which `share` of the queries stayed."""
+        ordered = sorted(self.times)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
+
+    @property
+    def failures(self) -> int:
+        return sum(count for status, count in self.statuses.items() if status != 200)
+
+
+def body() -> dict[str, Any]:
+    """A query that is no repeat of another: the amount differs, so that its offers are rows of their own."""
+    return {
+        "cpf": CPF,
+        "nome": "Maria Teste da Silva",
+        "data_nascimento": "1985-03-14",
+        "telefone": "11987654321",
+        "email": "maria.teste@example.com",
+        "client_ip": "203.0.113.7",
+        "geolocation": {"lat": -23.55, "lng": -46.63},
+        "loan_value": random.randint(100_000, 700_000) / 100,
+        "prazo": 24,
+    }
+
+
+async def aggregated(url: str, key: str, count: int, in_flight: int) -> Outcome:
+    """`count` aggregated queries, `in_flight` at any moment (a closed loop)."""
+    outcome = Outcome()
+    waiting = iter(range(count))
+    connector = aiohttp.TCPConnector(limit=in_flight)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    headers = {"X-Partner-Api-Key": key}
+
+    async def one_after_another(session: aiohttp.ClientSession) -> None:
+        for _ in waiting:
+            began = time.monotonic()
+            try:
+                async with session.post(f"{url}/partners/v1/consultas", json=body()) as answer:
+                    told = await answer.json()
+                    status = answer.status
+                    outcome.offers.append(len(told.get("proposals", ())))
+            except (aiohttp.ClientError, TimeoutError):
+                status = 0
+            outcome.times.append(time.monotonic() - began)
+            outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
+
+    began = time.monotonic()
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
+        await asyncio.gather(*(one_after_another(session) for _ in range(in_flight)))
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+async def streamed(url: str, key: str) -> dict[str, float]:
+    """One streamed query: seconds until each bank's result, `start` and `complete`."""
+    arrivals: dict[str, float] = {}
+    began = time.monotonic()
+    async with (
+        aiohttp.ClientSession(headers={"X-Partner-Api-Key": key}) as session,
+        session.post(f"{url}/partners/v1/consultas/stream", json=body()) as answer,
+    ):
+        async for line in answer.content:
+            if line.startswith(b"data: "):
+                event = json.loads(line[6:])
+                if event["event"] != "provider_start":
+                    arrivals[event.get("provider", event["event"])] = time.monotonic() - began
+    return arrivals
