@@ -49,6 +49,7 @@ log = structlog.get_logger(__name__)
 CONSULTS = "/v1/private-consignment/consults"
 OPERATIONS = "/v1/private-consignment/operations"
 COUNTRY = "55"
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 #: Seconds between looks at a consult: the first grows by the factor up to the longest.
 FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 0.05, 1.5, 1.0
 
@@ -362,7 +363,7 @@ def _operation_body(submission: BankSubmission) -> dict[str, Any]:
             gender=GENDERS[holder.sex],
             mother_name=holder.mother_name,
             father_name=holder.father_name,
-            marital_status=MARITAL_STATUSES[holder.marital_status],
+            marital_status=MARITAL_STATUSES.get(holder.marital_status or ""),
             political_exposition=holder.politically_exposed,
             email=submission.email,
             phone={"country_code": COUNTRY, "area_code": area_code, "number": number},
@@ -391,6 +392,8 @@ def _bank(submission: BankSubmission) -> dict[str, Any]:
     if pix is not None:
         key = COUNTRY + pix.key if pix.kind == "telefone" else pix.key
         return {"transfer_method": "pix", "pix_key_type": PIX_KEYS[pix.kind], "pix_key": key}
+    if account is None:
+        raise InvalidInput("Informe a conta bancária ou a chave PIX.", field="recebimento")
     return _known(
         transfer_method="ted",
         bank_code=account.bank,
@@ -445,9 +448,9 @@ def _offer(each: Simulation, link: Link) -> BankOffer:
     )
 
 
-def _timestamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _timestamp(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).strftime(TIME) if moment else None
 
 
 def _moment(text: str) -> datetime:
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return datetime.strptime(text, TIME).replace(tzinfo=UTC)

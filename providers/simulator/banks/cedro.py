@@ -9,6 +9,7 @@ import ipaddress
 import secrets
 import uuid
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -265,8 +266,12 @@ def _refuse_nulls(body: Fields) -> None:
         name, value = left.pop()
         if value is None:
             body.refuse(name, Problem.TYPE)
-        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        left += [(f"{name}.{key}" if name else key, item) for key, item in items]
+        items: Iterable[tuple[Any, Any]] = ()
+        if isinstance(value, dict):
+            items = value.items()
+        elif isinstance(value, list):
+            items = enumerate(value)
+        left += [(f"{name}.{key}".lstrip("."), item) for key, item in items]
 
 
 def _phone(phone: Fields, country: str, area: str, number: str) -> None:
