@@ -17,12 +17,12 @@ PHONE = "11987654321"
 
 
 class PartnerClient(APIClient):
-    """Calls with a key of one partner."""
+    """Calls with a key of one partner: the one given, or a new one."""
 
-    def __init__(self, partner: Partner) -> None:
+    def __init__(self, partner: Partner, key: str | None = None) -> None:
         super().__init__(raise_request_exception=False)
         self.partner = partner
-        self.credentials(HTTP_X_PARTNER_API_KEY=issue_key(partner)[1])
+        self.credentials(HTTP_X_PARTNER_API_KEY=key or issue_key(partner)[1])
 
 
 class HolderClient(APIClient):

@@ -1,0 +1,275 @@
+"""POST /partners/v1/authorizations/public/{authorization_id}/accept"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.utils import timezone
+
+from authorizations import seal
+from authorizations.models import Evidence, Session
+from partners.models import Partner
+from tests.authorizations.clients import CPF, NAME, PHONE, HolderClient, PartnerClient, open_session, public
+from webhooks.models import Event
+
+FORM = "application/x-www-form-urlencoded"
+PLACE = {"lat": -23.55052, "lng": -46.633308, "accuracy": 12.5}
+DEVICE = {
+    "userAgent": "Mozilla/5.0 (Linux; Android 15)",
+    "platform": "Android",
+    "language": "pt-BR",
+    "timezone": "America/Sao_Paulo",
+    "screen": "360x740@3",
+    "deviceModel": "SM-A156M",
+}
+UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32 + "/accept"
+
+
+def send_form(holder: HolderClient, session: Session, **fields: str) -> Any:
+    return holder.post(f"{public(session)}/accept", urlencode(fields), content_type=FORM)
+
+
+def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
+    body = {
+        "accepted": True,
+        "terms_version": session.terms.version,
+        "geolocation": PLACE,
+        "geolocation_status": "granted",
+        "device": DEVICE,
+    }
+    reply = holder.accept(session, body, REMOTE_ADDR="203.0.113.9", HTTP_USER_AGENT="Navegador/1.0")
+    assert reply.status_code == 200
+    evidence = Evidence.objects.get()
+    assert reply.json() == {
+        "authorization_id": session.authorization_id,
+        "status": "authorized",
+        "authorized_at": reply.json()["authorized_at"],
+    }
+    assert evidence.content == {
+        "format": "evidence/1",
+        "authorization_id": session.authorization_id,
+        "observed_by_server": {
+            "accepted_at": reply.json()["authorized_at"],
+            "session_created_at": evidence.content["observed_by_server"]["session_created_at"],
+            "ip": "203.0.113.9",
+            "peer": "203.0.113.9",
+            "x_forwarded_for": None,
+            "user_agent": "Navegador/1.0",
+            "request_id": reply["X-Request-Id"],
+            "sent_as": "json",
+        },
+        "told_by_browser": {
+            "geolocation": {"lat": "-23.55052", "lng": "-46.633308", "accuracy": "12.5"},
+            "geolocation_status": "granted",
+            "geolocation_reason": None,
+            "device": DEVICE,
+        },
+        "declared_by_partner": {
+            "partner_id": str(session.partner.pk),
+            "partner_name": session.partner.name,
+            "cpf": CPF,
+            "name": NAME,
+            "phone": PHONE,
+        },
+        "shown_to_holder": {
+            "page_rendered_at": None,
+            "declaration": None,
+            "holder_name": NAME,
+            "masked_cpf": "***.982.247-**",
+            "language": "pt-BR",
+            "terms_version": session.terms.version,
+            "terms_sha256": session.terms.sha256,
+        },
+    }
+    assert evidence.record_sha256 == seal.sha256(evidence.record.encode())
+    assert evidence.record.encode() == seal.canonical(evidence.content)
+
+
+def test_the_partner_is_told(session: Session, holder: HolderClient) -> None:
+    reply = holder.accept(session)
+    event = Event.objects.get()
+    body = json.loads(event.body)
+    assert body == {
+        "partner_id": str(session.partner.pk),
+        "external_reference": session.authorization_id,
+        "event": "authorization.completed",
+        "authorization_id": session.authorization_id,
+        "cpf": CPF,
+        "status": "authorized",
+        "authorized_at": reply.json()["authorized_at"],
+        "timestamp": body["timestamp"],
+    }
+    holder.accept(session)
+    assert Event.objects.count() == 1
+
+
+@pytest.mark.parametrize("body", [None, {}, {"accepted": True}, {"geolocation": None, "device": None}])
+def test_everything_is_optional(session: Session, holder: HolderClient, body: Any) -> None:
+    assert holder.accept(session, body).status_code == 200
+    assert Evidence.objects.get().content["told_by_browser"] == {
+        "geolocation": None,
+        "geolocation_status": None,
+        "geolocation_reason": "not_told",
+        "device": {},
+    }
+
+
+def test_a_repeat_gives_the_same_and_changes_nothing(session: Session, holder: HolderClient) -> None:
+    first = holder.accept(session, {"geolocation": PLACE}, REMOTE_ADDR="203.0.113.9")
+    before = Evidence.objects.values().get()
+    Session.objects.update(expires_at=timezone.now())
+    repeat = holder.accept(session, {"geolocation": None, "device": DEVICE}, REMOTE_ADDR="198.51.100.1")
+    assert (repeat.status_code, repeat.json()) == (200, first.json())
+    assert Evidence.objects.values().get() == before
+
+
+def test_blank_device_fields_were_not_told(session: Session, holder: HolderClient) -> None:
+    holder.accept(session, {"device": {"platform": "Linux", "deviceModel": "", "timezone": None, "foo": "bar"}})
+    assert Evidence.objects.get().content["told_by_browser"]["device"] == {"platform": "Linux"}
+
+
+def test_a_holder_may_accept_while_the_partner_is_suspended(
+    session: Session, holder: HolderClient, partner: Partner
+) -> None:
+    partner.suspend()
+    assert holder.get(public(session)).status_code == 200
+    assert holder.accept(session).status_code == 200
+
+
+def test_an_expired_session(session: Session, holder: HolderClient) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    reply = holder.accept(session, {"accepted": True})
+    assert reply.status_code == 410
+    assert reply.json()["code"] == "gone"
+    assert not Evidence.objects.exists()
+
+
+def test_an_unknown_session(holder: HolderClient, db: None) -> None:
+    reply = holder.post(UNKNOWN, {}, format="json")
+    assert reply.status_code == 404
+    assert reply.json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"accepted": False}, "accepted"),
+        ({"accepted": "true"}, "accepted"),
+        ({"terms_version": "999"}, "terms_version"),
+        ({"terms_version": 1}, "terms_version"),
+        ({"geolocation": "aqui"}, "geolocation"),
+        ({"geolocation": {"lat": -23.5}}, "geolocation.lng"),
+        ({"geolocation": {"lat": 90.5, "lng": 0}}, "geolocation.lat"),
+        ({"geolocation": {"lat": 0, "lng": -180.5}}, "geolocation.lng"),
+        ({"geolocation": {"lat": "1", "lng": 0}}, "geolocation.lat"),
+        ({"geolocation": {"lat": True, "lng": 0}}, "geolocation.lat"),
+        ({"geolocation": {"lat": 0, "lng": 0, "accuracy": -1}}, "geolocation.accuracy"),
+        ({"geolocation": PLACE, "geolocation_status": "denied"}, "geolocation"),
+        ({"geolocation_status": "maybe"}, "geolocation_status"),
+        ({"device": "celular"}, "device"),
+        ({"device": {"userAgent": "x" * 513}}, "device.userAgent"),
+        ({"device": {"platform": "x" * 121}}, "device.platform"),
+        ({"device": {"language": "pt\0"}}, "device.language"),
+        ({"device": {"screen": {"w": 1}}}, "device.screen"),
+    ],
+)
+def test_a_faulty_body(session: Session, holder: HolderClient, body: dict[str, Any], field: str) -> None:
+    reply = holder.accept(session, body)
+    assert reply.status_code == 422
+    assert (reply.json()["code"], reply.json()["field"]) == ("invalid_input", field)
+    assert not Evidence.objects.exists()
+    assert Session.objects.get().status == "pending"
+
+
+def test_other_content_types(session: Session, holder: HolderClient) -> None:
+    path = f"{public(session)}/accept"
+    assert holder.post(path, "<x/>", content_type="text/xml").status_code == 415
+    assert holder.post(path, "a=1", content_type="text/plain").status_code == 415
+    assert holder.post(path, "{", content_type="application/json").status_code == 422
+    assert holder.post(path, '{"x":"' + "y" * 2**18 + '"}', content_type="application/json").status_code == 413
+    assert holder.put(path, {}, format="json").status_code == 405
+    assert not Evidence.objects.exists()
+
+
+# --- The page's form ------------------------------------------------------------------------------------------
+
+
+def hidden_fields(html: str) -> dict[str, str]:
+    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', html))
+
+
+def test_the_form_of_the_page(session: Session, holder: HolderClient) -> None:
+    fields = hidden_fields(holder.get(public(session)).content.decode())
+    fields["browser"] = json.dumps({"geolocation": PLACE, "geolocation_status": "granted", "device": DEVICE})
+    reply = send_form(holder, session, **fields)
+    assert (reply.status_code, reply["Location"]) == (303, public(session))
+    content = Evidence.objects.get().content
+    assert content["observed_by_server"]["sent_as"] == "form"
+    assert content["told_by_browser"]["geolocation"] == {"lat": "-23.55052", "lng": "-46.633308", "accuracy": "12.5"}
+    assert content["told_by_browser"]["device"] == DEVICE
+    shown = content["shown_to_holder"]
+    assert shown["declaration"] == session.declaration
+    assert shown["page_rendered_at"] <= content["observed_by_server"]["accepted_at"]
+
+
+def test_a_repeated_form_leads_back_to_the_page(session: Session, holder: HolderClient) -> None:
+    fields = hidden_fields(holder.get(public(session)).content.decode())
+    send_form(holder, session, **fields)
+    before = Evidence.objects.values().get()
+    assert send_form(holder, session, **fields).status_code == 303
+    assert Evidence.objects.values().get() == before
+
+
+@pytest.mark.parametrize("page", ["", "forged", "eyJhdCI6IjIwMDAifQ:1abc:xyz"])
+def test_a_forged_page_token_proves_nothing(session: Session, holder: HolderClient, page: str) -> None:
+    assert send_form(holder, session, accepted="true", page=page).status_code == 303
+    shown = Evidence.objects.get().content["shown_to_holder"]
+    assert (shown["page_rendered_at"], shown["declaration"]) == (None, None)
+
+
+def test_the_token_of_another_sessions_page_proves_nothing(
+    session: Session, holder: HolderClient, stranger: PartnerClient
+) -> None:
+    other = open_session(stranger.partner)
+    token = hidden_fields(holder.get(public(other)).content.decode())["page"]
+    send_form(holder, session, accepted="true", page=token)
+    assert Evidence.objects.get().content["shown_to_holder"]["page_rendered_at"] is None
+
+
+def test_an_empty_form_is_an_acceptance_like_an_empty_body(session: Session, holder: HolderClient) -> None:
+    assert send_form(holder, session).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"accepted": "false"},
+        {"terms_version": "999"},
+        {"browser": "{"},
+        {"browser": '{"geolocation":{"lat":100,"lng":0}}'},
+        {f"f{n}": "x" for n in range(30)},
+    ],
+)
+def test_a_faulty_form_is_answered_by_a_page(session: Session, holder: HolderClient, fields: dict[str, str]) -> None:
+    reply = send_form(holder, session, **fields)
+    assert reply.status_code == 422
+    assert reply["Content-Type"].startswith("text/html")
+    assert "Tentar de novo" in reply.content.decode()
+    assert not Evidence.objects.exists()
+
+
+def test_a_form_for_a_closed_session_is_answered_by_a_page(session: Session, holder: HolderClient) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    expired = send_form(holder, session, accepted="true")
+    assert expired.status_code == 410
+    assert "Este link expirou" in expired.content.decode()
+    unknown = holder.post(UNKNOWN, "accepted=true", content_type=FORM)
+    assert unknown.status_code == 404
+    assert "Não encontramos este link" in unknown.content.decode()
+    too_large = holder.post(UNKNOWN, "x=" + "y" * 2**18, content_type=FORM)
+    assert too_large.status_code == 413
+    assert too_large["Content-Type"].startswith("text/html")

@@ -1,0 +1,105 @@
+"""Evidence, once written, can't be changed: not by the ORM, not by the admin, not by plain SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, IntegrityError, connection, models, transaction
+from django.utils import timezone
+
+from authorizations.evidence import record_use
+from authorizations.models import Evidence, EvidenceUse, Session
+from tests.authorizations.clients import HolderClient
+
+
+@pytest.fixture
+def evidence(session: Session, holder: HolderClient) -> Evidence:
+    holder.accept(session)
+    evidence = Evidence.objects.get()
+    record_use(evidence.number, ["ipe"], call="query", reference="q1")
+    connection.check_constraints()  # deferred ones that still wait would themselves refuse a TRUNCATE
+    return evidence
+
+
+def sql(statement: str) -> Callable[[Any], None]:
+    def run(_: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    return run
+
+
+def changed_and_saved(row: models.Model) -> None:
+    field = "record" if isinstance(row, Evidence) else "provider"
+    setattr(row, field, "outro")
+    row.save()
+
+
+CHANGES = [
+    changed_and_saved,
+    lambda row: row.delete(),
+    lambda row: type(row).objects.update(**{row._meta.get_fields()[-1].name: timezone.now()}),
+    lambda row: type(row).objects.all()._raw_delete("default"),
+    lambda row: type(row).objects.bulk_update([row], ["accepted_at" if isinstance(row, Evidence) else "used_at"]),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("model", [Evidence, EvidenceUse])
+def test_by_the_orm(evidence: Evidence, model: type[models.Model], change: Callable[[Any], None]) -> None:
+    before = list(model.objects.values())
+    with pytest.raises((DatabaseError, models.ProtectedError)), transaction.atomic():
+        change(model.objects.get())
+    assert list(model.objects.values()) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {table} SET {column} = 'outro'",
+        "UPDATE {table} SET {column} = {column}",
+        "DELETE FROM {table}",
+        "TRUNCATE {table} CASCADE",
+        "TRUNCATE authorizations_session CASCADE",
+        "TRUNCATE partners_partner CASCADE",
+        "INSERT INTO {table} SELECT * FROM {table} ON CONFLICT ({key}) DO UPDATE SET {column} = 'outro'",
+    ],
+)
+@pytest.mark.parametrize(("model", "column", "key"), [(Evidence, "record", "number"), (EvidenceUse, "provider", "id")])
+def test_by_plain_sql(evidence: Evidence, model: type[models.Model], column: str, key: str, statement: str) -> None:
+    before = list(model.objects.values())
+    filled = statement.format(table=model._meta.db_table, column=column, key=key)
+    with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+        sql(filled)(None)
+    assert list(model.objects.values()) == before
+
+
+def test_a_session_with_evidence_stays(evidence: Evidence) -> None:
+    with pytest.raises(models.ProtectedError):
+        evidence.session.delete()
+    sql("SET CONSTRAINTS ALL IMMEDIATE")(None)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        sql("DELETE FROM authorizations_session")(None)
+
+
+def test_a_second_evidence_of_a_session_is_refused(evidence: Evidence) -> None:
+    values = Evidence.objects.values().get() | {"number": 2, "previous_hash": evidence.hash, "hash": "f" * 64}
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Evidence.objects.create(**values)
+
+
+def test_the_chain_does_not_fork(evidence: Evidence) -> None:
+    """Two links never follow the same one."""
+    fields = [field for field in Evidence._meta.get_fields() if getattr(field, "name", "") == "previous_hash"]
+    assert fields[0].unique  # type: ignore[union-attr]
+
+
+def test_personal_data_is_not_readable_in_the_database(evidence: Evidence) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT e::text FROM authorizations_evidence e")
+        [(row,)] = cursor.fetchall()
+    for secret in (evidence.session.cpf, evidence.session.name, evidence.session.phone, "127.0.0.1"):
+        assert secret in evidence.record
+        assert secret not in row

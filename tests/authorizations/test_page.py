@@ -1,0 +1,118 @@
+"""GET /partners/v1/authorizations/public/{authorization_id}: the page as a client without a browser sees it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.utils import timezone
+
+from authorizations.models import Evidence, Session
+from providers.formats import iso_utc
+from tests.authorizations.clients import NAME, HolderClient, public
+
+UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32
+
+
+def directives(policy: str) -> dict[str, str]:
+    return dict(part.partition(" ")[::2] for part in policy.split("; "))
+
+
+def test_the_page(session: Session, holder: HolderClient) -> None:
+    reply = holder.get(public(session))
+    assert reply.status_code == 200
+    assert reply["Content-Type"] == "text/html; charset=utf-8"
+    assert len(reply.content) < 50 * 1024
+    html = reply.content.decode()
+    assert '<html lang="pt-BR">' in html
+    assert "Crédito Fácil &amp; Cia pede a sua autorização" in html
+    assert NAME in html
+    assert "***.982.247-**" in html
+    assert session.cpf not in html
+    assert f'action="{public(session)}/accept"' in html
+    assert "https://" not in html
+
+
+def test_its_headers(session: Session, holder: HolderClient) -> None:
+    reply = holder.get(public(session))
+    html = reply.content.decode()
+    [nonce] = set(re.findall(r'nonce="([^"]+)"', html))
+    assert directives(reply["Content-Security-Policy"]) == {
+        "default-src": "'none'",
+        "script-src": f"'nonce-{nonce}'",
+        "style-src": f"'nonce-{nonce}'",
+        "img-src": "data:",
+        "form-action": "'self'",
+        "base-uri": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert nonce not in holder.get(public(session)).content.decode()
+    assert reply["X-Frame-Options"] == "DENY"
+    assert reply["Referrer-Policy"] == "no-referrer"
+    assert reply["Cache-Control"] == "no-store"
+    assert reply["X-Robots-Tag"] == "noindex, nofollow"
+    assert reply["X-Content-Type-Options"] == "nosniff"
+    assert reply["Permissions-Policy"] == "geolocation=(self), camera=(), microphone=(), payment=()"
+    assert "Set-Cookie" not in reply
+
+
+@pytest.mark.parametrize("state", ["pending", "authorized", "expired", "unknown"])
+def test_looking_accepts_nothing(session: Session, holder: HolderClient, state: str) -> None:
+    """Link-preview robots send GET and HEAD, some send them to every address that they find on a page."""
+    if state == "authorized":
+        holder.accept(session)
+    if state == "expired":
+        Session.objects.update(expires_at=timezone.now())
+    path = UNKNOWN if state == "unknown" else public(session)
+    before = list(Session.objects.values()), list(Evidence.objects.values())
+    status = {"unknown": 404, "expired": 410}.get(state, 200)
+    assert (holder.get(path).status_code, holder.head(path).status_code) == (status, status)
+    assert (holder.get(f"{path}/accept").status_code, holder.head(f"{path}/accept").status_code) == (405, 405)
+    assert (list(Session.objects.values()), list(Evidence.objects.values())) == before
+
+
+def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
+    holder.accept(session)
+    html = holder.get(public(session)).content.decode()
+    assert "Autorização registrada" in html
+    assert session.terms.sha256 in html
+    assert "<form" not in html
+
+
+@pytest.mark.parametrize(("state", "status", "title"), [("expired", 410, "expirou"), ("unknown", 404, "encontra")])
+def test_a_closed_door_is_a_page_that_tells_nothing(
+    session: Session, holder: HolderClient, state: str, status: int, title: str
+) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    reply = holder.get(public(session) if state == "expired" else UNKNOWN)
+    assert reply.status_code == status
+    assert reply["Content-Type"].startswith("text/html")
+    assert "frame-ancestors 'none'" in reply["Content-Security-Policy"]
+    html = reply.content.decode()
+    assert title in html
+    for personal in (NAME, "982.247", session.partner.name):
+        assert personal not in html
+
+
+def test_an_id_with_a_nul_is_unknown(holder: HolderClient, db: None) -> None:
+    assert holder.get("/partners/v1/authorizations/public/%00").status_code == 404
+
+
+def test_names_can_not_inject_markup(session: Session, holder: HolderClient) -> None:
+    Session.objects.update(name="<script>alert(1)</script>")
+    html = holder.get(public(session)).content.decode()
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert(1)" in html
+
+
+def test_other_methods_are_refused_as_on_every_route(session: Session, holder: HolderClient) -> None:
+    reply = holder.post(public(session), {}, format="json")
+    assert reply.status_code == 405
+    assert reply.json()["code"] == "method_not_allowed"
+
+
+def test_the_page_names_its_deadline_in_brasilia_time(session: Session, holder: HolderClient) -> None:
+    html = holder.get(public(session)).content.decode()
+    local = timezone.localtime(session.expires_at)
+    assert f"{local:%H:%M} (horário de Brasília)" in html
+    assert iso_utc(session.expires_at) not in html

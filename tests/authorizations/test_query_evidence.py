@@ -1,0 +1,75 @@
+"""What a query gets of a session, and how its use is noted."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from django.utils import timezone
+
+from authorizations.evidence import QueryEvidence, for_query, record_use
+from authorizations.models import Evidence, EvidenceUse, Session
+from partners.models import Partner
+from providers.errors import InvalidInput
+from providers.types import Geolocation
+from tests.authorizations.clients import CPF, HolderClient, PartnerClient
+
+
+def test_the_evidence_of_an_authorized_session(partner: Partner, session: Session, holder: HolderClient) -> None:
+    body = {
+        "geolocation": {"lat": -23.55052, "lng": -46.633308},
+        "device": {"platform": "Android", "deviceModel": "SM-A156M"},
+    }
+    holder.accept(session, body, REMOTE_ADDR="203.0.113.9", HTTP_USER_AGENT="Navegador/1.0")
+    evidence = Evidence.objects.get()
+    assert for_query(partner, CPF, session.authorization_id) == QueryEvidence(
+        number=evidence.number,
+        authorization_id=session.authorization_id,
+        ip="203.0.113.9",
+        geolocation=Geolocation(Decimal("-23.55052"), Decimal("-46.633308"), None),
+        user_agent="Navegador/1.0",
+        device={"platform": "Android", "deviceModel": "SM-A156M"},
+        accepted_at=evidence.accepted_at,
+        terms_version=session.terms.version,
+        terms_sha256=session.terms.sha256,
+    )
+
+
+def test_what_was_not_collected_stays_out(partner: Partner, session: Session, holder: HolderClient) -> None:
+    holder.accept(session)
+    seen = for_query(partner, CPF, session.authorization_id)
+    assert (seen.geolocation, seen.user_agent, seen.device) == (None, None, {})
+
+
+def test_an_authorized_session_serves_after_its_72_hours(
+    partner: Partner, session: Session, holder: HolderClient
+) -> None:
+    holder.accept(session)
+    Session.objects.update(expires_at=timezone.now())
+    assert for_query(partner, CPF, session.authorization_id).ip == "127.0.0.1"
+
+
+@pytest.mark.parametrize("fault", ["pending", "another partner", "another CPF", "unknown", "not even an id"])
+def test_refusals_all_sound_the_same(
+    partner: Partner, stranger: PartnerClient, session: Session, holder: HolderClient, fault: str
+) -> None:
+    if fault != "pending":
+        holder.accept(session)
+    caller = stranger.partner if fault == "another partner" else partner
+    cpf = "11144477735" if fault == "another CPF" else CPF
+    authorization_id = {"unknown": "x" * 32, "not even an id": "\0"}.get(fault, session.authorization_id)
+    with pytest.raises(InvalidInput) as refusal:
+        for_query(caller, cpf, authorization_id)
+    assert refusal.value.field == "authorization_id"
+    assert refusal.value.message == "Autorização inexistente ou ainda não concluída para este CPF."
+
+
+def test_a_use_is_noted_for_each_bank(session: Session, holder: HolderClient) -> None:
+    holder.accept(session)
+    before = timezone.now()
+    record_use(Evidence.objects.get().number, ["ipe", "aroeira"], call="query", reference="q-1")
+    assert list(EvidenceUse.objects.values_list("provider", "call", "reference")) == [
+        ("ipe", "query", "q-1"),
+        ("aroeira", "query", "q-1"),
+    ]
+    assert all(before <= use.used_at <= timezone.now() for use in EvidenceUse.objects.all())

@@ -1,0 +1,118 @@
+"""Fifty at once, over real connections: one session, one evidence, one event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from authorizations import chain, seal
+from authorizations.models import Evidence, Session
+from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session
+from tests.factories import PartnerFactory, issue_key
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MANY = 50
+
+
+def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+    """The results of all calls, each made in a thread and on a database connection of its own."""
+    barrier = Barrier(len(calls))
+
+    def call(one: Callable[[], Any]) -> Any:
+        barrier.wait(timeout=30)
+        try:
+            return one()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(call, calls))
+
+
+@pytest.fixture
+def keyed() -> Callable[[], PartnerClient]:
+    """Makes clients of one partner, each with the same key."""
+    partner = PartnerFactory()
+    key = issue_key(partner)[1]
+
+    return lambda: PartnerClient(partner, key)
+
+
+def create(client: PartnerClient) -> Any:
+    body = {"cpf": CPF, "nome": "Maria", "telefone": "11987654321"}
+    return client.post("/partners/v1/authorizations", body, format="json")
+
+
+@pytest.mark.parametrize("before", ["nothing", "an expired session", "an authorized session"])
+def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], before: str) -> None:
+    clients = [keyed() for _ in range(MANY)]
+    old: list[str] = []
+    if before != "nothing":
+        session = open_session(clients[0].partner)
+        old = [session.authorization_id]
+        if before == "an expired session":
+            Session.objects.update(expires_at=timezone.now())
+        else:
+            HolderClient().accept(session)
+    replies = at_once([lambda client=client: create(client) for client in clients])
+    assert sorted(reply.status_code for reply in replies) == [200] * (MANY - 1) + [201]
+    assert len({reply.content for reply in replies}) == 1
+    assert Session.objects.exclude(authorization_id__in=old).count() == 1
+
+
+def test_fifty_acceptances_give_one_evidence() -> None:
+    session = open_session(PartnerFactory())
+    calls = [lambda n=n: HolderClient().accept(session, {"device": {"platform": f"aparelho {n}"}}) for n in range(MANY)]
+    replies = at_once(calls)
+    assert {reply.status_code for reply in replies} == {200}
+    assert len({reply.content for reply in replies}) == 1
+    assert (Evidence.objects.count(), Event.objects.count()) == (1, 1)
+
+
+def test_fifty_holders_at_once_make_one_unbroken_chain() -> None:
+    partner = PartnerFactory()
+    sessions = [open_session(partner, cpf=f"{n:011}") for n in range(MANY)]
+    replies = at_once([lambda session=session: HolderClient().accept(session) for session in sessions])
+    assert {reply.status_code for reply in replies} == {200}
+    result = chain.verify(seal.trusted_keys())
+    assert (result["valid"], result["checked"], result["problems"]) == (True, MANY, [])
+
+
+def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[], PartnerClient]) -> None:
+    """Whoever wins, every answer fits the rows: accepted by all or by none, and one session pending after it."""
+    clients = [keyed() for _ in range(MANY // 2)]
+    for _ in range(5):
+        session = open_session(clients[0].partner)
+        Session.objects.filter(pk=session.pk).update(expires_at=timezone.now())
+        calls = [lambda client=client: create(client) for client in clients]
+        calls += [lambda session=session: HolderClient().accept(session) for _ in clients]
+        replies = at_once(calls)
+        created, accepted = replies[: len(clients)], replies[len(clients) :]
+        assert {reply.status_code for reply in accepted} == {410}
+        assert not Evidence.objects.filter(session=session).exists()
+        assert [reply.status_code for reply in created].count(201) == 1
+        assert Session.objects.filter(status="pending").count() == 1
+        Session.objects.filter(status="pending").update(expires_at=timezone.now(), status="expired")
+
+
+def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]) -> None:
+    """A creation that meets the old session before its acceptance returns it, one that comes after opens one."""
+    clients = [keyed() for _ in range(MANY // 2)]
+    session = open_session(clients[0].partner)
+    calls = [lambda client=client: create(client) for client in clients]
+    calls += [lambda: HolderClient().accept(session) for _ in clients]
+    replies = at_once(calls)
+    created, accepted = replies[: len(clients)], replies[len(clients) :]
+    assert {reply.status_code for reply in accepted} == {200}
+    assert Evidence.objects.count() == 1
+    ids = {reply.json()["authorization_id"] for reply in created}
+    assert len(ids - {session.authorization_id}) <= 1
+    assert Session.objects.filter(status="pending").count() == len(ids - {session.authorization_id})

@@ -1,0 +1,101 @@
+"""GET /partners/v1/authorizations/{authorization_id}"""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from authorizations.models import Session
+from providers.formats import iso_utc
+from tests.authorizations.clients import HolderClient, PartnerClient, public
+
+
+def route(session: Session) -> str:
+    return f"/partners/v1/authorizations/{session.authorization_id}"
+
+
+def test_a_pending_session(api: PartnerClient, session: Session) -> None:
+    reply = api.get(route(session))
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "authorization_id": session.authorization_id,
+        "url": settings.PUBLIC_BASE_URL + public(session),
+        "expires_at": iso_utc(session.expires_at),
+        "status": "pending",
+    }
+    assert reply["Cache-Control"] == "no-store"
+
+
+def test_an_authorized_session(api: PartnerClient, session: Session, holder: HolderClient) -> None:
+    device = {"userAgent": "Navegador/1.0", "platform": "Android", "deviceModel": "Pixel 8"}
+    accepted = holder.accept(
+        session,
+        {"geolocation": {"lat": -23.55052, "lng": -46.633308, "accuracy": 35}, "device": device},
+        REMOTE_ADDR="2001:db8::7",
+        HTTP_USER_AGENT="Navegador/1.0 (Android)",
+    ).json()
+    reply = api.get(route(session))
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "authorization_id": session.authorization_id,
+        "url": settings.PUBLIC_BASE_URL + public(session),
+        "expires_at": iso_utc(session.expires_at),
+        "status": "authorized",
+        "evidence": {
+            "ip": "2001:db8::7",
+            "geolocation": {"lat": -23.55052, "lng": -46.633308, "accuracy": 35},
+            "geolocation_status": "collected",
+            "device": device,
+            "user_agent": "Navegador/1.0 (Android)",
+            "terms_version": session.terms.version,
+            "terms_sha256": session.terms.sha256,
+            "accepted_at": accepted["authorized_at"],
+        },
+    }
+
+
+def test_what_was_not_collected_is_not_invented(api: PartnerClient, session: Session, holder: HolderClient) -> None:
+    holder.accept(session, {"geolocation": None, "geolocation_status": "denied"})
+    evidence = api.get(route(session)).json()["evidence"]
+    assert (evidence["geolocation"], evidence["geolocation_status"]) == (None, "not_collected")
+    assert (evidence["device"], evidence["user_agent"]) == ({}, None)
+
+
+def test_an_expired_session(api: PartnerClient, session: Session) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    reply = api.get(route(session))
+    assert reply.status_code == 200
+    assert reply.json()["status"] == "expired"
+    assert "evidence" not in reply.json()
+
+
+def test_an_authorized_session_does_not_expire(api: PartnerClient, session: Session, holder: HolderClient) -> None:
+    holder.accept(session)
+    Session.objects.update(expires_at=timezone.now())
+    assert api.get(route(session)).json()["status"] == "authorized"
+
+
+def test_another_partner_is_told_what_a_stranger_is(
+    api: PartnerClient, stranger: PartnerClient, session: Session
+) -> None:
+    theirs = stranger.get(route(session))
+    unknown = api.get("/partners/v1/authorizations/" + "x" * 32)
+    assert (theirs.status_code, unknown.status_code) == (404, 404)
+    assert theirs.json() == unknown.json()
+    assert unknown.json() == {
+        "code": "not_found",
+        "message": "Autorização não encontrada.",
+        "retryable": False,
+        "field": None,
+    }
+
+
+@pytest.mark.parametrize("authorization_id", ["%00", "public", "x", "é" * 32, "1" * 5000])
+def test_an_id_that_can_be_none(api: PartnerClient, authorization_id: str) -> None:
+    assert api.get(f"/partners/v1/authorizations/{authorization_id}").status_code == 404
+
+
+def test_refusals(api: PartnerClient, session: Session, holder: HolderClient) -> None:
+    assert holder.get(route(session)).status_code == 401
+    assert api.delete(route(session)).status_code == 405

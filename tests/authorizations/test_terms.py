@@ -1,0 +1,95 @@
+"""GET /partners/v1/authorizations/public/{authorization_id}/terms, and the life of a version."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from authorizations.models import Session, Terms
+from providers.formats import iso_utc
+from tests.authorizations.clients import NAME, HolderClient, public
+
+
+def test_the_terms_of_a_pending_session(session: Session, holder: HolderClient) -> None:
+    reply = holder.get(f"{public(session)}/terms")
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "status": "pending",
+        "holder_name": NAME,
+        "masked_cpf": "***.982.247-**",
+        "terms": {
+            "version": session.terms.version,
+            "sha256": hashlib.sha256(session.terms.text.encode()).hexdigest(),
+            "text": session.terms.text,
+        },
+        "expires_at": iso_utc(session.expires_at),
+    }
+    assert reply["Cache-Control"] == "no-store"
+    assert reply["Referrer-Policy"] == "no-referrer"
+    assert reply["X-Robots-Tag"] == "noindex, nofollow"
+
+
+def test_of_an_authorized_one(session: Session, holder: HolderClient) -> None:
+    holder.accept(session)
+    assert holder.get(f"{public(session)}/terms").json()["status"] == "authorized"
+
+
+def test_of_an_expired_one(session: Session, holder: HolderClient) -> None:
+    Session.objects.update(expires_at=timezone.now())
+    reply = holder.get(f"{public(session)}/terms")
+    assert reply.status_code == 410
+    assert reply.json() == {"code": "gone", "message": "Este link expirou.", "retryable": False, "field": None}
+
+
+def test_of_an_unknown_one(holder: HolderClient) -> None:
+    reply = holder.get("/partners/v1/authorizations/public/" + "x" * 32 + "/terms")
+    assert reply.status_code == 404
+    assert reply.json()["code"] == "not_found"
+
+
+def test_by_another_method(session: Session, holder: HolderClient) -> None:
+    assert holder.post(f"{public(session)}/terms").status_code == 405
+
+
+def test_a_draft_changes_and_is_not_shown(db: None) -> None:
+    current = Terms.current()
+    draft = Terms.objects.create(version="2", text="um\r\ndois  \rtrês\n\n")
+    assert draft.text == "um\ndois\ntrês"
+    draft.text = "outro"
+    draft.save()
+    assert Terms.current() == current
+
+
+def test_a_published_version_never_changes(db: None) -> None:
+    terms = Terms.objects.create(version="2", text="texto")
+    terms.publish()
+    assert Terms.current() == terms
+    terms.text = "outro"
+    for change in (terms.save, terms.publish, terms.delete):
+        with pytest.raises(ValidationError, match="não muda"):
+            change()
+    for change in (
+        lambda: Terms.objects.filter(pk=terms.pk).update(text="outro"),
+        lambda: Terms.objects.filter(pk=terms.pk).delete(),
+        lambda: Terms.objects.bulk_update([terms], ["text"]),
+        lambda: _sql("UPDATE authorizations_terms SET published_at = NULL"),
+        lambda: _sql("TRUNCATE authorizations_terms CASCADE"),
+    ):
+        with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+            change()
+    assert Terms.objects.get(pk=terms.pk).text == "texto"
+
+
+def test_headings_are_told_apart_without_changing_the_text() -> None:
+    terms = Terms(text="1. Quem\nA empresa.\n\n2. O quê\nTudo em 3. lugar")
+    assert [line for line, is_heading in terms.lines if is_heading] == ["1. Quem", "2. O quê"]
+    assert "\n".join(line for line, _ in terms.lines) == terms.text
+
+
+def _sql(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
