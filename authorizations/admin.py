@@ -78,7 +78,7 @@ class TermsAdmin(SensitiveActions):
     def sha256(self, terms: Terms) -> str:
         return terms.sha256
 
-    @action(description="Ver como o titular", permissions=["view"], icon="visibility")
+    @action(description="Ver como o titular", permissions=["authorizations.view_terms"], icon="visibility")
     @method_decorator(csp(views.PAGE_POLICY))
     def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The holder's page with these terms and an invented holder; its button leads nowhere."""
@@ -95,7 +95,7 @@ class TermsAdmin(SensitiveActions):
         )
         return views.holder_page(request, "ask", {"session": sample, "preview": True})
 
-    @action(description="Publicar", permissions=["change"], icon="publish")
+    @action(description="Publicar", permissions=["authorizations.change_terms"], icon="publish")
     def publish(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():
             terms = self.locked(request, object_id)
@@ -244,9 +244,7 @@ class SessionAdmin(SensitiveActions):
     def read_evidence(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
         self.log_change(request, evidence.session, "Evidência lida.")
-        response = HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
-        response["Cache-Control"] = "no-store"
-        return response
+        return HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
 
     @action(description="Exportar dossiê", permissions=["export_evidence"], icon="folder_zip")
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -255,10 +253,7 @@ class SessionAdmin(SensitiveActions):
         return HttpResponse(
             dossier.export(evidence, request.user.get_username()),
             content_type="application/zip",
-            headers={
-                "Content-Disposition": f'attachment; filename="dossie-evidencia-{evidence.number}.zip"',
-                "Cache-Control": "no-store",
-            },
+            headers={"Content-Disposition": f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'},
         )
 
     def _evidence(self, request: HttpRequest, object_id: str) -> Evidence:

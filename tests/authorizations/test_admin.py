@@ -1,0 +1,194 @@
+"""The operator's pages for terms, sessions and evidence."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from authorizations import dossier, seal
+from authorizations.models import Evidence, Session, Terms
+from tests.authorizations.clients import CPF, NAME, HolderClient, open_session
+from tests.factories import PartnerFactory
+
+SESSIONS = "/admin/authorizations/session/"
+TERMS = "/admin/authorizations/terms/"
+
+
+def page(row: Model, step: str) -> str:
+    return reverse(f"admin:authorizations_{row._meta.model_name}_{step}", args=[row.pk])
+
+
+@pytest.fixture
+def operator(client: Client, db: None) -> Client:
+    """Signed in as an operator who may do everything."""
+    client.force_login(User.objects.create_superuser("operadora"))
+    return client
+
+
+@pytest.fixture
+def reader(db: None) -> Client:
+    """Signed in as an operator who may see sessions, but no evidence."""
+    user = User.objects.create_user("leitor", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_session", content_type__app_label="authorizations"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def evidence(session: Session, holder: HolderClient) -> Evidence:
+    holder.accept(session)
+    return Evidence.objects.get()
+
+
+def history(session: Session) -> list[tuple[str, str, str]]:
+    entries = LogEntry.objects.filter(object_id=session.pk, content_type__model="session").order_by("pk")
+    return [(entry.user.username, entry.object_repr, entry.change_message) for entry in entries]
+
+
+def test_the_list_shows_masked_cpfs_only(operator: Client, evidence: Evidence) -> None:
+    html = operator.get(SESSIONS).content.decode()
+    assert "***.982.247-**" in html
+    assert "autorizada" in html
+    for hidden in (CPF, NAME, evidence.session.authorization_id):
+        assert hidden not in html
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown"), [("pending", "pendente"), ("authorized", "autorizada"), ("expired", "expirada")]
+)
+def test_the_list_can_be_narrowed_to_a_live_status(
+    operator: Client, holder: HolderClient, chosen: str, shown: str
+) -> None:
+    pending, authorized, expired = (open_session(PartnerFactory()) for _ in range(3))
+    holder.accept(authorized)
+    Session.objects.filter(pk=expired.pk).update(expires_at=expired.created_at)
+    wanted = {"pending": pending, "authorized": authorized, "expired": expired}[chosen]
+    found = operator.get(SESSIONS, {"situacao": chosen}).context["cl"].result_list
+    assert list(found) == [wanted]
+    assert shown in operator.get(f"{SESSIONS}{wanted.pk}/change/").content.decode()
+
+
+def test_a_sessions_page_shows_no_personal_data(operator: Client, evidence: Evidence) -> None:
+    html = operator.get(f"{SESSIONS}{evidence.session_id}/change/").content.decode()
+    assert f"nº {evidence.number}" in html
+    for hidden in (CPF, NAME, evidence.session.phone, evidence.session.authorization_id, "127.0.0.1"):
+        assert hidden not in html
+    assert history(evidence.session) == []
+
+
+def test_reading_evidence_is_noted(operator: Client, evidence: Evidence) -> None:
+    reply = operator.get(page(evidence.session, "read_evidence"))
+    assert reply.status_code == 200
+    html = reply.content.decode()
+    for part in (CPF, NAME, evidence.hash, "operadora"):
+        assert part in html
+    assert "no-store" in reply["Cache-Control"]
+    assert "default-src 'none'" in reply["Content-Security-Policy"]
+    assert history(evidence.session) == [("operadora", f"sessão {evidence.session_id}", "Evidência lida.")]
+
+
+def test_an_export_is_noted_and_verifies(operator: Client, evidence: Evidence) -> None:
+    reply = operator.get(page(evidence.session, "export_dossier"))
+    assert reply["Content-Type"] == "application/zip"
+    assert reply["Content-Disposition"] == f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'
+    problems, manifest = dossier.verify(reply.content, seal.trusted_keys())
+    assert (problems, manifest["exported_by"]) == ([], "operadora")
+    with zipfile.ZipFile(io.BytesIO(reply.content)) as package:
+        assert package.read("evidencia.json").decode() == evidence.record
+    assert [entry[2] for entry in history(evidence.session)] == ["Dossiê da evidência exportado."]
+
+
+def test_without_the_permission_there_is_no_evidence(reader: Client, evidence: Evidence) -> None:
+    assert reader.get(f"{SESSIONS}{evidence.session_id}/change/").status_code == 200
+    for step in ("read_evidence", "export_dossier"):
+        assert reader.get(page(evidence.session, step)).status_code == 403
+    assert history(evidence.session) == []
+
+
+def test_a_pending_session_has_no_evidence_to_read(operator: Client, session: Session) -> None:
+    html = operator.get(f"{SESSIONS}{session.pk}/change/").content.decode()
+    assert "Ler evidência" not in html
+    for step in ("read_evidence", "export_dossier"):
+        assert operator.get(page(session, step)).status_code == 404
+
+
+def test_nothing_can_be_changed_added_or_deleted(operator: Client, evidence: Evidence) -> None:
+    before = Session.objects.values().get(), Evidence.objects.values().get()
+    assert operator.get(f"{SESSIONS}add/").status_code == 403
+    assert operator.post(page(evidence.session, "delete"), {"post": "yes"}).status_code == 403
+    assert operator.post(page(evidence.session, "change"), {"status": "pending"}).status_code == 403
+    assert (Session.objects.values().get(), Evidence.objects.values().get()) == before
+
+
+@pytest.mark.parametrize("what", ["CPF", "masked CPF", "authorization_id"])
+def test_a_session_is_found_without_naming_it_in_an_address(operator: Client, session: Session, what: str) -> None:
+    open_session(PartnerFactory(), cpf="11144477735")
+    typed = {"CPF": CPF, "masked CPF": "529.982.247-25", "authorization_id": session.authorization_id}[what]
+    reply = operator.post(reverse("admin:authorizations_session_find"), {"what": typed})
+    assert (reply.status_code, reply["Location"]) == (302, f"{SESSIONS}?id__in={session.pk}")
+    assert list(operator.get(reply["Location"]).context["cl"].result_list) == [session]
+
+
+def test_a_session_that_is_not_found(operator: Client, session: Session) -> None:
+    assert operator.get(reverse("admin:authorizations_session_find")).status_code == 200
+    reply = operator.post(reverse("admin:authorizations_session_find"), {"what": "11144477735"})
+    assert reply.status_code == 200
+    assert "Nenhuma sessão encontrada." in reply.content.decode()
+
+
+# --- Terms ----------------------------------------------------------------------------------------------------
+
+
+def test_terms_are_drafted_previewed_and_published(operator: Client) -> None:
+    operator.post(f"{TERMS}add/", {"version": "2", "text": "1. Quem pede\r\nA empresa."})
+    draft = Terms.objects.get(version="2")
+    assert (draft.text, draft.published_at) == ("1. Quem pede\nA empresa.", None)
+    operator.post(f"{TERMS}{draft.pk}/change/", {"version": "2", "text": "1. Quem\nA empresa."})
+
+    preview = operator.get(page(draft, "preview"))
+    html = preview.content.decode()
+    assert "<h3>1. Quem</h3>\nA empresa." in html
+    assert "Prévia para o operador" in html
+    assert " inert>" in html
+    assert "script-src 'nonce-" in preview["Content-Security-Policy"]
+
+    assert "Uma versão publicada não pode ser alterada" in operator.get(page(draft, "publish")).content.decode()
+    assert Terms.objects.get(pk=draft.pk).published_at is None
+    operator.post(page(draft, "publish"))
+    assert Terms.current() == draft
+    assert LogEntry.objects.latest("pk").change_message == "Termos publicados: versão 2."
+
+
+def test_published_terms_are_read_only(operator: Client) -> None:
+    terms = Terms.current()
+    html = operator.get(f"{TERMS}{terms.pk}/change/").content.decode()
+    assert terms.sha256 in html
+    assert 'name="text"' not in html
+    assert operator.post(f"{TERMS}{terms.pk}/change/", {"version": "9", "text": "outro"}).status_code == 403
+    assert operator.post(f"{TERMS}{terms.pk}/delete/", {"post": "yes"}).status_code == 403
+    selection = {"action": "delete_selected", "_selected_action": [terms.pk], "post": "yes"}
+    operator.post(TERMS, selection)
+    assert operator.get(page(terms, "publish")).status_code in (302, 403)
+    assert Terms.objects.get(pk=terms.pk).text == terms.text
+
+
+def test_a_draft_can_be_deleted(operator: Client) -> None:
+    draft = Terms.objects.create(version="2", text="texto")
+    operator.post(f"{TERMS}{draft.pk}/delete/", {"post": "yes"})
+    assert not Terms.objects.filter(pk=draft.pk).exists()
+
+
+def test_the_list_tells_which_version_holds(operator: Client) -> None:
+    Terms.objects.create(version="2", text="texto").publish()
+    Terms.objects.create(version="3", text="texto")
+    html = operator.get(TERMS).content.decode()
+    for state in ("em vigor", "publicada", "rascunho"):
+        assert state in html
