@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import time
@@ -36,6 +37,8 @@ class RequestMiddleware:
         started = time.monotonic()
         response = self.get_response(request)
         response["X-Request-Id"] = request_id
+        if response.status_code >= 400:
+            _read_out(request)
         if not request.path.startswith("/health/"):
             log.info(
                 "request",
@@ -54,8 +57,22 @@ def _buffer_chunks(request: HttpRequest) -> None:
     One byte more than allowed is read, so that the parser sees that the body is too large.
     """
     environ = request.META
-    if environ.get("CONTENT_LENGTH") or "chunked" not in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
+    if environ.get("CONTENT_LENGTH") or not _comes_in_chunks(request):
         return
     body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
     environ["CONTENT_LENGTH"] = str(len(body))
     request._stream = io.BytesIO(body)  # type: ignore[attr-defined]
+
+
+def _read_out(request: HttpRequest) -> None:
+    """Read what a refusal left unread of the body, up to 8 MiB: a socket that is closed on unread data is reset,
+    and a client that is still sending would get a broken connection instead of the answer."""
+    source = request.META["wsgi.input"] if _comes_in_chunks(request) else request
+    with contextlib.suppress(OSError):  # the client is gone: nobody is left to answer
+        for _ in range(128):
+            if not source.read(64 * 1024):
+                return
+
+
+def _comes_in_chunks(request: HttpRequest) -> bool:
+    return "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower()

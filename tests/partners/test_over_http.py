@@ -58,7 +58,7 @@ def test_a_body_in_chunks_counts_like_any_other(address, connection):
 )
 def test_the_refusal_of_a_large_body_arrives(address, connection, headers, refusal):
     """A socket closed on unread data is reset, and the answer would be lost with it."""
-    body = b" " * (3 * 1024 * 1024)
+    body = b" " * (6 * 1024 * 1024)
     status, _ = exchange(address, {**headers, "Content-Length": str(len(body)), "Connection": connection}, body)
     assert status == refusal
 
