@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
@@ -17,7 +18,12 @@ from providers.models import Provider
 
 
 class JSONCommand(BaseCommand):
-    """Runs `act(**options)` in one transaction and prints what it returns as JSON, once that is committed."""
+    """Runs `act(**options)` in one transaction and prints what it returns as JSON, once that is committed.
+
+    `act` may raise CommandError or ValidationError: both are told to the operator, and nothing is kept.
+    """
+
+    act: Callable[..., dict[str, Any]]
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -26,10 +32,6 @@ class JSONCommand(BaseCommand):
         except ValidationError as error:
             raise CommandError(_sentence(error)) from None
         self.stdout.write(json.dumps(result, cls=DjangoJSONEncoder))
-
-    def act(self, **options: Any) -> dict[str, Any]:
-        """What the command does. Raises CommandError or ValidationError: both are told to the operator."""
-        raise NotImplementedError
 
 
 Row = TypeVar("Row", bound=Model)
