@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -60,24 +61,28 @@ def identity(query: Query, provider: str, offer: BankOffer) -> str:
     return blind_index("offer", "\0".join(parts))
 
 
-def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, UUID]:
-    """Keep the offers that each bank gave for `query`; returns the `offerId` of each by `identity`.
+def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
+    """Keep the offers that each bank gave for `query`; returns their `offerId`s, bank by bank in the same order.
 
     An offer seen before keeps its id and gets the bank's newest native identifiers.
     """
+    keys = {provider: [identity(query, provider, offer) for offer in offers] for provider, offers in found.items()}
+    # By key, since a bank might tell the same offer twice: one statement can't write a row two times.
     rows = {
-        identity(query, provider, offer): {"provider": provider, **asdict(offer)}
+        key: {"identity": key, "provider": provider, **asdict(offer)}
         for provider, offers in found.items()
-        for offer in offers
+        for key, offer in zip(keys[provider], offers, strict=True)
     }
-    if not rows:
-        return {}
-    document = msgspec.json.encode([{"identity": key, **row} for key, row in rows.items()]).decode()
+    ids = _upsert(query, list(rows.values())) if rows else {}
+    return {provider: [ids[key] for key in each] for provider, each in keys.items()}
+
+
+def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
     parameters = {
         "partner": query.partner_id,
         "query": query.id,
         "cpf_index": query.cpf_index,
-        "rows": document,
+        "rows": msgspec.json.encode(rows).decode(),
         "now": timezone.now(),
     }
     with connection.cursor() as cursor:

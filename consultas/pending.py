@@ -155,6 +155,6 @@ def settle(step: Pending, outcome: StepOutcome, result: BankResult) -> bool:
         query = step.query
         found = result.offers if outcome is StepOutcome.APPROVED else ()
         ids = offers.persist(query, {step.provider: found})
-        payload = serializers.authorization_result(query, step.provider, outcome, found, ids)
+        payload = serializers.authorization_result(query, step.provider, outcome, found, ids[step.provider])
         outbox.send(query.partner, "authorization_result", query.request["cpf"], payload)
     return True

@@ -7,7 +7,6 @@ settled; at the same moment they share all answers, so that each bank is asked o
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -44,11 +43,11 @@ _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del
 
 @dataclass(frozen=True)
 class Aggregate:
-    """What the aggregated route answers with: each bank's answer, and the `offerId`s by offer identity."""
+    """What the aggregated route answers with: each bank's answer by name, and all offers as they are shown."""
 
     query: Query
     answers: list[Answer]
-    offer_ids: dict[str, uuid.UUID]
+    shown: serializers.Shown
 
 
 def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
@@ -210,15 +209,15 @@ def _finish(query: Query, source: Query | None, answers: list[Answer]) -> Aggreg
     query.simulation_group = source.simulation_group if source else None
     query.finished_at = timezone.now()
     with transaction.atomic():
-        offer_ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
-        result = Aggregate(query, answers, offer_ids)
-        if offer_ids and query.simulation_group is None:
+        ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
+        shown = serializers.shown_offers(query, answers, ids)
+        if any(ids.values()) and query.simulation_group is None:
             query.simulation_group = query.id
-            outbox.send(query.partner, "lead", str(query.id), serializers.lead(result))
+            outbox.send(query.partner, "lead", str(query.id), serializers.lead(query, answers, shown))
         query.save(update_fields=["answers", "simulation_group", "finished_at"])
     if answers and not any(answer.reached for answer in answers):
         raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
-    return result
+    return Aggregate(query, answers, shown)
 
 
 def close(query: Query, answers: list[Answer]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
@@ -41,9 +41,8 @@ from providers.types import (
     StepOutcome,
 )
 
-if TYPE_CHECKING:
-    from consultas.queries import Aggregate
-
+#: Rendered offers by bank.
+Shown = dict[str, list[dict[str, Any]]]
 CENT = Decimal("0.01")
 
 
@@ -181,19 +180,27 @@ def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str
     }
 
 
-def aggregate(result: Aggregate, elapsed_ms: int) -> dict[str, Any]:
-    """The aggregated response."""
-    shown = _shown(result)
-    group = result.query.simulation_group
+def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> Shown:
+    """Each bank's offers, rendered and sorted; `ids` are their `offerId`s in the answers' order."""
+    request = query.holder()
     return {
-        "proposals": _sorted(item for items in shown.values() for item in items),
-        "providerResults": {
-            answer.provider: provider_result(answer, shown[answer.provider]) for answer in result.answers
-        },
-        "employers": employers(result.answers),
+        answer.provider: sort_offers(
+            offer(answer.provider, item, request, offer_id)
+            for item, offer_id in zip(answer.offers, ids[answer.provider], strict=True)
+        )
+        for answer in answers
+    }
+
+
+def aggregate(query: Query, answers: Sequence[Answer], shown: Shown, elapsed_ms: int) -> dict[str, Any]:
+    """The aggregated response."""
+    return {
+        "proposals": sort_offers(item for items in shown.values() for item in items),
+        "providerResults": {answer.provider: provider_result(answer, shown[answer.provider]) for answer in answers},
+        "employers": employers(answers),
         "elapsedMs": elapsed_ms,
         "timestamp": iso_utc(timezone.now()),
-        "simulationGroupId": str(group) if group else None,
+        "simulationGroupId": str(query.simulation_group) if query.simulation_group else None,
     }
 
 
@@ -241,52 +248,33 @@ def stream_event(answer: Answer, request: BankQuery) -> dict[str, Any]:
             "error": answer.error,
             "elapsedMs": answer.elapsed_ms,
         }
-    shown = _sorted(offer(answer.provider, item, request, None) for item in answer.offers)
+    shown = sort_offers(offer(answer.provider, item, request, None) for item in answer.offers)
     return {"event": "provider_result", **provider_result(answer, shown)}
 
 
-def lead(result: Aggregate) -> dict[str, Any]:
+def lead(query: Query, answers: Sequence[Answer], shown: Shown) -> dict[str, Any]:
     """The own fields of the `lead` webhook."""
-    shown = _sorted(item for items in _shown(result).values() for item in items)
-    query = result.query
+    best = sort_offers(item for items in shown.values() for item in items)[:1]
     return {
         "cpf": query.request["cpf"],
         "simulation_group_id": str(query.simulation_group),
         "providers": [
-            {"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)}
-            for answer in result.answers
+            {"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)} for answer in answers
         ],
-        "best_offer": shown[0] if shown else None,
+        "best_offer": best[0] if best else None,
     }
 
 
 def authorization_result(
-    query: Query, provider: str, outcome: StepOutcome, found: Sequence[BankOffer], offer_ids: Mapping[str, UUID]
+    query: Query, provider: str, outcome: StepOutcome, found: Sequence[BankOffer], ids: Sequence[UUID]
 ) -> dict[str, Any]:
     """The own fields of the `authorization_result` webhook; `found` is empty unless the step was approved."""
     request = query.for_bank(provider)
-    shown = (offer(provider, item, request, offer_ids[offers.identity(query, provider, item)]) for item in found)
-    return {"provider": provider, "status": outcome, "offers": _sorted(shown)}
+    shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(found, ids, strict=True))
+    return {"provider": provider, "status": outcome, "offers": sort_offers(shown)}
 
 
-def _shown(result: Aggregate) -> dict[str, list[dict[str, Any]]]:
-    """Each bank's offers, rendered and sorted."""
-    query, request = result.query, result.query.holder()
-    return {
-        answer.provider: _sorted(
-            offer(
-                answer.provider,
-                item,
-                request,
-                result.offer_ids[offers.identity(query, answer.provider, item)],
-            )
-            for item in answer.offers
-        )
-        for answer in result.answers
-    }
-
-
-def _sorted(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def sort_offers(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Highest amount first, then the lowest rate, then by bank."""
     return sorted(items, key=lambda item: (-item["loanValue"], item["interestRate"], item["provider"]))
 

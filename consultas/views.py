@@ -29,7 +29,8 @@ class AggregatedQueryView(PartnerView):
         banks = queries.choose_banks(self.partner, data.pop("providers", None))
         query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, request.request_id, banks)
         result = queries.aggregate(query)
-        return Response(serializers.aggregate(result, round((time.monotonic() - started) * 1000)))
+        elapsed_ms = round((time.monotonic() - started) * 1000)
+        return Response(serializers.aggregate(result.query, result.answers, result.shown, elapsed_ms))
 
 
 class StreamedQueryView(PartnerView):
