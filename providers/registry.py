@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from providers.banks.aroeira import Aroeira
 from providers.banks.cedro import Cedro
 from providers.banks.imbuia import Imbuia
 from providers.banks.ipe import Ipe
 from providers.banks.jatoba import Jatoba
 from providers.banks.peroba import Peroba
+from providers.banks.sucupira import Sucupira
 from providers.base import Bank
 
-BANKS: tuple[type[Bank], ...] = (Cedro, Imbuia, Ipe, Jatoba, Peroba)
+BANKS: tuple[type[Bank], ...] = (Aroeira, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)
 
 _BY_NAME = {bank.name: bank for bank in BANKS}
 

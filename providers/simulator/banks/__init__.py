@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ..bank import Bank
+from .aroeira import Aroeira
 from .cedro import Cedro
 from .imbuia import Imbuia
 from .ipe import Ipe
 from .jatoba import Jatoba
 from .peroba import Peroba
+from .sucupira import Sucupira
 
-BANKS: tuple[type[Bank], ...] = (Cedro, Imbuia, Ipe, Jatoba, Peroba)
+BANKS: tuple[type[Bank], ...] = (Aroeira, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)

@@ -1,0 +1,444 @@
+"""aroeira: form data out, every number as text back, codes of its own; it simulates again before a submission.
+
+Its manual is docs/banks/aroeira.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from providers.base import Bank, Reply
+from providers.errors import (
+    ApiError,
+    BankFailure,
+    Detail,
+    InvalidState,
+    NotFound,
+    OfferExpired,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.formats import (
+    from_br_date,
+    from_br_moment,
+    from_reais_text,
+    split_phone,
+    to_br_date,
+    to_br_time,
+    to_reais_text,
+)
+from providers.tokens import Token
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankOffer,
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Link,
+    ProposalStatus,
+    QueryStatus,
+)
+
+#: The bank's codes by state and city, a copy of its GET /combos/cidades.
+CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
+UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
+PAYROLL_TURN = "virada de folha"
+REFUSALS: dict[str, type[ApiError]] = {
+    "Tabela nao elegivel para o cliente": OfferExpired,
+    "Simulacao vencida": OfferExpired,
+    "Nenhuma proposta localizada": NotFound,
+    "Proposta nao localizada": NotFound,
+    "Situacao da proposta nao permite a operacao": InvalidState,
+}
+QUERY_SEXES = {1: "M", 2: "F"}
+MARITAL_STATUSES = {
+    "separado": "1",
+    "divorciado": "2",
+    "casado": "3",
+    "solteiro": "4",
+    "viuvo": "5",
+    "uniao_estavel": "6",
+}
+ACCOUNT_TYPES = {"corrente": "1", "poupanca": "2", "salario": "3"}
+PIX_KEYS = {"cpf": "1", "telefone": "2", "email": "3", "aleatoria": "4"}
+DELIVERIES = {"sms": "S", "whatsapp": "W", None: "N"}
+
+
+class Verdict(Struct):
+    erro: bool
+    mensagem: str
+
+
+class AccessToken(Struct):
+    token: str
+    validade_segundos: str
+
+
+class Employer(Struct):
+    matricula: str
+    cnpj: str
+    empresa: str
+    cargo: str | None
+    data_admissao: str
+
+
+class Operation(Struct):
+    id_simulacao: str
+    matricula: str
+    codigo_tabela: str
+    prazo: str
+    valor_liquido: str
+    valor_parcela: str
+    valor_total: str
+    taxa_mensal: str
+    cet_mensal: str
+    seguro: str
+    primeiro_vencimento: str
+
+
+class Simulation(Struct):
+    mensagem: str
+    vinculos: list[Employer]
+    operacoes: list[Operation]
+
+
+class Proposal(Struct):
+    ade: str
+    situacao: str
+    url_formalizacao: str | None
+    validade_url: str | None
+
+
+class OneProposal(Struct):
+    proposta: Proposal
+
+
+class Proposals(Struct):
+    propostas: list[Proposal]
+
+
+class Aroeira(Bank):
+    name = "aroeira"
+    label = "Aroeira"
+    required = (
+        "documento.numero",
+        "documento.orgao_emissor",
+        "documento.uf_emissor",
+        "documento.data_emissao",
+        "titular.estado_civil",
+        "titular.nacionalidade",
+        "titular.naturalidade_cidade",
+        "titular.naturalidade_uf",
+    )
+    statuses = {
+        "DIGITADA": ProposalStatus.CREATED,
+        "EM ANALISE": ProposalStatus.IN_ANALYSIS,
+        "AGUARDANDO FORMALIZACAO": ProposalStatus.AWAITING_SIGNATURE,
+        "FORMALIZADA": ProposalStatus.SIGNED,
+        "CONTRATO PAGO": ProposalStatus.DISBURSED,
+        "REPROVADA": ProposalStatus.REJECTED,
+        "CANCELADA": ProposalStatus.CANCELLED,
+        "PRAZO EXPIRADO": ProposalStatus.EXPIRED,
+    }
+
+    # --- authentication and errors
+
+    def login(self, old: Token | None) -> Token:
+        account = self.connection.credentials
+        basic = base64.b64encode(f"{account['user']}:{account['password']}".encode()).decode()
+        reply = self.exchange("GET", "/token/gerar", headers={"Authorization": f"Basic {basic}"})
+        if _is_page(reply):
+            raise ProviderUnavailable(sent=False)
+        granted = reply.read(AccessToken)
+        return Token.lasting(granted.token, int(granted.validade_segundos))
+
+    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+        return {"Authorization": f"Bearer {token.value}"} if token else {}
+
+    def refusal(self, reply: Reply) -> ApiError | None:
+        if _is_page(reply):
+            return ProviderUnavailable()
+        if reply.status != 200:
+            return None
+        verdict = reply.read(Verdict)
+        if not verdict.erro:
+            return None
+        if PAYROLL_TURN in verdict.mensagem.lower():
+            return ProviderUnavailable()
+        known = REFUSALS.get(verdict.mensagem)
+        return known() if known else ProviderRejected(verdict.mensagem)
+
+    # --- query
+
+    def query(self, query: BankQuery) -> BankResult:
+        found = self._simulate(self._query_form(query))
+        links = _links(found)
+        offers = tuple(_offer(each, links[each.matricula]) for each in found.operacoes)
+        return BankResult(
+            QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
+            offers=offers,
+            links=tuple(links.values()),
+            reasons=() if offers else (found.mensagem,),
+        )
+
+    def _simulate(self, form: Mapping[str, str]) -> Simulation:
+        # No side effect at this bank: a broken connection may be tried again.
+        return self.call("POST", "/clt/simulacao", form=form, safe=True).read(Simulation)
+
+    def _query_form(self, query: BankQuery) -> dict[str, str]:
+        app = _app_fields(query.app_authorization)
+        accepted_on, accepted_at = to_br_time(query.accepted_at)
+        place = query.geolocation
+        wish = {"tipo_simulacao": "1"}
+        if query.loan_value is not None:
+            wish = {"tipo_simulacao": "2", "valor": to_reais_text(query.loan_value)}
+        elif query.installment_value is not None:
+            wish = {"tipo_simulacao": "3", "valor": to_reais_text(query.installment_value)}
+        return {
+            **_person(query.name, query.cpf, to_br_date(query.birth_date), query.phone, query.email),
+            **wish,
+            "seguro": "S" if query.with_insurance else "N",
+            # The evidence of an app is the stronger one: the bank lends more on it.
+            "tipo_evidencia": "2" if app else "1",
+            "aceite_ip": query.client_ip,
+            "aceite_data": accepted_on,
+            "aceite_hora": accepted_at,
+            **_present(
+                sexo=QUERY_SEXES.get(query.sex),
+                prazo=str(query.installments) if query.installments else None,
+                codigo_origem=query.portfolio or self.connection.portfolio,
+                aceite_latitude=_number(place.lat if place else None),
+                aceite_longitude=_number(place.lng if place else None),
+                aceite_precisao=_number(place.accuracy if place else None),
+                aceite_navegador=query.user_agent,
+                aceite_aparelho=query.device_model,
+                aceite_plataforma=query.platform,
+                aceite_protocolo=query.authorization_reference,
+            ),
+            **app,
+        }
+
+    # --- proposal
+
+    def faults(self, submission: BankSubmission) -> list[Detail]:
+        holder = submission.holder
+        if holder.birth_city and holder.birth_state and _city_code(holder.birth_city, holder.birth_state) is None:
+            return [Detail("titular.naturalidade_cidade", UNKNOWN_CITY)]
+        return []
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        form = self._submission_form(submission, self._simulate_again(submission))
+        return self._proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
+
+    def find(self, reference: str) -> BankProposal | None:
+        path = f"/clt/proposta/localizar?codigo_externo={quote(reference, safe='')}"
+        try:
+            return self._proposal(self.call("GET", path, safe=True).read(Proposals).propostas[0])
+        except NotFound:
+            return None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        form = {"ade": native_id, "envio": DELIVERIES[channel]}
+        reply = self.call("POST", "/clt/proposta/formalizacao", form=form, safe=True)
+        return self._proposal(reply.read(OneProposal).proposta)
+
+    def status(self, native_id: str) -> BankProposal:
+        path = f"/clt/proposta/andamento?ade={quote(native_id, safe='')}"
+        return self._proposal(self.call("GET", path, safe=True).read(OneProposal).proposta)
+
+    def _simulate_again(self, submission: BankSubmission) -> str:
+        """The name of a fresh simulation of the chosen table, which alone can be submitted.
+
+        Raises OfferExpired where the table is gone or its terms are no longer those that the holder chose.
+        """
+        chosen, query = submission.offer, submission.query
+        if query is None:
+            # Without the evidence of the query there is nothing to simulate with.
+            raise OfferExpired
+        same = replace(
+            query,
+            loan_value=chosen.loan_value,
+            installment_value=None,
+            installments=chosen.installments,
+            with_insurance=chosen.with_insurance,
+            portfolio=submission.portfolio or query.portfolio,
+        )
+        try:
+            found = self._simulate(
+                {**self._query_form(same), "codigo_tabela": chosen.table_code, "matricula": chosen.registration}
+            )
+        except BankFailure as failure:
+            failure.sent = False  # the submission itself was not
+            raise
+        links = _links(found)
+        for each in found.operacoes:
+            if _terms(_offer(each, links[each.matricula])) == _terms(chosen):
+                return each.id_simulacao
+        raise OfferExpired
+
+    def _submission_form(self, submission: BankSubmission, simulation: str) -> dict[str, str]:
+        holder, document, address = submission.holder, submission.document, submission.address
+        return {
+            "codigo_externo": submission.reference,
+            "id_simulacao": simulation,
+            **_person(holder.name, holder.cpf, to_br_date(holder.birth_date), submission.phone, submission.email),
+            "sexo": holder.sex,
+            "nome_mae": holder.mother_name,
+            "estado_civil": MARITAL_STATUSES[holder.marital_status],
+            "nacionalidade": "1" if _folded(holder.nationality).startswith("BRASIL") else "2",
+            "naturalidade_cidade": CITIES[holder.birth_state][_folded(holder.birth_city)],
+            "naturalidade_uf": holder.birth_state,
+            "rg_numero": document.number,
+            "rg_orgao": document.issuer,
+            "rg_uf": document.issuer_state,
+            "rg_emissao": to_br_date(document.issued_on),
+            "cep": address.postal_code,
+            "logradouro": address.street,
+            "numero": address.number,
+            "bairro": address.district,
+            "cidade": address.city,
+            "uf": address.state,
+            **_credit(submission),
+            "aceite_ip": submission.ip,
+            "envio": DELIVERIES[submission.channel],
+            **_present(
+                codigo_origem=submission.portfolio or self.connection.portfolio,
+                nome_pai=holder.father_name,
+                complemento=address.complement,
+            ),
+        }
+
+    def _proposal(self, proposal: Proposal) -> BankProposal:
+        ends_at = proposal.validade_url
+        return BankProposal(
+            native_id=proposal.ade,
+            native_status=proposal.situacao,
+            status=self.proposal_status(proposal.situacao),
+            signature_url=proposal.url_formalizacao,
+            signature_expires_at=from_br_moment(ends_at) if ends_at else None,
+        )
+
+
+def _is_page(reply: Reply) -> bool:
+    """Whether the bank shows its page of the "virada de folha" (it does so at HTTP 200) in place of an answer."""
+    return reply.headers.get("Content-Type", "").lower().startswith("text/html")
+
+
+def _present(**fields: str | None) -> dict[str, str]:
+    """The fields that have something to say: an empty one is refused."""
+    return {name: value for name, value in fields.items() if value}
+
+
+def _person(name: str, cpf: str, birth_date: str, phone: str, email: str) -> dict[str, str]:
+    return {"nome": name, "cpf": cpf, "data_nascimento": birth_date, "celular": _phone(phone), "email": email}
+
+
+def _phone(phone: str) -> str:
+    area_code, number = split_phone(phone)
+    return f"({area_code}) {number[:-4]}-{number[-4:]}"
+
+
+def _number(value: Decimal | None) -> str | None:
+    """A coordinate or a distance as text, digit for digit, with a decimal comma."""
+    return None if value is None else f"{value:f}".replace(".", ",")
+
+
+def _app_fields(app: AppAuthorization | None) -> dict[str, str]:
+    """What was collected in the partner's app; empty where nothing was."""
+    if app is None:
+        return {}
+    evidence = app.evidence or AppEvidence()
+    place = evidence.geolocation
+    return _present(
+        app_protocolo=app.authorization_id,
+        app_data_assinatura=app.signature_date,
+        app_navegador=evidence.user_agent,
+        app_sistema=evidence.operational_system,
+        app_modelo=evidence.device_model,
+        app_aparelho=evidence.device_name,
+        app_tipo=evidence.device_type,
+        app_latitude=_number(place.lat if place else None),
+        app_longitude=_number(place.lng if place else None),
+    )
+
+
+def _folded(text: str) -> str:
+    """Upper case without accents, single spaces: how the bank writes its tables."""
+    bare = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return " ".join(bare.upper().split())
+
+
+def _city_code(city: str, state: str) -> str | None:
+    return CITIES.get(state, {}).get(_folded(city))
+
+
+def _credit(submission: BankSubmission) -> dict[str, str]:
+    pix, account = submission.pix, submission.account
+    if pix is not None:
+        key = _phone(pix.key) if pix.kind == "telefone" else pix.key
+        return {"forma_credito": "X", "tipo_chave_pix": PIX_KEYS[pix.kind], "chave_pix": key}
+    return {
+        "forma_credito": "C",
+        "banco": account.bank,
+        "agencia": account.branch,
+        **_present(agencia_dv=account.branch_digit),
+        "conta": account.number,
+        "conta_dv": account.digit,
+        "tipo_conta": ACCOUNT_TYPES[account.kind],
+    }
+
+
+def _links(found: Simulation) -> dict[str, Link]:
+    """The employment links by registration. This bank reports no margin."""
+    return {
+        each.matricula: Link(
+            registration=each.matricula,
+            employer_cnpj=each.cnpj,
+            employer_name=each.empresa,
+            job_title=each.cargo,
+            admission_date=from_br_date(each.data_admissao),
+        )
+        for each in found.vinculos
+    }
+
+
+def _offer(each: Operation, link: Link) -> BankOffer:
+    return BankOffer(
+        native_offer_id=each.id_simulacao,
+        loan_value=from_reais_text(each.valor_liquido),
+        installment_value=from_reais_text(each.valor_parcela),
+        installments=int(each.prazo),
+        interest_rate=from_reais_text(each.taxa_mensal),
+        total_amount=from_reais_text(each.valor_total),
+        table_code=each.codigo_tabela,
+        with_insurance=each.seguro == "S",
+        first_due_date=from_br_date(each.primeiro_vencimento),
+        employer_cnpj=link.employer_cnpj,
+        employer_name=link.employer_name,
+        registration=link.registration,
+        native={"cetMonthlyPercent": str(from_reais_text(each.cet_mensal))},
+    )
+
+
+def _terms(offer: BankOffer) -> tuple[object, ...]:
+    """What the holder chose and a fresh simulation has to give again. The first due date may move on."""
+    return (
+        offer.registration,
+        offer.table_code,
+        offer.installments,
+        offer.loan_value,
+        offer.installment_value,
+        offer.total_amount,
+        offer.interest_rate,
+    )

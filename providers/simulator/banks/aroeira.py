@@ -1,0 +1,364 @@
+"""The simulated bank `aroeira`: form data in, JSON with every number as text out, codes from tables of its own.
+
+Its manual is `docs/banks/aroeira.md`.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+import secrets
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from ..bank import OFFERS_KEPT, Bank, Refusal, Request, answer, route
+from ..catalogue import Employment
+from ..fields import BR_DATE, CPF, EMAIL, Fields, Problem
+from ..ledger import Contract, Offer, WrongState
+from ..numbers import Ask
+
+
+@dataclass(frozen=True)
+class Credentials:
+    user: str
+    password: str
+
+
+CREDENTIALS = Credentials("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
+TOKEN_TTL_S = 60 * 60
+SIMULATION_TTL_S = 10 * 60
+APP_CEILING_FACTOR = Decimal("1.1")
+
+BRASILIA = timezone(timedelta(hours=-3))
+CITIES: list[tuple[str, str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
+STATE_OF_CITY = {code: state for code, _, state in CITIES}
+
+STATUS_WORDS = {
+    "created": "DIGITADA",
+    "in_analysis": "EM ANALISE",
+    "awaiting_signature": "AGUARDANDO FORMALIZACAO",
+    "signed": "FORMALIZADA",
+    "disbursed": "CONTRATO PAGO",
+    "rejected": "REPROVADA",
+    "cancelled": "CANCELADA",
+    "expired": "PRAZO EXPIRADO",
+}
+SEXES = ("M", "F")
+MARITAL_STATUSES = ("1", "2", "3", "4", "5", "6")
+NATIONALITIES = ("1", "2")
+ACCOUNT_TYPES = ("1", "2", "3")
+DELIVERIES = {"S": "sms", "W": "whatsapp", "N": None}
+PHONE = r"\(\d{2}\) \d{4,5}-\d{4}"
+PIX_KEYS = {"1": CPF, "2": PHONE, "3": EMAIL, "4": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}
+STATE = r"[A-Z]{2}"
+AMOUNT = r"\d{1,3}(\.\d{3}){0,3},\d{2}"
+DEGREES = r"-?\d{1,3}(,\d+)?"
+APP_FIELDS = (
+    "app_protocolo",
+    "app_data_assinatura",
+    "app_navegador",
+    "app_sistema",
+    "app_modelo",
+    "app_aparelho",
+    "app_tipo",
+    "app_latitude",
+    "app_longitude",
+)
+
+
+def success(message: str = "", **data: Any) -> web.Response:
+    """An answer without an error."""
+    return answer({"erro": False, "mensagem": message, **data})
+
+
+def failure(message: str, status: int = 200) -> web.Response:
+    """An error, HTTP 200 but for logins and tokens."""
+    return answer({"erro": True, "mensagem": message}, status)
+
+
+class Aroeira(Bank):
+    name = "aroeira"
+    rate = Decimal("1.89")
+    tables = ("60215", "60216")
+    due_day = 15
+
+    def reset(self) -> None:
+        super().reset()
+        #: simulations made for one table, which can be submitted until then
+        self.submittable: OrderedDict[str, datetime] = OrderedDict()
+
+    def authenticate(self, request: Request) -> None:
+        if not self.tokens.valid(request.bearer()):
+            raise Refusal(self.token_refused())
+
+    def token_refused(self) -> web.Response:
+        return failure("Token invalido ou expirado", 401)
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        return failure(f"Campo {field or 'corpo'}: {problem}")
+
+    def new_contract_id(self) -> str:
+        return str(7_000_000 + secrets.randbelow(1_000_000))
+
+    @route("GET", "/token/gerar", "token", public=True)
+    def issue_token(self, request: Request) -> web.Response:
+        expected = base64.b64encode(f"{CREDENTIALS.user}:{CREDENTIALS.password}".encode())
+        if not secrets.compare_digest(request.headers.get("Authorization", "").encode(), b"Basic " + expected):
+            raise Refusal(failure("Usuario ou senha invalidos", 401))
+        token = self.tokens.issue(TOKEN_TTL_S)
+        return success("Token gerado com sucesso", token=token, validade_segundos=str(TOKEN_TTL_S))
+
+    @route("POST", "/clt/simulacao", "query", cpf="cpf")
+    def simulate(self, request: Request) -> web.Response:
+        form = self.form_fields(request)
+        cpf = _person(form)
+        if form.has("sexo"):
+            form.text("sexo", one_of=SEXES)
+        _origin(form)
+        ask = _ask(form)
+        _acceptance(form)
+        factor = APP_CEILING_FACTOR if _has_app_evidence(form) else Decimal(1)
+        table = form.text("codigo_tabela") if form.has("codigo_tabela") else None
+        registration = form.text("matricula") if table else None
+        found = self.consult(cpf, ask, ceiling_factor=factor)
+        if found.reason is not None:
+            return success(found.reason, vinculos=[], operacoes=[])
+        offers = found.offers
+        if table is not None:
+            offers = tuple(
+                each for each in offers if (each.table, each.employment.registration) == (table, registration)
+            )
+            if not offers or found.scenario.submit == "table_not_eligible":
+                raise Refusal(failure("Tabela nao elegivel para o cliente"))
+            self._let_submit(offers)
+        return success(
+            vinculos=[_link(each) for each in found.employments], operacoes=[_operation(each) for each in offers]
+        )
+
+    @route("POST", "/clt/proposta", "submit", cpf="cpf", reference="codigo_externo")
+    def submit(self, request: Request) -> web.Response:
+        form = self.form_fields(request)
+        reference = form.text("codigo_externo", longest=64)
+        simulation = form.text("id_simulacao")
+        _origin(form)
+        cpf = _person(form)
+        _holder_details(form)
+        _address(form)
+        _credit(form, cpf)
+        _ip(form)
+        channel = DELIVERIES[form.text("envio", one_of=DELIVERIES)]
+        offer = self.offers.get(simulation)
+        ends_at = self.submittable.get(simulation)
+        if offer is None or ends_at is None or ends_at <= self.world.clock.now():
+            raise Refusal(failure("Simulacao vencida"))
+        if offer.cpf != cpf:
+            form.refuse("cpf", Problem.VALUE)
+        scenario = self.scenario(cpf)
+        if scenario.submit == "rejected":
+            raise Refusal(failure(scenario.message))
+        # A reference that came before is no matter to this bank: it makes a second contract.
+        contract = self.ledger.create(reference, offer, scenario, channel=channel)
+        return success("Proposta digitada com sucesso", proposta=self._proposal(contract))
+
+    @route("GET", "/clt/proposta/localizar", "find", reference="codigo_externo")
+    def find(self, request: Request) -> web.Response:
+        reference = Fields(request.query, self.refuse_field).text("codigo_externo", longest=64)
+        found = self.ledger.find(reference)
+        if not found:
+            raise Refusal(failure("Nenhuma proposta localizada"))
+        return success(propostas=[self._proposal(contract) for contract in found])
+
+    @route("GET", "/clt/proposta/andamento", "status", contract="ade")
+    def status(self, request: Request) -> web.Response:
+        return success(proposta=self._proposal(self._contract(Fields(request.query, self.refuse_field))))
+
+    @route("POST", "/clt/proposta/formalizacao", "formalize", contract="ade")
+    def formalize(self, request: Request) -> web.Response:
+        form = self.form_fields(request)
+        contract = self._contract(form)
+        channel = DELIVERIES[form.text("envio", one_of=DELIVERIES)]
+        try:
+            return success(proposta=self._proposal(self.ledger.formalize(contract, channel)))
+        except WrongState as wrong:
+            raise Refusal(failure("Situacao da proposta nao permite a operacao")) from wrong
+
+    @route("GET", "/combos/cidades", "cities")
+    def cities(self, _: Request) -> web.Response:
+        return success(cidades=CITIES)
+
+    def _let_submit(self, offers: tuple[Offer, ...]) -> None:
+        ends_at = self.world.clock.now() + timedelta(seconds=SIMULATION_TTL_S)
+        self.submittable.update((offer.key, ends_at) for offer in offers)
+        while len(self.submittable) > OFFERS_KEPT:
+            self.submittable.popitem(last=False)
+
+    def _contract(self, fields: Fields) -> Contract:
+        contract = self.ledger.get(fields.text("ade"))
+        if contract is None:
+            raise Refusal(failure("Proposta nao localizada"))
+        return contract
+
+    def _proposal(self, contract: Contract) -> dict[str, Any]:
+        step, url = contract.signature, contract.signature_url
+        ends_at = step.expires_at.astimezone(BRASILIA) if url and step and step.expires_at else None
+        return {
+            "ade": contract.id,
+            "codigo_externo": contract.reference,
+            "situacao": self.status_word(contract, STATUS_WORDS),
+            "url_formalizacao": url,
+            "validade_url": f"{ends_at:%d/%m/%Y %H:%M:%S}" if ends_at else None,
+        }
+
+
+def _person(form: Fields) -> str:
+    """What every request says of the client; returns the CPF."""
+    form.text("nome", longest=120)
+    form.date("data_nascimento", BR_DATE)
+    form.text("celular", PHONE)
+    form.text("email", EMAIL)
+    return form.text("cpf", CPF)
+
+
+def _origin(form: Fields) -> None:
+    if form.has("codigo_origem"):
+        form.text("codigo_origem", longest=120)
+
+
+def _ask(form: Fields) -> Ask:
+    mode = form.text("tipo_simulacao", one_of=("1", "2", "3"))
+    amount = None if mode == "1" else _amount(form, "valor")
+    term = int(form.text("prazo", r"[1-9]\d{0,2}")) if form.has("prazo") else None
+    return Ask(
+        amount=amount if mode == "2" else None,
+        installment=amount if mode == "3" else None,
+        term=term,
+        with_insurance=form.text("seguro", one_of=("S", "N")) == "S",
+    )
+
+
+def _amount(form: Fields, name: str) -> Decimal:
+    amount = Decimal(form.text(name, AMOUNT).replace(".", "").replace(",", "."))
+    if amount <= 0:
+        form.refuse(name, Problem.VALUE)
+    return amount
+
+
+def _acceptance(form: Fields) -> None:
+    _ip(form)
+    form.date("aceite_data", BR_DATE)
+    form.moment("aceite_hora", "%H:%M:%S")
+    _place(form, "aceite_latitude", "aceite_longitude")
+    if form.has("aceite_precisao"):
+        form.text("aceite_precisao", r"\d+(,\d+)?")
+    for name in ("aceite_navegador", "aceite_aparelho", "aceite_plataforma", "aceite_protocolo"):
+        if form.has(name):
+            form.text(name, longest=512)
+
+
+def _has_app_evidence(form: Fields) -> bool:
+    """Whether the stronger evidence of an app was given, which has to be more than a word."""
+    if form.text("tipo_evidencia", one_of=("1", "2")) == "1":
+        return False
+    given = [name for name in APP_FIELDS if form.has(name)]
+    if not given:
+        form.refuse("app_protocolo", Problem.MISSING)
+    for name in given:
+        form.text(name, longest=512)
+    _place(form, "app_latitude", "app_longitude")
+    return True
+
+
+def _place(form: Fields, latitude: str, longitude: str) -> None:
+    for name, limit in ((latitude, 90), (longitude, 180)):
+        if form.has(name) and abs(Decimal(form.text(name, DEGREES).replace(",", "."))) > limit:
+            form.refuse(name, Problem.VALUE)
+
+
+def _ip(form: Fields) -> None:
+    try:
+        ipaddress.ip_address(form.text("aceite_ip"))
+    except ValueError:
+        form.refuse("aceite_ip", Problem.FORMAT)
+
+
+def _holder_details(form: Fields) -> None:
+    form.text("sexo", one_of=SEXES)
+    form.text("nome_mae", longest=120)
+    if form.has("nome_pai"):
+        form.text("nome_pai", r"\S+(\s+\S+)+", longest=120)
+    form.text("estado_civil", one_of=MARITAL_STATUSES)
+    form.text("nacionalidade", one_of=NATIONALITIES)
+    state = form.text("naturalidade_uf", STATE)
+    if STATE_OF_CITY.get(form.text("naturalidade_cidade", r"\d+")) != state:
+        form.refuse("naturalidade_cidade", Problem.VALUE)
+    form.text("rg_numero", longest=20)
+    form.text("rg_orgao", longest=20)
+    form.text("rg_uf", STATE)
+    form.date("rg_emissao", BR_DATE)
+
+
+def _address(form: Fields) -> None:
+    form.text("cep", r"\d{8}")
+    for name in ("logradouro", "numero", "bairro", "cidade"):
+        form.text(name, longest=120)
+    if form.has("complemento"):
+        form.text("complemento", longest=120)
+    form.text("uf", STATE)
+
+
+def _credit(form: Fields, cpf: str) -> None:
+    if form.text("forma_credito", one_of=("C", "X")) == "X":
+        kind = form.text("tipo_chave_pix", one_of=PIX_KEYS)
+        if form.text("chave_pix", PIX_KEYS[kind]) != cpf and kind == "1":
+            form.refuse("chave_pix", Problem.VALUE)
+        return
+    form.text("banco", r"\d{3}")
+    form.text("agencia", r"\d{1,5}")
+    if form.has("agencia_dv"):
+        form.text("agencia_dv", r"[0-9X]")
+    form.text("conta", r"\d{1,15}")
+    form.text("conta_dv", r"[0-9X]{1,2}")
+    form.text("tipo_conta", one_of=ACCOUNT_TYPES)
+
+
+def _link(employment: Employment) -> dict[str, Any]:
+    return {
+        "matricula": employment.registration,
+        "cnpj": employment.cnpj,
+        "empresa": employment.name,
+        "cargo": employment.job_title,
+        "data_admissao": _day(employment.admitted_on),
+    }
+
+
+def _operation(offer: Offer) -> dict[str, Any]:
+    quote = offer.quote
+    return {
+        "id_simulacao": offer.key,
+        "matricula": offer.employment.registration,
+        "codigo_tabela": offer.table,
+        "prazo": str(quote.term),
+        "valor_liquido": _text(quote.amount),
+        "valor_parcela": _text(quote.installment),
+        "valor_total": _text(quote.total),
+        "taxa_mensal": _text(quote.rate),
+        "cet_mensal": _text(quote.monthly_cost),
+        "seguro": "S" if quote.insured else "N",
+        "primeiro_vencimento": _day(offer.first_due_date),
+    }
+
+
+def _text(value: Decimal) -> str:
+    """`1234.5` as `1.234,50`."""
+    return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))
+
+
+def _day(day: date) -> str:
+    return day.strftime(BR_DATE)

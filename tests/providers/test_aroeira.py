@@ -1,0 +1,471 @@
+"""What only aroeira does: form data, numbers as text, pages in place of answers, a second simulation at submit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from providers.banks.aroeira import CITIES, UNKNOWN_CITY
+from providers.base import Bank, Reply
+from providers.errors import ApiError, InvalidState, NotFound, OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankAccount,
+    BankOffer,
+    BankSubmission,
+    Geolocation,
+    PixKey,
+    ProposalStatus,
+    QueryStatus,
+)
+from tests.processes import Simulator
+from tests.providers.conftest import Connect
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+
+PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
+APP = AppAuthorization(
+    "app-1", "2026-11-21", AppEvidence("App/2.1", "Android 15", "SM-A155", "Celular da Maria", "phone", PLACE)
+)
+
+
+@pytest.fixture
+def aroeira(connect: Connect) -> Bank:
+    return connect("aroeira")
+
+
+@pytest.fixture
+def offer(aroeira: Bank) -> BankOffer:
+    return aroeira.query(a_query()).offers[0]
+
+
+def sent(simulator: Simulator, operation: str) -> dict[str, str]:
+    """The form of the newest call of that operation."""
+    body = simulator.calls("aroeira", operation)[-1]["body"]
+    return dict(parse_qsl(body, keep_blank_values=True, strict_parsing=True))
+
+
+def worked(simulator: Simulator, operation: str) -> list[bool]:
+    return [call["worked"] for call in simulator.calls("aroeira", operation)]
+
+
+# --- query
+
+
+def test_a_query_is_sent_as_the_manual_shows_it(aroeira: Bank, simulator: Simulator) -> None:
+    aroeira.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC), sex=0, geolocation=None))
+    assert sent(simulator, "query") == {
+        "nome": "Maria da Silva",
+        "cpf": FULL_FLOW,
+        "data_nascimento": "14/03/1985",
+        "celular": "(11) 98765-4321",
+        "email": "maria@example.com",
+        "tipo_simulacao": "1",
+        "seguro": "S",
+        "tipo_evidencia": "1",
+        "aceite_ip": "203.0.113.7",
+        "aceite_data": "21/11/2026",
+        "aceite_hora": "22:30:00",
+    }
+
+
+def test_a_phone_of_ten_digits_keeps_its_mask(aroeira: Bank, simulator: Simulator) -> None:
+    aroeira.query(a_query(phone="1134567890"))
+    assert sent(simulator, "query")["celular"] == "(11) 3456-7890"
+
+
+@pytest.mark.parametrize(
+    ("wish", "mode", "value"),
+    [
+        ({"loan_value": Decimal("3000.5")}, "2", "3.000,50"),
+        ({"installment_value": Decimal("250.10")}, "3", "250,10"),
+    ],
+)
+def test_amounts_are_sent_as_brazilian_text(
+    aroeira: Bank, simulator: Simulator, wish: dict[str, Any], mode: str, value: str
+) -> None:
+    aroeira.query(a_query(installments=24, with_insurance=False, **wish))
+    form = sent(simulator, "query")
+    assert (form["tipo_simulacao"], form["valor"], form["prazo"], form["seguro"]) == (mode, value, "24", "N")
+
+
+def test_all_evidence_that_was_given_is_passed_on(aroeira: Bank, simulator: Simulator) -> None:
+    query = a_query(
+        sex=1,
+        geolocation=PLACE,
+        user_agent="Mozilla/5.0",
+        device_model="SM-A155",
+        platform="Android",
+        authorization_reference="session-1",
+        app_authorization=APP,
+        portfolio="ORIGEM-7",
+    )
+    assert aroeira.query(query).status is QueryStatus.OK
+    form = sent(simulator, "query")
+    assert {name: value for name, value in form.items() if name.startswith(("aceite_", "app_"))} == {
+        "aceite_ip": "203.0.113.7",
+        "aceite_data": "21/11/2026",
+        "aceite_hora": "09:00:00",
+        "aceite_latitude": "-23,5505",
+        "aceite_longitude": "-46,63",
+        "aceite_precisao": "12,5",
+        "aceite_navegador": "Mozilla/5.0",
+        "aceite_aparelho": "SM-A155",
+        "aceite_plataforma": "Android",
+        "aceite_protocolo": "session-1",
+        "app_protocolo": "app-1",
+        "app_data_assinatura": "2026-11-21",
+        "app_navegador": "App/2.1",
+        "app_sistema": "Android 15",
+        "app_modelo": "SM-A155",
+        "app_aparelho": "Celular da Maria",
+        "app_tipo": "phone",
+        "app_latitude": "-23,5505",
+        "app_longitude": "-46,63",
+    }
+    assert (form["tipo_evidencia"], form["sexo"], form["codigo_origem"]) == ("2", "M", "ORIGEM-7")
+
+
+def test_the_evidence_of_an_app_raises_the_ceiling_by_a_tenth(aroeira: Bank) -> None:
+    offers = aroeira.query(a_query(app_authorization=AppAuthorization("app-1"))).offers
+    assert {offer.loan_value for offer in offers} == {Decimal("10780.00")}
+
+
+@pytest.mark.parametrize("empty", [AppAuthorization(), AppAuthorization(evidence=AppEvidence())])
+def test_an_app_authorization_that_says_nothing_is_no_evidence(
+    aroeira: Bank, simulator: Simulator, empty: AppAuthorization
+) -> None:
+    offers = aroeira.query(a_query(app_authorization=empty)).offers
+    assert {offer.loan_value for offer in offers} == {Decimal("9800.00")}
+    assert sent(simulator, "query")["tipo_evidencia"] == "1"
+
+
+def test_numbers_as_text_are_read_and_no_margin_is_made_up(aroeira: Bank) -> None:
+    result = aroeira.query(a_query())
+    assert [link.margin for link in result.links] == [None]
+    assert result.links[0].admission_date == date(2019, 3, 11)
+    plain, insured = result.offers
+    assert (plain.loan_value, plain.installment_value, plain.total_amount, plain.interest_rate) == (
+        Decimal("9800.00"),
+        Decimal("457.44"),
+        Decimal("16467.84"),
+        Decimal("1.89"),
+    )
+    assert plain.native == {"cetMonthlyPercent": "1.89"}
+    assert insured.native["cetMonthlyPercent"] > "1.89"
+
+
+# --- virada de folha
+
+
+def test_a_page_in_place_of_an_answer_is_an_outage(aroeira: Bank, simulator: Simulator) -> None:
+    with pytest.raises(ProviderUnavailable) as caught:
+        aroeira.query(a_query(HOLDERS["garbage"]))
+    assert caught.value.sent
+    assert "<" not in caught.value.message
+    simulator.bank("aroeira", fault="html", operation="query", times=1)
+    with pytest.raises(ProviderUnavailable):
+        aroeira.query(a_query())
+    assert aroeira.query(a_query()).status is QueryStatus.OK
+
+
+def test_a_page_in_place_of_a_token_is_an_outage_and_nothing_was_asked(aroeira: Bank, simulator: Simulator) -> None:
+    simulator.bank("aroeira", fault="html")
+    with pytest.raises(ProviderUnavailable) as caught:
+        aroeira.query(a_query())
+    assert not caught.value.sent
+    assert simulator.calls("aroeira", "query") == []
+
+
+@pytest.mark.parametrize("operation", ["submit", "formalize", "status"])
+def test_a_page_on_any_route_is_an_outage(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator, operation: str
+) -> None:
+    proposal = aroeira.submit(a_submission(offer))
+    simulator.bank("aroeira", fault="html", operation=operation)
+    calls = {
+        "submit": lambda: aroeira.submit(a_submission(offer, reference="reference-2")),
+        "formalize": lambda: aroeira.formalize(proposal.native_id, None),
+        "status": lambda: aroeira.status(proposal.native_id),
+    }
+    with pytest.raises(ProviderUnavailable) as caught:
+        calls[operation]()
+    assert caught.value.sent
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("Sistema em VIRADA DE FOLHA, tente mais tarde", ProviderUnavailable),
+        ("Nenhuma proposta localizada", NotFound),
+        ("Situacao da proposta nao permite a operacao", InvalidState),
+        ("Simulacao vencida", OfferExpired),
+        ("Cliente com restricao interna", ProviderRejected),
+    ],
+)
+def test_the_sentence_tells_the_error(aroeira: Bank, message: str, error: type[ApiError]) -> None:
+    refusal = aroeira.refusal(Reply(200, {}, json.dumps({"erro": True, "mensagem": message}).encode()))
+    assert type(refusal) is error
+    assert (refusal.message == message) is (error is ProviderRejected)
+
+
+def test_a_field_that_the_bank_refuses_is_passed_on_in_its_own_words(aroeira: Bank, offer: BankOffer) -> None:
+    whole = a_submission(offer)
+    with pytest.raises(ProviderRejected, match=r"^Campo rg_numero: formato invalido$"):
+        aroeira.submit(replace(whole, document=replace(whole.document, number="1" * 21)))
+
+
+def test_a_wrong_password_asks_nothing(connect: Connect, simulator: Simulator) -> None:
+    with pytest.raises(ApiError) as caught:
+        connect("aroeira", credentials={**CREDENTIALS["aroeira"], "password": "wrong"}).query(a_query())
+    assert caught.value.code == "provider_error"
+    assert simulator.calls("aroeira", "query") == []
+
+
+# --- proposal
+
+
+def test_a_submission_is_sent_as_the_manual_shows_it(aroeira: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    aroeira.submit(a_submission(offer, channel="whatsapp", portfolio="ORIGEM-7"))
+    form = sent(simulator, "submit")
+    assert form.pop("id_simulacao") != offer.native_offer_id
+    assert form == {
+        "codigo_externo": "reference-1",
+        "nome": "Maria da Silva",
+        "cpf": FULL_FLOW,
+        "data_nascimento": "14/03/1985",
+        "celular": "(11) 98765-4321",
+        "email": "maria@example.com",
+        "sexo": "F",
+        "nome_mae": "Ana da Silva",
+        "nome_pai": "João da Silva",
+        "estado_civil": "3",
+        "nacionalidade": "1",
+        "naturalidade_cidade": "3648",
+        "naturalidade_uf": "SP",
+        "rg_numero": "123456789",
+        "rg_orgao": "SSP",
+        "rg_uf": "SP",
+        "rg_emissao": "01/06/2005",
+        "cep": "01310100",
+        "logradouro": "Avenida Paulista",
+        "numero": "1000",
+        "bairro": "Bela Vista",
+        "cidade": "São Paulo",
+        "uf": "SP",
+        "forma_credito": "C",
+        "banco": "001",
+        "agencia": "1234",
+        "conta": "567890",
+        "conta_dv": "1",
+        "tipo_conta": "1",
+        "aceite_ip": "203.0.113.7",
+        "envio": "W",
+        "codigo_origem": "ORIGEM-7",
+    }
+
+
+def test_submit_simulates_the_offers_table_and_term_again(aroeira: Bank, simulator: Simulator) -> None:
+    query = a_query(installment_value=Decimal("250.00"), installments=18, app_authorization=APP)
+    insured = aroeira.query(query).offers[1]
+    aroeira.submit(a_submission(insured, query=query, portfolio="ORIGEM-7"))
+    assert worked(simulator, "query") == [True, True]
+    form = sent(simulator, "query")
+    assert (form["codigo_tabela"], form["matricula"], form["prazo"], form["seguro"]) == ("60216", "100200", "18", "S")
+    assert form["tipo_simulacao"] == "2"
+    assert form["valor"].replace(".", "").replace(",", ".") == str(insured.loan_value)
+    assert (form["tipo_evidencia"], form["app_protocolo"], form["codigo_origem"]) == ("2", "app-1", "ORIGEM-7")
+
+
+def test_an_offer_of_the_raised_ceiling_can_be_submitted(aroeira: Bank, simulator: Simulator) -> None:
+    query = a_query(app_authorization=AppAuthorization("app-1"))
+    aroeira.submit(a_submission(aroeira.query(query).offers[0], query=query))
+    assert len(simulator.contracts("aroeira")) == 1
+
+
+def test_the_offer_id_never_expires(aroeira: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    simulator.advance(90 * 24 * 3600)
+    assert aroeira.submit(a_submission(offer)).status is ProposalStatus.CREATED
+
+
+def test_submit_with_a_table_that_is_no_longer_eligible_is_offer_expired(aroeira: Bank, simulator: Simulator) -> None:
+    cpf = HOLDERS["offer_expired"]
+    offer = aroeira.query(a_query(cpf)).offers[0]
+    with pytest.raises(OfferExpired):
+        aroeira.submit(a_submission(offer, cpf))
+    assert simulator.calls("aroeira", "submit") == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"table_code": "99999"},
+        {"registration": "B-778"},
+        {"installments": 30},
+        {"loan_value": Decimal("9800.01")},
+        {"installment_value": Decimal("457.43")},
+        {"interest_rate": Decimal("1.79")},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_terms_that_the_bank_would_not_give_again_are_never_submitted(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator, other: dict[str, Any]
+) -> None:
+    with pytest.raises(OfferExpired):
+        aroeira.submit(a_submission(replace(offer, **other)))
+    assert simulator.calls("aroeira", "submit") == []
+
+
+def test_without_the_evidence_of_a_query_nothing_is_submitted(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator
+) -> None:
+    with pytest.raises(OfferExpired):
+        aroeira.submit(a_submission(offer, query=None))
+    assert simulator.calls("aroeira", "submit") == []
+
+
+def test_a_failure_of_the_second_simulation_is_no_unknown_outcome(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator
+) -> None:
+    simulator.bank("aroeira", fault="http_503", operation="query")
+    with pytest.raises(ProviderUnavailable) as caught:
+        aroeira.submit(a_submission(offer))
+    assert caught.value.sent is False
+    assert simulator.calls("aroeira", "submit") == []
+
+
+def test_a_repeated_reference_makes_a_second_proposal_and_find_gives_the_first(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator
+) -> None:
+    first, second = (aroeira.submit(a_submission(offer)) for _ in range(2))
+    assert first.native_id != second.native_id
+    found = aroeira.find("reference-1")
+    assert found is not None
+    assert found.native_id == first.native_id
+    assert len(simulator.contracts("aroeira")) == 2
+
+
+def test_a_submission_is_sent_once_where_its_connection_breaks(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator
+) -> None:
+    simulator.bank("aroeira", fault="drop_after_accept", operation="submit")
+    with pytest.raises(ProviderUnavailable):
+        aroeira.submit(a_submission(offer))
+    assert len(simulator.contracts("aroeira")) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        ("solteiro", "4"),
+        ("casado", "3"),
+        ("divorciado", "2"),
+        ("viuvo", "5"),
+        ("separado", "1"),
+        ("uniao_estavel", "6"),
+    ],
+)
+def test_marital_status_has_the_banks_own_code(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator, word: str, code: str
+) -> None:
+    whole = a_submission(offer)
+    aroeira.submit(replace(whole, holder=replace(whole.holder, sex="M", marital_status=word, father_name=None)))
+    form = sent(simulator, "submit")
+    assert (form["estado_civil"], form["sexo"], "nome_pai" in form) == (code, "M", False)
+
+
+@pytest.mark.parametrize(("told", "code"), [("Brasileira", "1"), ("brasileiro", "1"), ("Portuguesa", "2")])
+def test_nationality_has_the_banks_own_code(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator, told: str, code: str
+) -> None:
+    whole = a_submission(offer)
+    aroeira.submit(replace(whole, holder=replace(whole.holder, nationality=told)))
+    assert sent(simulator, "submit")["nacionalidade"] == code
+
+
+@pytest.mark.parametrize(("kind", "code"), [("corrente", "1"), ("poupanca", "2"), ("salario", "3")])
+def test_the_kind_of_account_is_translated(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator, kind: str, code: str
+) -> None:
+    aroeira.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "X", kind, "9")))
+    form = sent(simulator, "submit")
+    assert (form["tipo_conta"], form["conta_dv"], form["agencia_dv"]) == (code, "X", "9")
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "code", "told"),
+    [
+        ("cpf", FULL_FLOW, "1", FULL_FLOW),
+        ("telefone", "11987654321", "2", "(11) 98765-4321"),
+        ("email", "maria@example.com", "3", "maria@example.com"),
+        ("aleatoria", "123e4567-e89b-12d3-a456-426614174000", "4", "123e4567-e89b-12d3-a456-426614174000"),
+    ],
+)
+def test_a_pix_key_is_sent_as_the_bank_wants_it(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator, kind: str, key: str, code: str, told: str
+) -> None:
+    aroeira.submit(a_submission(offer, account=None, pix=PixKey(kind, key)))
+    form = sent(simulator, "submit")
+    assert (form["forma_credito"], form["tipo_chave_pix"], form["chave_pix"]) == ("X", code, told)
+    assert "banco" not in form
+
+
+def born_in(offer: BankOffer, city: str | None, state: str | None) -> BankSubmission:
+    whole = a_submission(offer)
+    return replace(whole, holder=replace(whole.holder, birth_city=city, birth_state=state))
+
+
+@pytest.mark.parametrize(
+    ("city", "state", "code"),
+    [("São Paulo", "SP", "3648"), ("  são   PAULO ", "SP", "3648"), ("Ji-Paraná", "RO", CITIES["RO"]["JI-PARANA"])],
+)
+def test_a_city_is_found_whatever_its_accents_and_case(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator, city: str, state: str, code: str
+) -> None:
+    submission = born_in(offer, city, state)
+    assert aroeira.faults(submission) == []
+    aroeira.submit(submission)
+    assert sent(simulator, "submit")["naturalidade_cidade"] == code
+
+
+@pytest.mark.parametrize(("city", "state"), [("Xique-Xique", "BA"), ("São Paulo", "RJ"), ("Lisboa", "SP")])
+def test_a_city_that_the_bank_does_not_list_is_a_fault_of_its_field(
+    aroeira: Bank, offer: BankOffer, city: str, state: str
+) -> None:
+    [fault] = aroeira.faults(born_in(offer, city, state))
+    assert (fault.field, fault.message) == ("titular.naturalidade_cidade", UNKNOWN_CITY)
+
+
+@pytest.mark.parametrize(("city", "state"), [(None, None), ("São Paulo", None), (None, "SP")])
+def test_a_city_that_is_missing_is_not_called_unknown(
+    aroeira: Bank, offer: BankOffer, city: str | None, state: str | None
+) -> None:
+    assert aroeira.faults(born_in(offer, city, state)) == []
+    assert {"titular.naturalidade_cidade", "titular.naturalidade_uf"} <= set(aroeira.required)
+
+
+def test_our_copy_of_the_city_codes_is_the_banks(aroeira: Bank) -> None:
+    theirs: dict[str, dict[str, str]] = {}
+    for code, city, state in aroeira.call("GET", "/combos/cidades", safe=True).read(dict[str, Any])["cidades"]:
+        theirs.setdefault(state, {})[city] = code
+    assert theirs == CITIES
+
+
+def test_an_ended_signature_link_is_replaced_by_a_fresh_one(
+    aroeira: Bank, offer: BankOffer, simulator: Simulator
+) -> None:
+    proposal = aroeira.submit(a_submission(offer))
+    assert (proposal.native_status, proposal.signature_url) == ("DIGITADA", None)
+    first = aroeira.formalize(proposal.native_id, "sms")
+    assert sent(simulator, "formalize") == {"ade": proposal.native_id, "envio": "S"}
+    assert first.signature_expires_at is not None
+    assert 29 <= (first.signature_expires_at - datetime.now(UTC)).days <= 30
+    simulator.advance(31 * 24 * 3600)
+    assert aroeira.status(proposal.native_id).signature_url is None
+    assert aroeira.formalize(proposal.native_id, None).signature_url not in (None, first.signature_url)
