@@ -48,6 +48,7 @@ from providers.types import (
 
 log = structlog.get_logger(__name__)
 
+TIME = "%Y-%m-%dT%H:%M:%SZ"
 QUERY = "application/vnd.imbuia.consulta_v3+json"
 LIVENESS = "application/vnd.imbuia.biometria_v1+json"
 SIMULATION = "application/vnd.imbuia.simulacao_v2+json"
@@ -295,7 +296,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
             "telefone": _phone(query.phone),
         },
         "aceite": {
-            "data_hora": query.accepted_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "data_hora": query.accepted_at.astimezone(UTC).strftime(TIME) if query.accepted_at else None,
             "ip": query.client_ip,
             # null is "not collected"; nothing is ever made up.
             "identificador": query.authorization_reference,
@@ -359,7 +360,7 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
             "sexo": SEXES[holder.sex],
             "nome_mae": holder.mother_name,
             "nome_pai": holder.father_name,
-            "estado_civil": MARITAL_STATUSES[holder.marital_status] if holder.marital_status else None,
+            "estado_civil": MARITAL_STATUSES.get(holder.marital_status or ""),
             "naturalidade": {"cidade": holder.birth_city, "uf": holder.birth_state},
             "email": submission.email,
             "telefone": _phone(submission.phone),
@@ -383,6 +384,8 @@ def _payment(submission: BankSubmission) -> dict[str, Any]:
     pix, account = submission.pix, submission.account
     if pix is not None:
         return {"chave_pix": {"tipo": PIX_KEYS[pix.kind], "chave": pix.key}}
+    if account is None:
+        raise InvalidInput("Informe a conta bancária ou a chave PIX.", field="recebimento")
     return {
         "dados_bancarios": {
             "tipo_conta": ACCOUNT_TYPES[account.kind],
@@ -445,4 +448,4 @@ def _offer(each: Condition, link: Link) -> BankOffer:
 
 
 def _moment(text: str) -> datetime:
-    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return datetime.strptime(text, TIME).replace(tzinfo=UTC)

@@ -1,0 +1,432 @@
+"""imbuia's quirks: liveness at a link, a media type per route, a raw token, callbacks that it signs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import urllib3
+from requests.structures import CaseInsensitiveDict
+from structlog.testing import capture_logs
+
+from providers.banks.imbuia import Imbuia
+from providers.base import Bank, Connection
+from providers.errors import (
+    InvalidInput,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    Unauthorized,
+)
+from providers.types import (
+    ActionType,
+    AppAuthorization,
+    AppEvidence,
+    BankAccount,
+    Geolocation,
+    PixKey,
+    ProposalStatus,
+    QueryStatus,
+    StepOutcome,
+)
+from tests.processes import Simulator
+from tests.providers.callbacks import simulator_calling
+from tests.providers.conftest import Connect
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.receiver import Received, Receiver, Reply
+
+BIOMETRIC = HOLDERS["biometric"]
+LIVENESS_REFUSED = HOLDERS["liveness_refused"]
+
+
+@pytest.fixture
+def imbuia(connect: Connect) -> Bank:
+    return connect("imbuia")
+
+
+def sent(simulator: Simulator, operation: str) -> Any:
+    """The body of the newest call of that operation."""
+    return json.loads(simulator.calls("imbuia", operation)[-1]["body"])
+
+
+def reference_of(bank: Bank, cpf: str) -> str:
+    """Ask for offers; the bank's name of the proof that it wants first."""
+    action = bank.query(a_query(cpf)).action
+    assert action is not None
+    return action.reference
+
+
+def at(url: str) -> Imbuia:
+    """The adapter at another address than the simulator's."""
+    return Imbuia(Connection(url, CREDENTIALS["imbuia"]), deadline=time.monotonic() + 10, request_id="request-1")
+
+
+# --- authentication
+
+
+def test_each_route_names_its_version_and_bears_the_raw_token() -> None:
+    def reply(request: Received) -> Reply:
+        if request.path == "/auth/token":
+            return Reply(200, b'{"access_token": "token-1", "expires_in_seconds": 1199}')
+        return Reply(200, b"[]")
+
+    with Receiver(reply) as bank:
+        assert at(f"http://127.0.0.1:{bank.port}").find("reference-1") is None
+        _, find = bank.received
+    assert find.headers["authorization"] == "token-1"
+    assert find.headers["accept"] == "application/vnd.imbuia.proposta_v2+json"
+
+
+def test_wrong_credentials_are_an_error_of_ours_that_sent_nothing(connect: Connect) -> None:
+    bank = connect("imbuia", credentials={**CREDENTIALS["imbuia"], "password": "wrong"})
+    with pytest.raises(ProviderError) as caught:
+        bank.query(a_query())
+    assert caught.value.sent is False
+
+
+def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holder() -> None:
+    retired = b'{"message": "Versao nao suportada", "details": [{"code": "VER-001", "message": "Accept"}]}'
+
+    def reply(request: Received) -> Reply:
+        if request.path == "/auth/token":
+            return Reply(200, b'{"access_token": "token-1", "expires_in_seconds": 1199}')
+        return Reply(406, retired)
+
+    with Receiver(reply) as bank, pytest.raises(ProviderError):
+        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+
+
+# --- query
+
+
+def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: Bank, simulator: Simulator) -> None:
+    app = AppEvidence(
+        "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
+    )
+    imbuia.query(
+        a_query(
+            sex=1,
+            geolocation=Geolocation(Decimal("-23.55"), Decimal("-46.63"), Decimal("12.5")),
+            user_agent="Mozilla/5.0",
+            device_model="Pixel 8",
+            platform="Android",
+            authorization_reference="session-1",
+            app_authorization=AppAuthorization("app-1", "2026-11-21T11:59:58Z", app),
+            portfolio="CARTEIRA-1",
+            installment_value=Decimal("200.00"),
+            installments=24,
+            with_insurance=False,
+        )
+    )
+    assert sent(simulator, "query") == {
+        "trabalhador": {
+            "cpf": FULL_FLOW,
+            "nome": "Maria da Silva",
+            "data_nascimento": "1985-03-14",
+            "email": "maria@example.com",
+            "sexo": "MASC",
+            "telefone": {"codigo_area": "11", "numero": "987654321"},
+        },
+        "aceite": {
+            "data_hora": "2026-11-21T12:00:00Z",
+            "ip": "203.0.113.7",
+            "identificador": "session-1",
+            "dispositivo": {"agente_usuario": "Mozilla/5.0", "modelo": "Pixel 8", "plataforma": "Android"},
+            "localizacao": {"situacao": "COLETADA", "latitude": -23.55, "longitude": -46.63, "precisao_metros": 12.5},
+            "aplicativo": {
+                "identificador": "app-1",
+                "data_assinatura": "2026-11-21T11:59:58Z",
+                "agente_usuario": "App/1",
+                "sistema_operacional": "Android 15",
+                "modelo": "Pixel 8",
+                "nome": "Telefone",
+                "tipo": "phone",
+                "latitude": -23.5,
+                "longitude": -46,
+                "precisao_metros": None,
+            },
+        },
+        "simulacao": {"tipo": "POR_VALOR_PARCELA", "valor": 200.0, "prazo": 24, "com_seguro": False},
+        "codigo_origem": "CARTEIRA-1",
+    }
+
+
+def test_what_was_not_collected_is_said_to_be_so(imbuia: Bank, simulator: Simulator) -> None:
+    imbuia.query(a_query(sex=0, geolocation=None))
+    body = sent(simulator, "query")
+    assert body["trabalhador"]["sexo"] is None
+    assert body["aceite"] == {
+        "data_hora": "2026-11-21T12:00:00Z",
+        "ip": "203.0.113.7",
+        "identificador": None,
+        "dispositivo": {"agente_usuario": None, "modelo": None, "plataforma": None},
+        "localizacao": {"situacao": "NAO_COLETADA"},
+        "aplicativo": None,
+    }
+
+
+# --- the liveness proof
+
+
+def test_a_proof_is_an_action_with_its_link(imbuia: Bank, simulator: Simulator) -> None:
+    result = imbuia.query(a_query(BIOMETRIC))
+    assert (result.status, result.step, result.offers) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ())
+    assert result.action is not None
+    assert result.action.type is ActionType.BIOMETRICS
+    assert str(result.action.url).startswith(f"{simulator.url}/links/")
+    assert result.action.expires_at is not None
+    assert timedelta(hours=23) < result.action.expires_at - datetime.now(UTC) <= timedelta(hours=24)
+    assert imbuia.check(a_query(BIOMETRIC), result.action.reference) == result
+    assert len(simulator.calls("imbuia", "query")) == 1
+
+
+def test_an_approved_proof_gives_offers_for_the_query_that_asks(imbuia: Bank, simulator: Simulator) -> None:
+    reference = reference_of(imbuia, BIOMETRIC)
+    simulator.complete(BIOMETRIC, "imbuia", "liveness")
+    wish = a_query(BIOMETRIC, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
+    result = imbuia.check(wish, reference)
+    assert (result.status, result.step) == (QueryStatus.OK, StepOutcome.APPROVED)
+    [offer] = result.offers
+    assert (offer.loan_value, offer.installments) == (Decimal("3000.00"), 12)
+    assert imbuia.submit(a_submission(offer, BIOMETRIC)).native_id
+
+
+def test_the_proof_of_the_sandbox_counts_as_done_after_15_seconds(imbuia: Bank, simulator: Simulator) -> None:
+    reference = reference_of(imbuia, BIOMETRIC)
+    simulator.advance(16)
+    assert len(imbuia.check(a_query(BIOMETRIC), reference).offers) == 2
+    assert imbuia.query(a_query(BIOMETRIC)).status is QueryStatus.OK
+
+
+def test_a_refused_proof_has_no_offers_and_says_why(imbuia: Bank, simulator: Simulator) -> None:
+    reference = reference_of(imbuia, LIVENESS_REFUSED)
+    simulator.advance(16)
+    result = imbuia.check(a_query(LIVENESS_REFUSED), reference)
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
+    assert result.reasons == ("A prova de vida do titular não foi aprovada pelo banco.",)
+
+
+def test_a_proof_that_the_bank_forgot_counts_as_expired(imbuia: Bank) -> None:
+    result = imbuia.check(a_query(BIOMETRIC), "no-such/proof")
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "step", "logged"),
+    [
+        ("EXPIRADA", QueryStatus.NO_OFFERS, StepOutcome.EXPIRED, []),
+        ("EM_ORBITA", QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ["EM_ORBITA"]),
+    ],
+)
+def test_words_of_a_proof_that_the_sandbox_never_says(
+    word: str, status: QueryStatus, step: StepOutcome, logged: list[str]
+) -> None:
+    proof = {"id_biometria": "b1", "situacao": word, "link": None, "data_expiracao": "2026-11-22T12:00:00Z"}
+
+    def reply(request: Received) -> Reply:
+        if request.path == "/auth/token":
+            return Reply(200, b'{"access_token": "token-1", "expires_in_seconds": 1199}')
+        return Reply(200, json.dumps(proof).encode())
+
+    with capture_logs() as logs, Receiver(reply) as bank:
+        result = at(f"http://127.0.0.1:{bank.port}").check(a_query(BIOMETRIC), "b1")
+    assert (result.status, result.step) == (status, step)
+    assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == logged
+
+
+# --- callbacks
+
+
+SECRET = CREDENTIALS["imbuia"]["callback_secret"]
+ENDED = b'{"tipo": "biometria.encerrada", "biometria": {"id_biometria": "b1"}}'
+
+
+def callback(body: bytes = ENDED, *, age_s: float = 0, secret: str = SECRET) -> tuple[dict[str, str], bytes]:
+    """A callback as the manual has it, signed so many seconds ago."""
+    moment = str(int(time.time() - age_s))
+    signature = hmac.new(secret.encode(), f"{moment}.evt_1.".encode() + body, hashlib.sha256).hexdigest()
+    return {"X-Imbuia-Evento": "evt_1", "X-Imbuia-Momento": moment, "X-Imbuia-Assinatura": signature}, body
+
+
+def test_the_simulated_banks_own_callback_names_the_proof() -> None:
+    with Receiver() as service, simulator_calling(service) as simulator:
+        bank = at(f"{simulator.url}/imbuia")
+        reference = reference_of(bank, BIOMETRIC)
+        simulator.complete(BIOMETRIC, "imbuia", "liveness")
+        [request] = service.wait_for(1)
+        assert request.path == "/partners/v1/bank-callbacks/imbuia"
+        assert bank.verify_callback(CaseInsensitiveDict(request.headers), request.body) == reference
+        assert bank.check(a_query(BIOMETRIC), reference).step is StepOutcome.APPROVED
+
+
+def test_a_callback_is_taken_again_within_five_minutes(imbuia: Bank) -> None:
+    assert imbuia.calls_back
+    for age_s in (0, 0, 290, -3600):  # the bank's clock may be ahead of ours
+        assert imbuia.verify_callback(*callback(age_s=age_s)) == "b1"
+
+
+def test_a_callback_that_is_forged_altered_or_old_is_refused(imbuia: Bank) -> None:
+    headers, body = callback()
+    attempts: list[tuple[dict[str, str], bytes]] = [
+        ({}, body),
+        callback(secret="another-secret"),
+        callback(age_s=302),
+        callback(b"{}"),
+        callback(b"not JSON"),
+        (headers, body.replace(b"b1", b"b2")),
+        (headers, body + b" "),
+        (headers, b""),
+        ({**headers, "X-Imbuia-Evento": "evt_2"}, body),
+        ({**headers, "X-Imbuia-Momento": str(int(time.time()) + 1)}, body),
+        ({**headers, "X-Imbuia-Assinatura": "ç"}, body),
+        *(({**headers, name: ""}, body) for name in headers),
+    ]
+    for sent_headers, sent_body in attempts:
+        with pytest.raises(Unauthorized):
+            imbuia.verify_callback(sent_headers, sent_body)
+
+
+@pytest.mark.parametrize("secret", [None, ""])
+def test_without_a_secret_no_callback_is_taken(connect: Connect, secret: str | None) -> None:
+    credentials = {"username": "parceiro-sandbox", **({} if secret is None else {"callback_secret": secret})}
+    with pytest.raises(Unauthorized):
+        connect("imbuia", credentials=credentials).verify_callback(*callback(secret=""))
+
+
+# --- proposal
+
+
+def test_submit_needs_the_place_of_birth(imbuia: Bank) -> None:
+    assert set(imbuia.required) == {"titular.naturalidade_cidade", "titular.naturalidade_uf"}
+    whole = a_submission(imbuia.query(a_query()).offers[0])
+    for missing in ({"birth_city": None}, {"birth_state": None}):
+        with pytest.raises(ProviderRejected, match="naturalidade"):
+            imbuia.submit(replace(whole, holder=replace(whole.holder, **missing)))
+
+
+def test_submit_before_the_proof_names_the_offer(imbuia: Bank) -> None:
+    offer = imbuia.query(a_query()).offers[0]
+    imbuia.query(a_query(BIOMETRIC))
+    with pytest.raises(InvalidInput) as caught:
+        imbuia.submit(a_submission(offer, BIOMETRIC))
+    assert caught.value.field == "offer_ref.offer_id"
+
+
+def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(imbuia: Bank) -> None:
+    offer = imbuia.query(a_query()).offers[0]
+    with pytest.raises(OfferExpired):
+        imbuia.submit(a_submission(replace(offer, native_offer_id="x")))
+
+
+def test_submit_to_an_account_speaks_the_banks_words(imbuia: Bank, simulator: Simulator) -> None:
+    offer = imbuia.query(a_query()).offers[0]
+    whole = a_submission(
+        offer,
+        account=BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5"),
+        channel="whatsapp",
+        portfolio="CARTEIRA-1",
+    )
+    imbuia.submit(replace(whole, holder=replace(whole.holder, marital_status="uniao_estavel")))
+    assert sent(simulator, "submit") == {
+        "identificador_parceiro": "reference-1",
+        "id_simulacao": offer.native_offer_id,
+        "codigo_origem": "CARTEIRA-1",
+        "titular": {
+            "cpf": FULL_FLOW,
+            "nome": "Maria da Silva",
+            "data_nascimento": "1985-03-14",
+            "sexo": "FEM",
+            "nome_mae": "Ana da Silva",
+            "nome_pai": "João da Silva",
+            "estado_civil": "UNE",
+            "naturalidade": {"cidade": "São Paulo", "uf": "SP"},
+            "email": "maria@example.com",
+            "telefone": {"codigo_area": "11", "numero": "987654321"},
+        },
+        "endereco": {
+            "cep": "01310100",
+            "logradouro": "Avenida Paulista",
+            "numero": "1000",
+            "complemento": None,
+            "bairro": "Bela Vista",
+            "cidade": "São Paulo",
+            "uf": "SP",
+        },
+        "dados_bancarios": {
+            "tipo_conta": "ContaPoupancaIndividual",
+            "numero_banco": "001",
+            "numero_agencia": "1234",
+            "digito_agencia": "5",
+            "numero_conta": "567890",
+            "digito_conta": "X",
+        },
+        "aceite": {"ip": "203.0.113.7"},
+        "envio_link": "WHATSAPP",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pix", "kind"),
+    [
+        (PixKey("cpf", FULL_FLOW), "CPF"),
+        (PixKey("telefone", "11987654321"), "CELULAR"),
+        (PixKey("email", "maria@example.com"), "EMAIL"),
+        (PixKey("aleatoria", "123e4567-e89b-42d3-a456-426614174000"), "EVP"),
+    ],
+)
+def test_submit_with_a_pix_key(imbuia: Bank, simulator: Simulator, pix: PixKey, kind: str) -> None:
+    offer = imbuia.query(a_query()).offers[0]
+    imbuia.submit(a_submission(offer, account=None, pix=pix))
+    body = sent(simulator, "submit")
+    assert body["chave_pix"] == {"tipo": kind, "chave": pix.key}
+    assert "dados_bancarios" not in body
+
+
+def test_submit_without_a_marital_status_is_fine(imbuia: Bank) -> None:
+    whole = a_submission(imbuia.query(a_query()).offers[0])
+    assert imbuia.submit(replace(whole, holder=replace(whole.holder, marital_status=None))).native_id
+
+
+def test_submit_repeated_gives_the_same_proposal(imbuia: Bank, simulator: Simulator) -> None:
+    submission = a_submission(imbuia.query(a_query()).offers[0])
+    assert imbuia.submit(submission).native_id == imbuia.submit(submission).native_id
+    assert len(simulator.contracts("imbuia")) == 1
+
+
+def test_a_query_whose_connection_breaks_is_tried_again(imbuia: Bank, simulator: Simulator) -> None:
+    simulator.bank("imbuia", fault="reset", operation="query", times=1)
+    assert imbuia.query(a_query(BIOMETRIC)).status is QueryStatus.REQUIRES_ACTION
+
+
+def test_a_submission_whose_connection_breaks_is_not_repeated(imbuia: Bank, simulator: Simulator) -> None:
+    offer = imbuia.query(a_query()).offers[0]
+    simulator.bank("imbuia", fault="reset", operation="submit", times=1)
+    with pytest.raises(ProviderUnavailable):
+        imbuia.submit(a_submission(offer))
+    assert len(simulator.calls("imbuia", "submit")) == 1
+
+
+def test_a_status_read_shows_the_link_without_formalize(imbuia: Bank, simulator: Simulator) -> None:
+    submitted = imbuia.submit(a_submission(imbuia.query(a_query()).offers[0]))
+    simulator.advance(2)
+    proposal = imbuia.status(submitted.native_id)
+    assert (proposal.status, proposal.native_status) == (ProposalStatus.AWAITING_SIGNATURE, "AGUARDANDO_FORMALIZACAO")
+    assert str(proposal.signature_url).startswith(f"{simulator.url}/links/")
+    assert proposal.signature_expires_at is not None
+    assert proposal.signature_expires_at > datetime.now(UTC) + timedelta(days=29)
+
+
+def test_formalize_delivers_the_link_by_the_channel_asked_for(imbuia: Bank, simulator: Simulator) -> None:
+    submitted = imbuia.submit(a_submission(imbuia.query(a_query()).offers[0]))
+    formalized = imbuia.formalize(submitted.native_id, "sms")
+    phone = urllib3.request("GET", f"{simulator.url}/phone/{FULL_FLOW}", retries=False).data.decode()
+    assert 'data-channel="sms"' in phone
+    assert str(formalized.signature_url) in phone
