@@ -1,0 +1,395 @@
+"""sucupira: every request signed, kebab-case, cents in text, milliseconds since 1970.
+
+Its manual is docs/banks/sucupira.md. It does not deduplicate submissions, so nothing here sends one twice
+unless the bank itself said that the first created nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote
+
+import jwt
+import structlog
+from msgspec import Struct
+
+from providers.base import Bank, Reply
+from providers.errors import ApiError, BankFailure, Detail, InvalidState, NotFound, OfferExpired, ProviderRejected
+from providers.formats import from_cents, to_cents
+from providers.tokens import Token
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankOffer,
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Geolocation,
+    Link,
+    ProposalStatus,
+    QueryStatus,
+)
+
+log = structlog.get_logger(__name__)
+
+WITHOUT_PIX = "CLT-ESPECIAL"
+DUE_DATE = "data-vencimento-inicial"
+POLICY = "politica"
+GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218, as the contract's own numbers of a query
+MARITAL_STATUSES = {
+    "solteiro": "solteiro-a",
+    "casado": "casado-a",
+    "divorciado": "divorciado-a",
+    "viuvo": "viuvo-a",
+    "separado": "separado-a",
+    "uniao_estavel": "uniao-estavel",
+}
+ACCOUNT_TYPES = {"corrente": "CACC", "poupanca": "SVGS", "salario": "SLRY"}
+PIX_KEYS = {"cpf": "CPF", "telefone": "PHONE", "email": "EMAIL", "aleatoria": "EVP"}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Vinculo(Struct, rename="kebab"):
+    matricula: str
+    cnpj: str
+    empregador: str
+    cargo: str | None
+    admissao: int | None
+
+
+class Simulacao(Struct, rename="kebab"):
+    id_simulacao: str
+    matricula: str
+    carteira: str
+    tabela: str
+    valor_centavos: str
+    parcela_centavos: str
+    parcelas: int
+    total_centavos: str
+    taxa_mes: str
+    cet_mes: str
+    com_seguro: bool
+    vencimento_inicial: int
+
+
+class Simulacoes(Struct, rename="kebab"):
+    vinculos: list[Vinculo]
+    simulacoes: list[Simulacao]
+    motivos: list[str]
+
+
+class Assinatura(Struct, rename="kebab"):
+    link: str
+    valida_ate: int | None
+
+
+class Operacao(Struct, rename="kebab"):
+    id_operacao: str
+    situacao: str
+    carteira: str
+    assinatura: Assinatura | None
+
+
+class Operacoes(Struct, rename="kebab"):
+    operacoes: list[Operacao]
+
+
+class Errors(Struct, rename="kebab"):
+    errors: dict[str, list[str]]
+
+
+class DueDateMissing(ProviderRejected):
+    """The bank lost the first due date of the simulation: nothing was created, and saving it mends that."""
+
+
+class Sucupira(Bank):
+    name = "sucupira"
+    label = "Sucupira"
+    uses_token = False
+    required = ("documento.numero", "titular.nacionalidade")
+    statuses = {
+        "registrada": ProposalStatus.CREATED,
+        "em-esteira": ProposalStatus.IN_ANALYSIS,
+        "aguardando-aceite": ProposalStatus.AWAITING_SIGNATURE,
+        "aceita": ProposalStatus.SIGNED,
+        "liquidada": ProposalStatus.DISBURSED,
+        "indeferida": ProposalStatus.REJECTED,
+        "desfeita": ProposalStatus.CANCELLED,
+        "prazo-esgotado": ProposalStatus.EXPIRED,
+    }
+
+    # --- authentication and errors
+
+    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
+        account = self.connection.credentials
+        claims = {
+            "iss": account["client_id"],
+            "metodo": method,
+            "caminho": path,
+            "resumo-corpo": hashlib.sha256(body).hexdigest(),
+            "emitido-em": time.time_ns() // 1_000_000,
+        }
+        signed = jwt.encode(claims, account["signing_key"], "HS256", headers={"kid": account["key_id"]})
+        return {"X-Assinatura": signed}
+
+    def refusal(self, reply: Reply) -> ApiError | None:
+        if reply.status not in (404, 409, 422):
+            return None
+        errors = reply.read(Errors).errors  # an error page of something in between does not have them
+        if reply.status == 404:
+            return NotFound()
+        if reply.status == 409:
+            return InvalidState()
+        sentence = "; ".join(
+            text if field == POLICY else f"{field}: {text}" for field, texts in errors.items() for text in texts
+        )
+        missing = list(errors) == [DUE_DATE] and "ausente" in " ".join(errors[DUE_DATE])
+        return DueDateMissing(sentence) if missing else ProviderRejected(sentence)
+
+    def faults(self, submission: BankSubmission) -> list[Detail]:
+        if submission.pix is None or submission.offer.native.get("portfolio") != WITHOUT_PIX:
+            return []
+        return [Detail("recebimento.pix", f"A carteira {WITHOUT_PIX} não aceita PIX: informe uma conta bancária.")]
+
+    # --- query
+
+    def query(self, query: BankQuery) -> BankResult:
+        # No side effect at this bank: a broken connection may be tried again.
+        body = {**_holder(query), "carteira": query.portfolio or self.connection.portfolio}
+        found = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
+        links = {each.matricula: _link(each) for each in found.vinculos}
+        offers = tuple(_offer(each, links[each.matricula]) for each in found.simulacoes)
+        return BankResult(
+            QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
+            offers=offers,
+            links=tuple(links.values()),
+            reasons=tuple(found.motivos),
+        )
+
+    # --- proposal
+
+    def submit(self, submission: BankSubmission) -> BankProposal:
+        body = _submission_body(submission)
+        try:
+            return self._submit(body)
+        except DueDateMissing:
+            # A clean refusal: nothing exists yet. Whatever else went wrong leaves by its own exception, so an
+            # answer that was lost is never followed by a second submission.
+            self._save_simulation(submission.offer)
+        return self._submit(body)
+
+    def _submit(self, body: dict[str, Any]) -> BankProposal:
+        try:
+            return self._proposal(self.call("POST", "/credito/operacoes", json=body).read(Operacao))
+        except NotFound:  # of all that a submission names, only the simulation can be unknown
+            raise OfferExpired from None
+
+    def _save_simulation(self, offer: BankOffer) -> None:
+        """Fix the offer's terms and first due date at the bank."""
+        body = {
+            "valor-centavos": str(to_cents(offer.loan_value)),
+            "parcelas": offer.installments,
+            DUE_DATE: _midnight(offer.first_due_date) if offer.first_due_date else None,
+        }
+        try:
+            self.call(
+                "PUT", f"/credito/simulacoes/{quote(offer.native_offer_id, safe='')}/gravacao", json=body, safe=True
+            )
+        except NotFound:
+            raise OfferExpired from None
+        except BankFailure as failure:
+            failure.sent = False  # the submission itself was refused: its outcome is known
+            raise
+
+    def find(self, reference: str) -> BankProposal | None:
+        path = f"/credito/operacoes?referencia-externa={quote(reference, safe='')}"
+        found = self.call("GET", path, safe=True).read(Operacoes).operacoes
+        if len(found) > 1:
+            log.error("bank_submission_doubled", bank=self.name, reference=reference, count=len(found))
+        return self._proposal(found[0]) if found else None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        body = {"aviso-assinatura": channel} if channel else {}
+        path = f"/credito/operacoes/{quote(native_id, safe='')}/formalizacao"
+        return self._proposal(self.call("POST", path, json=body, safe=True).read(Operacao))
+
+    def status(self, native_id: str) -> BankProposal:
+        path = f"/credito/operacoes/{quote(native_id, safe='')}"
+        return self._proposal(self.call("GET", path, safe=True).read(Operacao))
+
+    def _proposal(self, found: Operacao) -> BankProposal:
+        signature = found.assinatura
+        return BankProposal(
+            native_id=found.id_operacao,
+            native_status=found.situacao,
+            status=self.proposal_status(found.situacao),
+            signature_url=signature.link if signature else None,
+            signature_expires_at=_moment(signature.valida_ate) if signature and signature.valida_ate else None,
+            data={"portfolio": found.carteira},
+        )
+
+
+def _holder(query: BankQuery) -> dict[str, Any]:
+    """The holder, the evidence of the signature (null is the bank's "not collected"), and what is asked for."""
+    return {
+        "cliente": {
+            **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
+            "genero": query.sex,
+        },
+        "evidencia": {
+            "ip": query.client_ip,
+            "aceito-em": _ms(query.accepted_at) if query.accepted_at else None,
+            "sessao": query.authorization_reference,
+            "navegador": query.user_agent,
+            "aparelho": query.device_model,
+            "plataforma": query.platform,
+            "localizacao": _place(query.geolocation),
+            "aplicativo": _app(query.app_authorization) if query.app_authorization else None,
+        },
+        "pedido": {
+            "valor-centavos": _cents(query.loan_value),
+            "parcela-centavos": _cents(query.installment_value),
+            "parcelas": query.installments,
+            "com-seguro": query.with_insurance,
+        },
+    }
+
+
+def _app(app: AppAuthorization) -> dict[str, Any]:
+    evidence = app.evidence or AppEvidence()
+    return {
+        "autorizacao": app.authorization_id,
+        "assinado-em": app.signature_date,
+        "navegador": evidence.user_agent,
+        "sistema": evidence.operational_system,
+        "modelo": evidence.device_model,
+        "nome-aparelho": evidence.device_name,
+        "tipo-aparelho": evidence.device_type,
+        "localizacao": _place(evidence.geolocation),
+    }
+
+
+def _place(place: Geolocation | None) -> dict[str, Any] | None:
+    if place is None:
+        return None
+    return {
+        "latitude": f"{place.lat:f}",
+        "longitude": f"{place.lng:f}",
+        "precisao-metros": f"{place.accuracy:f}" if place.accuracy is not None else None,
+    }
+
+
+def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> dict[str, Any]:
+    return {
+        "cpf": cpf,
+        "nome": name,
+        "data-nascimento": _midnight(birth_date),
+        "e-mail": email,
+        "telefone": f"+55{phone}",
+    }
+
+
+def _submission_body(submission: BankSubmission) -> dict[str, Any]:
+    """Never with a first due date: this bank takes it from the simulation and refuses it here."""
+    holder, document, address = submission.holder, submission.document, submission.address
+    return {
+        "referencia-externa": submission.reference,
+        "id-simulacao": submission.offer.native_offer_id,
+        "cliente": {
+            **_person(holder.name, holder.cpf, holder.birth_date, submission.phone, submission.email),
+            "genero": GENDERS[holder.sex],
+            "nome-mae": holder.mother_name,
+            "nome-pai": holder.father_name,
+            "nacionalidade": holder.nationality,
+            "estado-civil": MARITAL_STATUSES[holder.marital_status] if holder.marital_status else None,
+            "documento": {
+                "numero": document.number,
+                "orgao-emissor": document.issuer,
+                "uf-emissor": document.issuer_state,
+                "data-emissao": _midnight(document.issued_on) if document.issued_on else None,
+            }
+            if document
+            else None,
+            "endereco": {
+                "cep": address.postal_code,
+                "logradouro": address.street,
+                "numero": address.number,
+                "complemento": address.complement,
+                "bairro": address.district,
+                "cidade": address.city,
+                "uf": address.state,
+            },
+        },
+        "liquidacao": _settlement(submission),
+        "aceite": {"ip": submission.ip},
+        "aviso-assinatura": submission.channel,
+    }
+
+
+def _settlement(submission: BankSubmission) -> dict[str, Any]:
+    pix, account = submission.pix, submission.account
+    if pix is not None:
+        key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
+        return {"forma": "pix", "pix": {"tipo-chave": PIX_KEYS[pix.kind], "chave": key}}
+    if account is None:
+        raise ValueError("neither account nor PIX key")
+    return {
+        "forma": "conta",
+        "conta": {
+            "compe": account.bank,
+            "agencia": account.branch,
+            "digito-agencia": account.branch_digit,
+            "numero": account.number,
+            "digito": account.digit,
+            "tipo": ACCOUNT_TYPES[account.kind],
+        },
+    }
+
+
+def _link(each: Vinculo) -> Link:
+    return Link(
+        registration=each.matricula,
+        employer_cnpj=each.cnpj,
+        employer_name=each.empregador,
+        job_title=each.cargo,
+        admission_date=_moment(each.admissao).date() if each.admissao is not None else None,
+    )
+
+
+def _offer(each: Simulacao, link: Link) -> BankOffer:
+    return BankOffer(
+        native_offer_id=each.id_simulacao,
+        loan_value=from_cents(int(each.valor_centavos)),
+        installment_value=from_cents(int(each.parcela_centavos)),
+        installments=each.parcelas,
+        interest_rate=Decimal(int(each.taxa_mes)) / 100,  # hundredths of a percent
+        total_amount=from_cents(int(each.total_centavos)),
+        table_code=each.tabela,
+        with_insurance=each.com_seguro,
+        first_due_date=_moment(each.vencimento_inicial).date(),
+        employer_cnpj=link.employer_cnpj,
+        employer_name=link.employer_name,
+        registration=link.registration,
+        native={"portfolio": each.carteira, "cetMonthlyPercent": str(from_cents(int(each.cet_mes)))},
+    )
+
+
+def _cents(value: Decimal | None) -> str | None:
+    return None if value is None else str(to_cents(value))
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def _midnight(day: date) -> int:
+    return _ms(datetime(day.year, day.month, day.day, tzinfo=UTC))
+
+
+def _moment(ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)

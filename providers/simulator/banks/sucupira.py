@@ -1,0 +1,401 @@
+"""The simulated bank `sucupira`: signed requests, kebab-case, cents in text, milliseconds since 1970.
+
+Its manual is `docs/banks/sucupira.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import jwt
+from aiohttp import web
+
+from ..bank import Bank, Consultation, Refusal, Request, Route, answer, route
+from ..fields import CPF, EMAIL, Fields, Problem
+from ..ledger import Contract, Offer, WrongState
+from ..numbers import Ask
+
+
+@dataclass(frozen=True)
+class Credentials:
+    client_id: str
+    key_id: str
+    signing_key: str
+
+
+CREDENTIALS = Credentials("sandbox-originator", "sandbox-1", "sucupira-sandbox-signing-key-not-a-secret")
+SIGNATURE_AGE_MS = range(-60_000, 300_001)
+
+STATUS_WORDS = {
+    "created": "registrada",
+    "in_analysis": "em-esteira",
+    "awaiting_signature": "aguardando-aceite",
+    "signed": "aceita",
+    "disbursed": "liquidada",
+    "rejected": "indeferida",
+    "cancelled": "desfeita",
+    "expired": "prazo-esgotado",
+}
+DEFAULT_PORTFOLIO = "CLT-PADRAO"
+WITHOUT_PIX = "CLT-ESPECIAL"
+DUE_DATE = "data-vencimento-inicial"
+GENDERS = (0, 1, 2)  # ISO/IEC 5218
+MARITAL_STATUSES = ("solteiro-a", "casado-a", "divorciado-a", "viuvo-a", "separado-a", "uniao-estavel")
+ACCOUNT_TYPES = ("CACC", "SVGS", "SLRY")
+PHONE = r"\+55\d{10,11}"
+PIX_KEYS = {
+    "CPF": CPF,
+    "PHONE": PHONE,
+    "EMAIL": EMAIL,
+    "EVP": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+}
+DELIVERIES = ("sms", "whatsapp")
+CENTS = r"[1-9]\d{0,13}"
+DEGREES = r"-?\d{1,3}(\.\d{1,15})?"
+STATE = r"[A-Z]{2}"
+APP_TEXTS = ("autorizacao", "assinado-em", "navegador", "sistema", "modelo", "nome-aparelho", "tipo-aparelho")
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY_MS = 86_400_000
+
+
+def errors(status: int, field: str, sentence: str) -> web.Response:
+    """An error as this bank tells it."""
+    return answer({"errors": {field: [sentence]}}, status)
+
+
+class Sucupira(Bank):
+    name = "sucupira"
+    rate = Decimal("1.95")
+    tables = ("SUC-CLT-N", "SUC-CLT-S")
+    due_day = 5
+
+    def reset(self) -> None:
+        super().reset()
+        self._saved: set[str] = set()
+        self._portfolios: dict[str, str] = {}  # of offers for which the caller chose one
+
+    def authenticate(self, request: Request) -> None:
+        if not _is_signed(request, f"/{self.name}"):
+            raise Refusal(self.token_refused())
+
+    def token_refused(self) -> web.Response:
+        return errors(401, "x-assinatura", "assinatura ausente, invalida ou vencida")
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        return errors(422, field or "corpo", problem)
+
+    def new_contract_id(self) -> str:
+        return f"{secrets.randbelow(10**14):014d}"
+
+    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+        offer = self.offers.get(request.params.get("simulacao", ""))
+        return (None, offer.cpf) if offer is not None else super().identify(made, request)
+
+    @route("POST", "/credito/simulacoes", "query", cpf="cliente.cpf")
+    def simulate(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        client = body.object("cliente")
+        cpf = _person(client)
+        _gender(client)
+        _evidence(body.object("evidencia"))
+        body.require_keys("carteira")
+        chosen = body.text("carteira", longest=60) if body.has("carteira") else None
+        found = self.consult(cpf, _ask(body.object("pedido")))
+        if chosen and found.scenario.portfolio is None:
+            self._portfolios.update((offer.key, chosen) for offer in found.offers)
+        return answer(self._simulations(found))
+
+    @route("PUT", "/credito/simulacoes/{simulacao}/gravacao", "save_simulation")
+    def save_simulation(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        offer = self._offer(request.params["simulacao"])
+        if _cents(body, "valor-centavos") != offer.quote.amount:
+            body.refuse("valor-centavos", Problem.VALUE)
+        if body.integer("parcelas") != offer.quote.term:
+            body.refuse("parcelas", Problem.VALUE)
+        if _day(body, DUE_DATE) != offer.first_due_date:
+            body.refuse(DUE_DATE, Problem.VALUE)
+        self._saved.add(offer.key)
+        return answer({"id-simulacao": offer.key, "gravada-em": _ms(self.world.clock.now())})
+
+    @route("POST", "/credito/operacoes", "submit", cpf="cliente.cpf", reference="referencia-externa")
+    def submit(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        reference = body.text("referencia-externa", longest=64)
+        key = body.text("id-simulacao")
+        client = body.object("cliente")
+        cpf = _person(client)
+        _client_details(client)
+        settlement = body.object("liquidacao")
+        by_pix = _settlement(settlement, cpf)
+        _ip(body.object("aceite"))
+        channel = _channel(body)
+        if DUE_DATE in body.data:
+            body.refuse(DUE_DATE, Problem.VALUE)
+        offer = self._offer(key)
+        if offer.cpf != cpf:
+            body.refuse("cliente.cpf", Problem.VALUE)
+        if by_pix and self._portfolio(offer) == WITHOUT_PIX:
+            raise Refusal(errors(422, "liquidacao.forma", f"pix nao permitido para a carteira {WITHOUT_PIX}"))
+        scenario = self.scenario(cpf)
+        if scenario.submit == "rejected":
+            raise Refusal(errors(422, "politica", scenario.message))
+        if scenario.submit == "missing_due_date" and offer.key not in self._saved:
+            raise Refusal(errors(422, DUE_DATE, "data de vencimento inicial ausente"))
+        # No look for the reference first: this bank does not deduplicate.
+        contract = self.ledger.create(reference, offer, scenario, channel=channel)
+        return answer(self._operation(contract), 201)
+
+    @route("GET", "/credito/operacoes", "find", reference="referencia-externa")
+    def find(self, request: Request) -> web.Response:
+        reference = Fields(request.query, self.refuse_field).text("referencia-externa")
+        return answer({"operacoes": [self._operation(contract) for contract in self.ledger.find(reference)]})
+
+    @route("GET", "/credito/operacoes/{operacao}", "status", contract="operacao")
+    def status(self, request: Request) -> web.Response:
+        return answer(self._operation(self._contract(request)))
+
+    @route("POST", "/credito/operacoes/{operacao}/formalizacao", "formalize", contract="operacao")
+    def formalize(self, request: Request) -> web.Response:
+        contract = self._contract(request)
+        try:
+            return answer(self._operation(self.ledger.formalize(contract, _channel(self.json_fields(request)))))
+        except WrongState as wrong:
+            word = self.status_word(contract, STATUS_WORDS)
+            raise Refusal(errors(409, "situacao", f"operacao {word}")) from wrong
+
+    def _offer(self, key: str) -> Offer:
+        offer = self.offers.get(key)
+        if offer is None:
+            raise Refusal(errors(404, "id-simulacao", "simulacao nao encontrada"))
+        return offer
+
+    def _contract(self, request: Request) -> Contract:
+        contract = self.ledger.get(request.params["operacao"])
+        if contract is None:
+            raise Refusal(errors(404, "id-operacao", "operacao nao encontrada"))
+        return contract
+
+    def _portfolio(self, offer: Offer) -> str:
+        return self.scenario(offer.cpf).portfolio or self._portfolios.get(offer.key, DEFAULT_PORTFOLIO)
+
+    def _simulations(self, found: Consultation) -> dict[str, Any]:
+        return {
+            "vinculos": [
+                {
+                    "matricula": employment.registration,
+                    "cnpj": employment.cnpj,
+                    "empregador": employment.name,
+                    "cargo": employment.job_title,
+                    "admissao": _midnight(employment.admitted_on),
+                }
+                for employment in found.employments
+            ],
+            "simulacoes": [self._simulation(offer) for offer in found.offers],
+            "motivos": [found.reason] if found.reason else [],
+        }
+
+    def _simulation(self, offer: Offer) -> dict[str, Any]:
+        quote = offer.quote
+        return {
+            "id-simulacao": offer.key,
+            "matricula": offer.employment.registration,
+            "carteira": self._portfolio(offer),
+            "tabela": offer.table,
+            "valor-centavos": _hundredths(quote.amount),
+            "parcela-centavos": _hundredths(quote.installment),
+            "parcelas": quote.term,
+            "total-centavos": _hundredths(quote.total),
+            "taxa-mes": _hundredths(quote.rate),
+            "cet-mes": _hundredths(quote.monthly_cost),
+            "com-seguro": quote.insured,
+            "vencimento-inicial": _midnight(offer.first_due_date),
+        }
+
+    def _operation(self, contract: Contract) -> dict[str, Any]:
+        url, step = contract.signature_url, contract.signature
+        expires_at = step.expires_at if step else None
+        return {
+            "id-operacao": contract.id,
+            "referencia-externa": contract.reference,
+            "id-simulacao": contract.offer.key,
+            "carteira": self._portfolio(contract.offer),
+            "situacao": self.status_word(contract, STATUS_WORDS),
+            "criada-em": _ms(contract.created_at),
+            "assinatura": {"link": url, "valida-ate": _ms(expires_at) if expires_at else None} if url else None,
+        }
+
+
+def _is_signed(request: Request, base: str) -> bool:
+    """Whether the request bears a signature of exactly this method, target and body, made just now."""
+    try:
+        signature = jwt.decode_complete(
+            request.headers.get("X-Assinatura", "").encode("utf-8", "replace"),
+            CREDENTIALS.signing_key,
+            algorithms=["HS256"],
+            issuer=CREDENTIALS.client_id,
+        )
+    except jwt.InvalidTokenError:
+        return False
+    claims, signed_at = signature["payload"], signature["payload"].get("emitido-em")
+    # The machine's clock: the signer's does not follow the simulator's when a control moves it.
+    now_ms = time.time_ns() // 1_000_000
+    return (
+        signature["header"].get("kid") == CREDENTIALS.key_id
+        and claims.get("metodo") == request.method
+        and claims.get("caminho") == request.target.removeprefix(base)
+        and claims.get("resumo-corpo") == hashlib.sha256(request.raw).hexdigest()
+        and type(signed_at) is int
+        and now_ms - signed_at in SIGNATURE_AGE_MS
+    )
+
+
+def _person(client: Fields) -> str:
+    """What both requests say of the holder; returns the CPF."""
+    client.text("nome", longest=120)
+    _day(client, "data-nascimento")
+    client.text("e-mail", EMAIL)
+    client.text("telefone", PHONE)
+    return client.text("cpf", CPF)
+
+
+def _gender(client: Fields) -> int:
+    gender = client.integer("genero")
+    if gender not in GENDERS:
+        client.refuse("genero", Problem.VALUE)
+    return gender
+
+
+def _evidence(evidence: Fields) -> None:
+    """How the holder signed. What was not collected is null, but it has to be said."""
+    texts = ("sessao", "navegador", "aparelho", "plataforma")
+    evidence.require_keys(*texts, "localizacao", "aplicativo")
+    _ip(evidence)
+    evidence.integer("aceito-em", least=0)
+    _texts(evidence, texts)
+    _place(evidence)
+    if evidence.has("aplicativo"):
+        app = evidence.object("aplicativo")
+        app.require_keys(*APP_TEXTS, "localizacao")
+        _texts(app, APP_TEXTS)
+        _place(app)
+
+
+def _texts(fields: Fields, names: tuple[str, ...]) -> None:
+    for name in names:
+        if fields.has(name):
+            fields.text(name, longest=512)
+
+
+def _place(fields: Fields) -> None:
+    if not fields.has("localizacao"):
+        return
+    place = fields.object("localizacao")
+    place.require_keys("precisao-metros")
+    for name, limit in (("latitude", 90), ("longitude", 180)):
+        if abs(Decimal(place.text(name, DEGREES))) > limit:
+            place.refuse(name, Problem.VALUE)
+    if place.has("precisao-metros"):
+        place.text("precisao-metros", r"\d+(\.\d+)?")
+
+
+def _ip(fields: Fields) -> None:
+    try:
+        ipaddress.ip_address(fields.text("ip"))
+    except ValueError:
+        fields.refuse("ip", Problem.FORMAT)
+
+
+def _ask(wish: Fields) -> Ask:
+    wish.require_keys("valor-centavos", "parcela-centavos", "parcelas")
+    return Ask(
+        amount=_cents(wish, "valor-centavos") if wish.has("valor-centavos") else None,
+        installment=_cents(wish, "parcela-centavos") if wish.has("parcela-centavos") else None,
+        term=wish.integer("parcelas", least=1) if wish.has("parcelas") else None,
+        with_insurance=wish.boolean("com-seguro"),
+    )
+
+
+def _client_details(client: Fields) -> None:
+    if _gender(client) == 0:
+        client.refuse("genero", Problem.VALUE)
+    client.text("nome-mae", longest=120)
+    if client.has("nome-pai"):
+        client.text("nome-pai", r"\S+(\s+\S+)+", longest=120)
+    client.text("nacionalidade", longest=60)
+    if client.has("estado-civil"):
+        client.text("estado-civil", one_of=MARITAL_STATUSES)
+    document = client.object("documento")
+    document.text("numero", longest=20)
+    if document.has("orgao-emissor"):
+        document.text("orgao-emissor", longest=20)
+    if document.has("uf-emissor"):
+        document.text("uf-emissor", STATE)
+    if document.has("data-emissao"):
+        _day(document, "data-emissao")
+    address = client.object("endereco")
+    address.text("cep", r"\d{8}")
+    for name in ("logradouro", "numero", "bairro", "cidade"):
+        address.text(name, longest=120)
+    if address.has("complemento"):
+        address.text("complemento", longest=120)
+    address.text("uf", STATE)
+
+
+def _settlement(settlement: Fields, cpf: str) -> bool:
+    """Whether it is by PIX."""
+    if settlement.text("forma", one_of=("conta", "pix")) == "pix":
+        pix = settlement.object("pix")
+        kind = pix.text("tipo-chave", one_of=PIX_KEYS)
+        if pix.text("chave", PIX_KEYS[kind]) != cpf and kind == "CPF":
+            pix.refuse("chave", Problem.VALUE)
+        return True
+    account = settlement.object("conta")
+    account.text("compe", r"\d{3}")
+    account.text("agencia", r"\d{1,5}")
+    if account.has("digito-agencia"):
+        account.text("digito-agencia", r"[0-9X]")
+    account.text("numero", r"\d{1,15}")
+    account.text("digito", r"[0-9X]{1,2}")
+    account.text("tipo", one_of=ACCOUNT_TYPES)
+    return False
+
+
+def _channel(body: Fields) -> str | None:
+    return body.text("aviso-assinatura", one_of=DELIVERIES) if body.has("aviso-assinatura") else None
+
+
+def _cents(fields: Fields, name: str) -> Decimal:
+    """Whole cents in a text, as reais."""
+    return Decimal(fields.text(name, CENTS)) / 100
+
+
+def _hundredths(value: Decimal) -> str:
+    return str(int(value * 100))
+
+
+def _day(fields: Fields, name: str) -> date:
+    """A date: milliseconds that are a midnight in UTC."""
+    value = fields.integer(name)
+    if value % DAY_MS:
+        fields.refuse(name, Problem.FORMAT)
+    try:
+        return (EPOCH + timedelta(milliseconds=value)).date()
+    except OverflowError:
+        fields.refuse(name, Problem.VALUE)
+
+
+def _midnight(day: date) -> int:
+    return (day - EPOCH.date()).days * DAY_MS
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(milliseconds=1)
