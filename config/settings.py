@@ -181,6 +181,9 @@ if PRODUCTION and WEBHOOKS_ALLOW_PRIVATE:
     raise ImproperlyConfigured("WEBHOOKS_ALLOW_PRIVATE must not be set in production")
 WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443", "8443"])]  # empty: any
 WEBHOOK_TIMEOUT_S = env.int("WEBHOOK_TIMEOUT_S", 10)
+# After it the event of a process that died is tried again. Longer than an attempt: its time-out, the name look-up
+# that no time-out bounds, storing the outcome.
+WEBHOOK_LEASE_S = env.int("WEBHOOK_LEASE_S", 30)
 WEBHOOK_CONCURRENCY = env.int("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
 WEBHOOK_PARTNER_LIMIT = env.int("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
 WEBHOOK_RETENTION_DAYS = env.int("WEBHOOK_RETENTION_DAYS", 30)

@@ -32,8 +32,6 @@ log = structlog.get_logger("webhooks")
 SWEEP_S = 1.0
 # Between two turns: what comes within shares its statements and its commits, which wait for the disk.
 PAUSE_S = 0.02
-# Longer than an attempt: its own limit, the name look-up that no time-out bounds, storing the outcome.
-LEASE = timedelta(seconds=30)
 # A partner whose last attempt took this long gets few places: hundreds of dead endpoints fit in one process.
 SLOW_MS = 3_000
 SLOW_LIMIT = 2
@@ -112,7 +110,7 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
             _CLAIM,
             {
                 "now": now,
-                "until": now + LEASE,
+                "until": now + timedelta(seconds=settings.WEBHOOK_LEASE_S),
                 "token": token,
                 "room": room,
                 "limit": settings.WEBHOOK_PARTNER_LIMIT,

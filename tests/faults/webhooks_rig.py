@@ -108,7 +108,7 @@ class Rig:
             "DATA_DIR": str(self.home),
             "DJANGO_SETTINGS_MODULE": "config.settings",
         }
-        subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "manage.py", "migrate", "--skip-checks", "-v0"], cwd=ROOT, check=True)
         import django
 
         django.setup()
@@ -136,8 +136,15 @@ class Rig:
             if wipe:
                 shutil.rmtree(self.services[name].data)
             self.start_service(name)
+            self._forget_connection()
         else:
             self.programs[name].start()
+
+    def _forget_connection(self) -> None:
+        """This process's own connection did not survive a kill of PostgreSQL either."""
+        from django.db import connection
+
+        connection.close()
 
     @property
     def receiver_url(self) -> str:
