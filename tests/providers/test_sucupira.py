@@ -1,0 +1,401 @@
+"""What is peculiar to sucupira: signed requests, cents, milliseconds, a due date that gets lost, no deduplication."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import jwt
+import pytest
+from structlog.testing import capture_logs
+
+from providers.banks.sucupira import Sucupira
+from providers.base import Bank, Reply
+from providers.errors import (
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankOffer,
+    Geolocation,
+    IdentityDocument,
+    PixKey,
+    ProposalStatus,
+)
+from tests.processes import Simulator
+from tests.providers.conftest import Connect
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+
+MISSING_DUE_DATE = HOLDERS["missing_due_date"]
+SPECIAL = HOLDERS["special_portfolio"]
+
+
+@pytest.fixture
+def sucupira(connect: Connect) -> Bank:
+    return connect("sucupira")
+
+
+@pytest.fixture
+def offer(sucupira: Bank) -> BankOffer:
+    return sucupira.query(a_query()).offers[0]
+
+
+@pytest.fixture
+def incomplete_offer(sucupira: Bank) -> BankOffer:
+    """An offer whose first submission the bank refuses for its missing due date."""
+    return sucupira.query(a_query(MISSING_DUE_DATE)).offers[0]
+
+
+def body(simulator: Simulator, operation: str) -> dict[str, Any]:
+    """The body of the newest call of that operation."""
+    found: dict[str, Any] = json.loads(simulator.calls("sucupira", operation)[-1]["body"])
+    return found
+
+
+def operations(simulator: Simulator) -> list[str]:
+    """What arrived after the queries."""
+    return [call["operation"] for call in simulator.calls("sucupira") if call["operation"] != "query"]
+
+
+# --- signature
+
+
+def test_a_request_is_signed_over_method_path_body_and_time(sucupira: Bank) -> None:
+    headers = sucupira.authorize(None, "POST", "/credito/operacoes?x=%20", b'{"a":1}')
+    signed = jwt.decode_complete(headers["X-Assinatura"], CREDENTIALS["sucupira"]["signing_key"], ["HS256"])
+    made_at = datetime.fromtimestamp(signed["payload"].pop("emitido-em") / 1000, UTC)
+    assert abs(datetime.now(UTC) - made_at) < timedelta(seconds=30)
+    assert signed["header"] == {"alg": "HS256", "typ": "JWT", "kid": "sandbox-1"}
+    assert signed["payload"] == {
+        "iss": "sandbox-originator",
+        "metodo": "POST",
+        "caminho": "/credito/operacoes?x=%20",
+        "resumo-corpo": "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862",
+    }
+
+
+def test_a_wrong_signing_key_is_our_fault(connect: Connect, simulator: Simulator) -> None:
+    wrong = {**CREDENTIALS["sucupira"], "signing_key": "another-key-that-is-long-enough-for-hs256"}
+    with pytest.raises(ProviderError) as caught:
+        connect("sucupira", credentials=wrong).query(a_query())
+    assert caught.value.sent is False
+    assert [call["worked"] for call in simulator.calls("sucupira")] == [False, False]
+
+
+def test_a_refused_signature_is_made_anew_once(sucupira: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    simulator.bank("sucupira", fault="expired_token", operation="submit", times=1)
+    sucupira.submit(a_submission(offer))
+    assert operations(simulator) == ["submit", "submit"]
+    assert len(simulator.contracts("sucupira")) == 1
+
+
+# --- query
+
+
+def test_an_offer_is_read_from_cents_and_milliseconds(offer: BankOffer) -> None:
+    assert offer == BankOffer(
+        native_offer_id=offer.native_offer_id,
+        loan_value=Decimal("9100.00"),
+        installment_value=Decimal("367.03"),
+        installments=48,
+        interest_rate=Decimal("1.95"),
+        total_amount=Decimal("17617.44"),
+        table_code="SUC-CLT-N",
+        with_insurance=False,
+        first_due_date=offer.first_due_date,
+        employer_cnpj="11222333000181",
+        employer_name="Metalúrgica Aurora Ltda",
+        registration="100200",
+        native={"portfolio": "CLT-PADRAO", "cetMonthlyPercent": "1.95"},
+    )
+    assert offer.first_due_date is not None
+    assert offer.first_due_date.day == 5
+
+
+def test_the_link_is_read_without_a_margin(sucupira: Bank) -> None:
+    [link] = sucupira.query(a_query()).links
+    assert (link.margin, link.admission_date) == (None, date(2019, 3, 11))
+
+
+@pytest.mark.parametrize(
+    ("day", "ms"),
+    [(date(1985, 3, 14), 479606400000), (date(1970, 1, 1), 0), (date(1958, 2, 28), -373680000000)],
+)
+def test_a_birth_date_is_its_midnight_in_utc(sucupira: Bank, simulator: Simulator, day: date, ms: int) -> None:
+    sucupira.query(a_query(birth_date=day))
+    assert body(simulator, "query")["cliente"]["data-nascimento"] == ms
+
+
+def test_the_wish_is_sent_in_cents(sucupira: Bank, simulator: Simulator) -> None:
+    sucupira.query(a_query(loan_value=Decimal("3000.5"), installment_value=Decimal("0.07"), installments=12))
+    assert body(simulator, "query")["pedido"] == {
+        "valor-centavos": "300050",
+        "parcela-centavos": "7",
+        "parcelas": 12,
+        "com-seguro": True,
+    }
+
+
+def test_the_evidence_that_was_given_is_passed_on(sucupira: Bank, simulator: Simulator) -> None:
+    place = Geolocation(Decimal("-23.5505"), Decimal("0.0000001"), Decimal(12))
+    app = AppEvidence("App/1.0", "Android 15", "Pixel 8", "meu celular", "phone", place)
+    sucupira.query(
+        a_query(
+            geolocation=place,
+            user_agent="Mozilla/5.0",
+            device_model="Pixel 8",
+            platform="Android",
+            authorization_reference="session-1",
+            app_authorization=AppAuthorization("auth-1", "2026-11-21T12:00:00Z", app),
+        )
+    )
+    told = {"latitude": "-23.5505", "longitude": "0.0000001", "precisao-metros": "12"}
+    assert body(simulator, "query")["evidencia"] == {
+        "ip": "203.0.113.7",
+        "aceito-em": 1795262400000,
+        "sessao": "session-1",
+        "navegador": "Mozilla/5.0",
+        "aparelho": "Pixel 8",
+        "plataforma": "Android",
+        "localizacao": told,
+        "aplicativo": {
+            "autorizacao": "auth-1",
+            "assinado-em": "2026-11-21T12:00:00Z",
+            "navegador": "App/1.0",
+            "sistema": "Android 15",
+            "modelo": "Pixel 8",
+            "nome-aparelho": "meu celular",
+            "tipo-aparelho": "phone",
+            "localizacao": told,
+        },
+    }
+
+
+def test_evidence_that_was_not_given_is_said_to_be_missing(sucupira: Bank, simulator: Simulator) -> None:
+    sucupira.query(a_query(geolocation=None, app_authorization=AppAuthorization()))
+    sent = body(simulator, "query")["evidencia"]
+    assert set(sent.pop("aplicativo").values()) == {None}
+    assert {key for key, value in sent.items() if value is not None} == {"ip", "aceito-em"}
+
+
+def test_the_portfolio_is_the_querys_or_the_accounts(connect: Connect, simulator: Simulator) -> None:
+    bank = connect("sucupira", portfolio="CARTEIRA-1")
+    bank.query(a_query())
+    assert body(simulator, "query")["carteira"] == "CARTEIRA-1"
+    [offer, _] = bank.query(a_query(portfolio="CARTEIRA-7")).offers
+    assert body(simulator, "query")["carteira"] == "CARTEIRA-7"
+    assert offer.native["portfolio"] == "CARTEIRA-7"
+
+
+def test_a_broken_query_is_asked_again(sucupira: Bank, simulator: Simulator) -> None:
+    simulator.bank("sucupira", fault="reset", operation="query", times=1)
+    assert sucupira.query(a_query()).offers
+
+
+def test_a_bank_that_is_down_is_unavailable(sucupira: Bank) -> None:
+    with pytest.raises(ProviderUnavailable):
+        sucupira.query(a_query(HOLDERS["bank_down"]))
+
+
+@pytest.mark.parametrize("text", ["9100.00", "", "NaN"])
+def test_cents_that_are_none_are_unreadable(connect: Connect, text: str) -> None:
+    class Odd(Sucupira):
+        """A sucupira that sends what it never does."""
+
+        def call(self, method: str, path: str, **sent: Any) -> Reply:
+            reply = super().call(method, path, **sent)
+            return replace(reply, body=reply.body.replace(b'"910000"', json.dumps(text).encode()))
+
+    known = connect("sucupira")
+    with pytest.raises(ProviderError):
+        Odd(known.connection, deadline=known.deadline, request_id="request-1").query(a_query())
+
+
+def test_a_field_that_the_bank_refuses_is_named(sucupira: Bank) -> None:
+    with pytest.raises(ProviderRejected, match=r"^evidencia\.ip: formato invalido$"):
+        sucupira.query(a_query(client_ip="none"))
+
+
+# --- submit
+
+
+def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
+    sucupira: Bank, incomplete_offer: BankOffer, simulator: Simulator
+) -> None:
+    proposal = sucupira.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+    assert proposal.status is ProposalStatus.CREATED
+    assert operations(simulator) == ["submit", "save_simulation", "submit"]
+    due = incomplete_offer.first_due_date
+    assert due is not None
+    assert body(simulator, "save_simulation") == {
+        "valor-centavos": "910000",
+        "parcelas": 48,
+        "data-vencimento-inicial": int(datetime(due.year, due.month, due.day, tzinfo=UTC).timestamp() * 1000),
+    }
+    [contract] = simulator.contracts("sucupira")
+    assert (contract["contract"], contract["reference"]) == (proposal.native_id, "reference-1")
+
+
+def test_submit_missing_due_date_again_after_saving_is_a_refusal(
+    connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
+) -> None:
+    class Forgetful(Sucupira):
+        """A sucupira that answers a save and keeps nothing."""
+
+        def call(self, method: str, path: str, **sent: Any) -> Reply:
+            return Reply(200, {}, b"{}") if method == "PUT" else super().call(method, path, **sent)
+
+    known = connect("sucupira")
+    bank = Forgetful(known.connection, deadline=known.deadline, request_id="request-1")
+    with pytest.raises(ProviderRejected, match="data de vencimento inicial ausente"):
+        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+    assert operations(simulator) == ["submit", "submit"]
+
+
+@pytest.mark.parametrize("fault", ["reset", "drop_after_accept", "half_body", "garbage", "html", "http_500"])
+def test_submit_whose_first_answer_was_lost_is_not_sent_again(
+    sucupira: Bank, incomplete_offer: BankOffer, simulator: Simulator, fault: str
+) -> None:
+    simulator.bank("sucupira", fault=fault, operation="submit", times=1)
+    with pytest.raises((ProviderUnavailable, ProviderError)) as caught:
+        sucupira.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+    assert caught.value.sent is True
+    assert operations(simulator) == ["submit"]
+
+
+def test_submit_whose_second_answer_was_lost_is_found_by_its_reference(
+    connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
+) -> None:
+    class Unlucky(Sucupira):
+        """A sucupira whose line breaks as soon as the simulation is saved."""
+
+        def call(self, method: str, path: str, **sent: Any) -> Reply:
+            reply = super().call(method, path, **sent)
+            if method == "PUT":
+                simulator.bank("sucupira", fault="drop_after_accept", operation="submit")
+            return reply
+
+    known = connect("sucupira")
+    bank = Unlucky(known.connection, deadline=known.deadline, request_id="request-1")
+    with pytest.raises(ProviderUnavailable) as caught:
+        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+    assert caught.value.sent is True
+    [contract] = simulator.contracts("sucupira")
+    found = bank.find("reference-1")
+    assert found is not None
+    assert found.native_id == contract["contract"]
+
+
+def test_submit_whose_save_failed_has_certainly_created_nothing(
+    connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
+) -> None:
+    class Unlucky(Sucupira):
+        """A sucupira that goes down between the refusal and the save."""
+
+        def call(self, method: str, path: str, **sent: Any) -> Reply:
+            if method == "PUT":
+                simulator.bank("sucupira", fault="http_503")
+            return super().call(method, path, **sent)
+
+    known = connect("sucupira")
+    bank = Unlucky(known.connection, deadline=known.deadline, request_id="request-1")
+    with pytest.raises(ProviderUnavailable) as caught:
+        bank.submit(a_submission(incomplete_offer, MISSING_DUE_DATE))
+    assert caught.value.sent is False
+    assert simulator.contracts("sucupira") == []
+
+
+def test_submit_never_bears_an_initial_due_date(sucupira: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    smuggled = replace(offer, native={**offer.native, "initialDueDate": "2030-01-01"})
+    sucupira.submit(a_submission(smuggled))
+    [call] = simulator.calls("sucupira", "submit")
+    for name in ("initialDueDate", "data-vencimento-inicial", "2030"):
+        assert name not in call["body"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "sent"),
+    [
+        ("cpf", FULL_FLOW, {"tipo-chave": "CPF", "chave": FULL_FLOW}),
+        ("telefone", "11987654321", {"tipo-chave": "PHONE", "chave": "+5511987654321"}),
+        ("email", "maria@example.com", {"tipo-chave": "EMAIL", "chave": "maria@example.com"}),
+        (
+            "aleatoria",
+            "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11",
+            {"tipo-chave": "EVP", "chave": "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11"},
+        ),
+    ],
+)
+def test_submit_pix_speaks_the_directorys_words(
+    sucupira: Bank, offer: BankOffer, simulator: Simulator, kind: str, key: str, sent: dict[str, str]
+) -> None:
+    submission = a_submission(offer, account=None, pix=PixKey(kind, key))
+    assert sucupira.faults(submission) == []
+    assert sucupira.submit(submission).native_id
+    assert body(simulator, "submit")["liquidacao"] == {"forma": "pix", "pix": sent}
+
+
+def test_submit_pix_is_refused_for_the_special_portfolio(sucupira: Bank, simulator: Simulator) -> None:
+    offer = sucupira.query(a_query(SPECIAL)).offers[0]
+    assert offer.native["portfolio"] == "CLT-ESPECIAL"
+    by_pix = a_submission(offer, SPECIAL, account=None, pix=PixKey("cpf", SPECIAL))
+    assert [fault.field for fault in sucupira.faults(by_pix)] == ["recebimento.pix"]
+    with pytest.raises(ProviderRejected, match="pix nao permitido"):
+        sucupira.submit(by_pix)
+    by_account = a_submission(offer, SPECIAL)
+    assert sucupira.faults(by_account) == []
+    assert sucupira.submit(by_account).data == {"portfolio": "CLT-ESPECIAL"}
+
+
+def test_submit_needs_the_documents_number_and_the_nationality() -> None:
+    assert Sucupira.required == ("documento.numero", "titular.nacionalidade")
+
+
+def test_submit_speaks_the_banks_words(sucupira: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    submission = a_submission(offer, channel="sms")
+    sucupira.submit(replace(submission, holder=replace(submission.holder, sex="M", marital_status="uniao_estavel")))
+    sent = body(simulator, "submit")
+    assert (sent["cliente"]["genero"], sent["cliente"]["estado-civil"]) == (1, "uniao-estavel")
+    assert sent["cliente"]["documento"] == {
+        "numero": "123456789",
+        "orgao-emissor": "SSP",
+        "uf-emissor": "SP",
+        "data-emissao": 1117584000000,
+    }
+    assert sent["aviso-assinatura"] == "sms"
+    assert sent["liquidacao"]["conta"]["tipo"] == "CACC"
+
+
+def test_submit_without_what_is_optional(sucupira: Bank, offer: BankOffer) -> None:
+    whole = a_submission(offer, document=IdentityDocument("123456789"), employment=None, references=(), query=None)
+    holder = replace(whole.holder, father_name=None, marital_status=None, birth_city=None, birth_state=None)
+    assert sucupira.submit(replace(whole, holder=holder)).status is ProposalStatus.CREATED
+
+
+def test_submit_of_a_simulation_that_the_bank_forgot_has_expired(sucupira: Bank, offer: BankOffer) -> None:
+    with pytest.raises(OfferExpired):
+        sucupira.submit(a_submission(replace(offer, native_offer_id="forgotten")))
+
+
+def test_submit_twice_makes_two_and_find_gives_the_first_and_says_so(sucupira: Bank, offer: BankOffer) -> None:
+    first, second = sucupira.submit(a_submission(offer)), sucupira.submit(a_submission(offer))
+    assert first.native_id != second.native_id
+    with capture_logs() as lines:
+        found = sucupira.find("reference-1")
+    assert found is not None
+    assert found.native_id == first.native_id
+    assert [(line["event"], line["count"]) for line in lines] == [("bank_submission_doubled", 2)]
+
+
+def test_the_signature_link_tells_its_end(sucupira: Bank, offer: BankOffer) -> None:
+    issued = sucupira.formalize(sucupira.submit(a_submission(offer)).native_id, None)
+    assert issued.signature_expires_at is not None
+    assert issued.signature_expires_at - datetime.now(UTC) > timedelta(days=29)
+    assert issued.native_status == "aguardando-aceite"
