@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import pytest
+import urllib3
 
 from providers import registry
 from providers.base import Bank
@@ -23,8 +26,9 @@ from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.types import BankOffer, BankProposal, ProposalStatus, QueryStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
-from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling
 
+MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
 RATES = {bank.name: bank.rate for bank in SIMULATED_BANKS}
 TABLES = {bank.name: bank.tables for bank in SIMULATED_BANKS}
 
@@ -86,6 +90,10 @@ def test_a_query_gives_the_ceiling_once_per_table(bank: Bank) -> None:
         assert offer.registration == "100200"
         assert offer.first_due_date is not None
         assert offer.first_due_date > a_query().birth_date
+
+
+def test_what_an_offer_keeps_of_the_bank_is_plain_json(offer: BankOffer) -> None:
+    assert json.loads(json.dumps(offer.native)) == offer.native
 
 
 def test_a_query_names_the_employment_link(bank: Bank) -> None:
@@ -208,6 +216,15 @@ def test_a_bank_that_can_not_be_reached_was_not_sent_anything(name: str, connect
     assert caught.value.sent is False
 
 
+def test_wrong_credentials_are_a_failure_and_no_holder_is_asked_for(
+    name: str, connect: Connect, simulator: Simulator
+) -> None:
+    credentials = dict.fromkeys(CREDENTIALS[name], "wrong" * 8)
+    with pytest.raises(BankFailure):
+        connect(name, credentials=credentials).query(a_query())
+    assert not any(call["worked"] for call in simulator.calls(name))
+
+
 @pytest.mark.parametrize("operation", ["query", "submit"])
 def test_a_token_that_the_bank_dropped_is_renewed_once(bank: Bank, simulator: Simulator, operation: str) -> None:
     offer = bank.query(a_query()).offers[0]
@@ -274,13 +291,17 @@ def test_a_refused_signature_rejects_the_proposal(bank: Bank, submitted: BankPro
     assert bank.status(submitted.native_id).status is ProposalStatus.REJECTED
 
 
-@pytest.mark.parametrize("channel", ["sms", "whatsapp"])
-def test_the_signature_link_can_be_delivered_to_the_phone(
-    bank: Bank, submitted: BankProposal, simulator: Simulator, channel: str
+@pytest.mark.parametrize(("channel", "told_by"), [("sms", "sms"), ("whatsapp", "chat")])
+def test_the_signature_link_is_delivered_to_the_phone_once(
+    bank: Bank, submitted: BankProposal, simulator: Simulator, channel: str, told_by: str
 ) -> None:
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
-    assert bank.formalize(submitted.native_id, channel).signature_url
+    url = bank.formalize(submitted.native_id, channel).signature_url
+    bank.formalize(submitted.native_id, channel)
+    phone = urllib3.request("GET", f"{simulator.url}/phone/{FULL_FLOW}", retries=False).data.decode()
+    assert MESSAGE.findall(phone) == [(told_by, bank.name)]
+    assert phone.count(f'href="{url}"') == 2  # in the message and beside the button
 
 
 def test_the_submission_bears_our_reference(bank: Bank, submitted: BankProposal, simulator: Simulator) -> None:
@@ -358,6 +379,10 @@ def test_an_unknown_proposal_is_not_found(bank: Bank, call: str) -> None:
 
 def test_an_unknown_status_word_is_no_status(bank: Bank) -> None:
     assert bank.proposal_status("em_orbita") is None
+
+
+def test_every_status_has_a_native_word(bank: Bank) -> None:
+    assert set(bank.statuses.values()) == set(ProposalStatus)
 
 
 def test_cancel_works_where_it_is_supported(bank: Bank, submitted: BankProposal) -> None:
