@@ -1,0 +1,184 @@
+"""External steps: what a query shows while the holder owes one, and what happens when it ends."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import urllib3
+from django.utils import timezone
+
+from consultas.models import Offer, Pending
+from partners.models import Partner
+from tests.client import Client
+from tests.processes import LiveService, Simulator, wait_until
+from webhooks.models import Event
+
+# bank, its catalogue CPF, kind of step at the simulator, status and action of the query, link
+STEPS = [
+    ("imbuia", "90000000256", "liveness", "requires_action", "biometria", True),
+    ("peroba", "90000000337", "chat", "requires_action", "whatsapp_link", True),
+    ("canela", "90000000418", "sms", "pending", "dataprev", False),
+    ("cedro", "90000001902", "confirmation", "requires_action", "whatsapp_link", True),
+]
+each_step = pytest.mark.parametrize(("bank", "cpf", "step", "status", "action", "link"), STEPS)
+
+
+def messages(simulator: Simulator, cpf: str) -> int:
+    """How many messages the banks sent to the holder's phone."""
+    page = urllib3.request("GET", f"{simulator.url}/phone/{cpf}").data.decode()
+    return page.count('class="message')
+
+
+def result(client: Client, bank: str, cpf: str, **changes: Any) -> dict[str, Any]:
+    return client.query(cpf, providers=[bank], **changes)["providerResults"][bank]  # type: ignore[no-any-return]
+
+
+def events(partner: Partner) -> list[dict[str, Any]]:
+    rows = Event.objects.filter(partner=partner, name="authorization_result").order_by("created_at")
+    return [json.loads(row.body) for row in rows]
+
+
+def hurry() -> None:
+    """Have every open step looked at now, instead of waiting for its turn."""
+    Pending.objects.filter(state="open").update(next_check_at=timezone.now())
+
+
+@each_step
+def test_a_query_shows_the_step(
+    client: Client, simulator: Simulator, bank: str, cpf: str, step: str, status: str, action: str, link: bool
+) -> None:
+    shown = result(client, bank, cpf)
+    assert (shown["status"], shown["success"], shown["proposals"], shown["error"]) == (status, True, [], None)
+    assert shown["requiresSignature"] is True
+    assert shown["action"]["type"] == action
+    assert shown["signatureUrl"] == shown["action"]["url"]
+    if link:
+        assert shown["signatureUrl"].startswith(simulator.url)
+        assert cpf not in shown["signatureUrl"]
+    else:
+        assert shown["signatureUrl"] is None
+    row = Pending.objects.get()
+    assert (row.provider, row.type, row.state) == (bank, action, "open")
+
+
+@each_step
+def test_a_requery_while_it_is_open_shows_the_same_link_and_messages_nobody(
+    client: Client, simulator: Simulator, bank: str, cpf: str, step: str, status: str, action: str, link: bool
+) -> None:
+    first = result(client, bank, cpf)
+    sent = messages(simulator, cpf)
+    again = result(client, bank, cpf, loan_value=1000, prazo=12)
+    assert again["action"] == first["action"]
+    assert messages(simulator, cpf) == sent
+    assert sum(call["worked"] for call in simulator.calls(bank, "query")) == 1
+    assert Pending.objects.count() == 1
+
+
+@each_step
+def test_when_the_holder_did_it_the_offers_come_by_webhook_and_by_requery(
+    client: Client,
+    partner: Partner,
+    simulator: Simulator,
+    live_service: LiveService,
+    bank: str,
+    cpf: str,
+    step: str,
+    status: str,
+    action: str,
+    link: bool,
+) -> None:
+    assert result(client, bank, cpf)["proposals"] == []
+    simulator.complete(cpf, bank, step)
+    hurry()
+    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
+    assert (event["provider"], event["status"], event["external_reference"]) == (bank, "approved", cpf)
+    assert len(event["offers"]) == 2
+    shown = result(client, bank, cpf)
+    assert shown["status"] == "ok"
+    assert [o["offerId"] for o in shown["proposals"]] == [o["offerId"] for o in event["offers"]]
+    assert {str(pk) for pk in Offer.objects.values_list("pk", flat=True)} == {o["offerId"] for o in event["offers"]}
+    hurry()
+    assert len(events(partner)) == 1
+
+
+@each_step
+def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
+    client: Client,
+    partner: Partner,
+    simulator: Simulator,
+    live_service: LiveService,
+    bank: str,
+    cpf: str,
+    step: str,
+    status: str,
+    action: str,
+    link: bool,
+) -> None:
+    first = result(client, bank, cpf)
+    simulator.complete(cpf, bank, step, "refused")
+    hurry()
+    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
+    assert (event["status"], event["offers"]) == ("refused", [])
+    again = result(client, bank, cpf)
+    assert again["status"] == status
+    if link:
+        assert again["signatureUrl"] != first["signatureUrl"]
+    assert sorted(Pending.objects.values_list("state", flat=True)) == ["open", "refused"]
+
+
+# imbuia's test holder finishes by himself after 15 s, long before the step's end.
+@pytest.mark.parametrize(("bank", "cpf", "step", "status", "action", "link"), STEPS[1:])
+def test_an_expired_step_is_told(
+    client: Client,
+    partner: Partner,
+    simulator: Simulator,
+    live_service: LiveService,
+    bank: str,
+    cpf: str,
+    step: str,
+    status: str,
+    action: str,
+    link: bool,
+) -> None:
+    result(client, bank, cpf)
+    simulator.advance(80 * 3600)
+    hurry()
+    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
+    assert (event["status"], event["offers"]) == ("expired", [])
+
+
+def test_a_refusal_that_a_requery_finds_first_is_told_too(
+    client: Client, partner: Partner, simulator: Simulator
+) -> None:
+    result(client, "peroba", "90000000337")
+    Pending.objects.update(next_check_at=timezone.now() + timedelta(hours=1))
+    simulator.complete("90000000337", "peroba", "chat", "refused")
+    assert result(client, "peroba", "90000000337")["status"] == "requires_action"
+    assert [event["status"] for event in events(partner)] == ["refused"]
+
+
+def test_two_partners_that_wait_for_one_holder_are_told_each(
+    client: Client, stranger: Client, partner: Partner, simulator: Simulator, live_service: LiveService
+) -> None:
+    other = Partner.objects.exclude(pk=partner.pk).get()
+    other.allow_only(["peroba"])
+    result(client, "peroba", "90000000337")
+    result(stranger, "peroba", "90000000337")
+    simulator.complete("90000000337", "peroba", "chat")
+    hurry()
+    wait_until(lambda: events(partner) and events(other), 15, "both are told", live_service.logs)
+    mine, theirs = events(partner)[0], events(other)[0]
+    assert mine["partner_id"] != theirs["partner_id"]
+    assert not {o["offerId"] for o in mine["offers"]} & {o["offerId"] for o in theirs["offers"]}
+
+
+def test_the_biometric_scenario_finishes_by_itself_after_15_s(
+    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService
+) -> None:
+    result(client, "imbuia", "90000000256")
+    simulator.advance(16)
+    (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
+    assert event["status"] == "approved"
