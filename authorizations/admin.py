@@ -19,6 +19,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.formats import date_format
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
@@ -208,8 +209,10 @@ class SessionAdmin(SensitiveActions):
         return session.status_at(timezone.now()).label
 
     @display(description="Aceita em")
-    def accepted_at(self, session: Session) -> Any:
-        return session.evidence.accepted_at if hasattr(session, "evidence") else None
+    def accepted_at(self, session: Session) -> str | None:
+        if not hasattr(session, "evidence"):
+            return None
+        return date_format(timezone.localtime(session.evidence.accepted_at), "DATETIME_FORMAT")
 
     @display(description="Evidência")
     def evidence_number(self, session: Session) -> str | None:

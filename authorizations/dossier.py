@@ -89,7 +89,7 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "observed": content["observed_by_server"],
             "told": content["told_by_browser"],
             "declared": content["declared_by_partner"],
-            "shown": content["shown_to_holder"],
+            "shown": content["shown_by_session"],
             "why_no_location": _WHY_NO_LOCATION.get(content["told_by_browser"]["geolocation_reason"]),
             "how_sent": _HOW_SENT[content["observed_by_server"]["sent_as"]],
             "uses": evidence.uses.all(),
@@ -128,7 +128,7 @@ def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], di
                 ),
                 *_link_checks(link, files[RECORD], trusted_keys),
                 (
-                    record["shown_to_holder"]["terms_sha256"] == seal.sha256(files[TERMS]),
+                    record["shown_by_session"]["terms_sha256"] == seal.sha256(files[TERMS]),
                     "os termos não são os que a evidência registra",
                 ),
                 (

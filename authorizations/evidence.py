@@ -129,7 +129,7 @@ def _record(session: Session, observed: Observed, told: Told, now: datetime) -> 
             "name": session.name,
             "phone": session.phone,
         },
-        "shown_to_holder": {
+        "shown_by_session": {
             "page_rendered_at": observed.page_rendered_at,
             "declaration": observed.declaration,
             "holder_name": session.name,
@@ -216,7 +216,7 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
         raise refusal
     evidence = session.evidence
     content = evidence.content
-    observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_to_holder"))
+    observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session"))
     return QueryEvidence(
         number=evidence.number,
         authorization_id=session.authorization_id,

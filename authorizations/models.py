@@ -195,8 +195,8 @@ class Evidence(models.Model):
             "geolocation_status": "collected" if told["geolocation"] else "not_collected",
             "device": told["device"],
             "user_agent": observed["user_agent"],
-            "terms_version": content["shown_to_holder"]["terms_version"],
-            "terms_sha256": content["shown_to_holder"]["terms_sha256"],
+            "terms_version": content["shown_by_session"]["terms_version"],
+            "terms_sha256": content["shown_by_session"]["terms_sha256"],
             "accepted_at": iso_utc(self.accepted_at),
         }
 

@@ -75,7 +75,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
             "name": NAME,
             "phone": PHONE,
         },
-        "shown_to_holder": {
+        "shown_by_session": {
             "page_rendered_at": None,
             "declaration": None,
             "holder_name": NAME,
@@ -211,7 +211,7 @@ def test_the_form_of_the_page(session: Session, holder: HolderClient) -> None:
     assert content["observed_by_server"]["sent_as"] == "form"
     assert content["told_by_browser"]["geolocation"] == {"lat": "-23.55052", "lng": "-46.633308", "accuracy": "12.5"}
     assert content["told_by_browser"]["device"] == DEVICE
-    shown = content["shown_to_holder"]
+    shown = content["shown_by_session"]
     assert shown["declaration"] == session.declaration
     assert shown["page_rendered_at"] <= content["observed_by_server"]["accepted_at"]
 
@@ -227,7 +227,7 @@ def test_a_repeated_form_leads_back_to_the_page(session: Session, holder: Holder
 @pytest.mark.parametrize("page", ["", "forged", "eyJhdCI6IjIwMDAifQ:1abc:xyz"])
 def test_a_forged_page_token_proves_nothing(session: Session, holder: HolderClient, page: str) -> None:
     assert send_form(holder, session, accepted="true", page=page).status_code == 303
-    shown = Evidence.objects.get().content["shown_to_holder"]
+    shown = Evidence.objects.get().content["shown_by_session"]
     assert (shown["page_rendered_at"], shown["declaration"]) == (None, None)
 
 
@@ -237,7 +237,7 @@ def test_the_token_of_another_sessions_page_proves_nothing(
     other = open_session(stranger.partner)
     token = hidden_fields(holder.get(public(other)).content.decode())["page"]
     send_form(holder, session, accepted="true", page=token)
-    assert Evidence.objects.get().content["shown_to_holder"]["page_rendered_at"] is None
+    assert Evidence.objects.get().content["shown_by_session"]["page_rendered_at"] is None
 
 
 def test_an_empty_form_is_an_acceptance_like_an_empty_body(session: Session, holder: HolderClient) -> None:

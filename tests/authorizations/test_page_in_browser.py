@@ -156,7 +156,7 @@ def test_without_script(phone: OpenPage, session: Session) -> None:
         "geolocation_reason": "no_script",
         "device": {},
     }
-    assert Evidence.objects.get().content["shown_to_holder"]["declaration"] == session.declaration
+    assert Evidence.objects.get().content["shown_by_session"]["declaration"] == session.declaration
 
 
 def test_a_double_tap_sends_once(phone: OpenPage, session: Session) -> None:
@@ -227,6 +227,39 @@ def test_a_link_that_expires_while_the_page_is_open(phone: OpenPage, session: Se
     page.get_by_role("button", name=ACCEPT).tap()
     expect(page.get_by_role("heading", level=1)).to_have_text("Este link expirou")
     assert not Evidence.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("injection", "directive"),
+    [
+        ("const i = new Image(); i.src = 'https://example.org/x.png'; document.body.append(i)", "img-src"),
+        (
+            "const s = document.createElement('script'); s.text = 'window.hit = 1'; document.body.append(s)",
+            "script-src-elem",
+        ),
+        ("document.body.insertAdjacentHTML('beforeend', '<p style=\"color:red\">x</p>')", "style-src-attr"),
+        ("fetch('/partners/v1/banks').catch(() => {})", "connect-src"),
+    ],
+)
+def test_what_is_injected_is_blocked(
+    chromium: Browser, live_server: LiveServer, session: Session, injection: str, directive: str
+) -> None:
+    page = chromium.new_page()
+    page.add_init_script(WATCH_POLICY)
+    page.goto(live_server.url + public(session))
+    with page.expect_console_message(lambda message: message.text.startswith(f"CSP {directive}")):
+        page.evaluate(f"() => {{ {injection} }}")
+    assert page.evaluate("window.hit") is None
+    page.close()
+
+
+def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, session: Session) -> None:
+    page = chromium.new_page()
+    page.goto(f"{live_server.url}/partners/v1/authorizations/x")  # a plain JSON reply of the same origin
+    page.set_content(f'<iframe src="{public(session)}"></iframe>')
+    page.wait_for_function("frames.length === 1 && !document.querySelector('iframe').contentDocument")
+    assert page.frames[1].url == "chrome-error://chromewebdata/"
+    page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
