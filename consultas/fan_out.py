@@ -129,10 +129,19 @@ def ping(timeout_s: float) -> bool:
 
 
 def ask(task: str, request: str, seconds: float) -> bool:
-    """Run the worker's `task` for the row `request` and wait for its word, at most `seconds`."""
+    """Run the worker's `task` for the row `request` and wait for its word, at most `seconds`.
+
+    False when none came: the time is over, the broker is out of reach, or the worker died that had said START.
+    """
     connection.close()
+    deadline = time.monotonic() + seconds
     with mailbox().inbox(request) as inbox:
-        return _send(task, (request, inbox.address), expires_s=seconds) and inbox.get(seconds) is not None
+        if not _send(task, (request, inbox.address), expires_s=seconds):
+            return False
+        while message := inbox.get(deadline - time.monotonic()):
+            if message[0] != START:
+                return message[0] == ANSWER
+    return False
 
 
 def _publish(query: Query, current: _Round, inbox: Inbox) -> bool:
