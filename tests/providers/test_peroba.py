@@ -264,11 +264,17 @@ def test_submit_of_a_simulation_that_the_bank_forgot_has_expired(peroba: Bank, o
         peroba.submit(a_submission(replace(offer, native_offer_id="forgotten")))
 
 
+@pytest.mark.parametrize(("sex", "code"), [("M", "H"), ("F", "M")])
+def test_submit_translates_the_sex(peroba: Bank, offer: BankOffer, simulator: Simulator, sex: str, code: str) -> None:
+    submission = a_submission(offer)
+    peroba.submit(replace(submission, holder=replace(submission.holder, sex=sex)))
+    assert body(simulator, "submit")["Cliente"]["Genero"] == code
+
+
 def test_submit_speaks_the_banks_words(peroba: Bank, offer: BankOffer, simulator: Simulator) -> None:
     submission = a_submission(offer, channel="whatsapp")
-    peroba.submit(replace(submission, holder=replace(submission.holder, sex="M", marital_status="separado")))
+    peroba.submit(replace(submission, holder=replace(submission.holder, marital_status="separado")))
     sent = body(simulator, "submit")
-    assert sent["Cliente"]["Genero"] == "H"
     assert sent["Cliente"]["EstadoCivil"] == "Q"
     assert sent["EnvioAssinatura"] == "WhatsApp"
     assert sent["Aceite"] == {"EnderecoIp": "203.0.113.7"}

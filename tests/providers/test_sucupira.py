@@ -358,11 +358,18 @@ def test_submit_needs_the_documents_number_and_the_nationality() -> None:
     assert Sucupira.required == ("documento.numero", "titular.nacionalidade")
 
 
+@pytest.mark.parametrize(("sex", "code"), [("M", 1), ("F", 2)])
+def test_submit_translates_the_sex(sucupira: Bank, offer: BankOffer, simulator: Simulator, sex: str, code: int) -> None:
+    submission = a_submission(offer)
+    sucupira.submit(replace(submission, holder=replace(submission.holder, sex=sex)))
+    assert body(simulator, "submit")["cliente"]["genero"] == code
+
+
 def test_submit_speaks_the_banks_words(sucupira: Bank, offer: BankOffer, simulator: Simulator) -> None:
     submission = a_submission(offer, channel="sms")
-    sucupira.submit(replace(submission, holder=replace(submission.holder, sex="M", marital_status="uniao_estavel")))
+    sucupira.submit(replace(submission, holder=replace(submission.holder, marital_status="uniao_estavel")))
     sent = body(simulator, "submit")
-    assert (sent["cliente"]["genero"], sent["cliente"]["estado-civil"]) == (1, "uniao-estavel")
+    assert sent["cliente"]["estado-civil"] == "uniao-estavel"
     assert sent["cliente"]["documento"] == {
         "numero": "123456789",
         "orgao-emissor": "SSP",
