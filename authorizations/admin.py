@@ -58,6 +58,10 @@ class TermsAdmin(SensitiveActions):
         published = obj is not None and obj.published_at is not None
         return not published and super().has_delete_permission(request, obj)
 
+    def has_publish_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        """Who may change drafts may publish them."""
+        return super().has_change_permission(request)
+
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """No deletion of a selection: published versions may be in it."""
         return {name: each for name, each in super().get_actions(request).items() if name != "delete_selected"}
@@ -79,7 +83,7 @@ class TermsAdmin(SensitiveActions):
     def sha256(self, terms: Terms) -> str:
         return terms.sha256
 
-    @action(description="Ver como o titular", permissions=["authorizations.view_terms"], icon="visibility")
+    @action(description="Ver como o titular", permissions=["view"], icon="visibility")
     @method_decorator(csp(views.PAGE_POLICY))
     def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The holder's page with these terms and an invented holder; its button leads nowhere."""
@@ -96,7 +100,7 @@ class TermsAdmin(SensitiveActions):
         )
         return views.holder_page(request, "ask", {"session": sample, "preview": True})
 
-    @action(description="Publicar", permissions=["authorizations.change_terms"], icon="publish")
+    @action(description="Publicar", permissions=["publish"], icon="publish")
     def publish(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():
             terms = self.locked(request, object_id)
