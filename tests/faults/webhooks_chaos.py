@@ -56,8 +56,11 @@ def run(seconds: float, rate: float, every: float, lease: int) -> int:
         return 1 if tally.missing or tally.unsettled or not tally.accepted else 0
 
 
-def _recovery(rig: Rig, fault_at: float) -> dict[str, float]:
-    """Seconds from the fault until something accepted after it arrived, and until all accepted before had."""
+def _recovery(rig: Rig, fault_at: float) -> dict[str, float | None]:
+    """Seconds from the fault until something accepted after it arrived, and until all accepted before had.
+
+    None where nothing was accepted any more.
+    """
     from webhooks.models import Event
 
     arrivals = rig.arrivals()
@@ -65,8 +68,8 @@ def _recovery(rig: Rig, fault_at: float) -> dict[str, float]:
     before = [min(arrivals[pk]) for created, pk in rows if created <= fault_at and pk in arrivals]
     after = [min(arrivals[pk]) for created, pk in rows if created > fault_at and pk in arrivals]
     return {
-        "flows_again_after_s": round(min(after) - fault_at, 3),
-        "all_older_arrived_after_s": round(max(0.0, max(before) - fault_at), 3),
+        "flows_again_after_s": round(min(after) - fault_at, 3) if after else None,
+        "all_older_arrived_after_s": round(max(0.0, max(before, default=0.0) - fault_at), 3),
     }
 
 
