@@ -103,6 +103,7 @@ class Postgres:
             "unix_socket_directories": "",
             "max_connections": "100",
             "log_min_messages": "warning",
+            "log_checkpoints": "off",
             "log_line_prefix": "",
         }
         if not self.durable:

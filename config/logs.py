@@ -72,6 +72,8 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
             "django.security.DisallowedHost": {"level": "CRITICAL"},
             # It names bank addresses at every new connection.
             "urllib3": {"level": "ERROR"},
+            # A line for every sweep, every two seconds.
+            "celery.beat": {"level": "WARNING"},
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
         },

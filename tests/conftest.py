@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for service in services:
         os.environ["DATABASE_URL" if isinstance(service, Postgres) else "REDIS_URL"] = service.url
     os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path="/15").geturl()
+    os.environ["ENVIRONMENT"] = "development"  # whatever a file .env says
     os.environ["PORT"], os.environ["SIMULATOR_PORT"] = str(free_port()), str(free_port())
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()

@@ -105,7 +105,7 @@ def test_it_runs_restarts_what_dies_ends_clean_and_keeps_its_data(start, tmp_pat
     ports = {"PORT": str(port), "SIMULATOR_PORT": str(free_port())}
     first = start(**ports)
     first.wait_for(r"Ready after \d+ s")
-    first.wait_for(r"beat: Starting|celery.beat")
+    wait_until(lambda: any("beat" in command for command in first.children()), 10, "beat runs")
     assert f"http://127.0.0.1:{port}/partners/v1" in first.output
     assert SANDBOX_KEY in first.output
 
