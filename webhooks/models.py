@@ -69,6 +69,7 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=("partner", "next_attempt_at"), name="event_due", condition=Q(state="due")),
             models.Index(fields=("partner",), name="event_claimed", condition=Q(claimed_until__isnull=False)),
+            models.Index(fields=("partner",), name="event_failed", condition=Q(state="failed")),
             models.Index(fields=("partner", "-created_at"), name="event_newest"),
             models.Index(fields=("created_at",), name="event_unpurged", condition=Q(purged_at__isnull=True)),
         ]

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+from prometheus_client import CollectorRegistry
+
+from partners.models import Partner
+from tests.webhooks.deliveries import new_partner, send
+from webhooks import delivery
+from webhooks.metrics import OutboxCollector
+from webhooks.models import Event
+
+
+def read() -> dict[str, float]:
+    """The gauges by name, those of events by state."""
+    registry = CollectorRegistry()
+    registry.register(OutboxCollector())
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    return {sample.labels.get("state", sample.name): sample.value for sample in samples}
+
+
+def test_an_empty_outbox(db: None) -> None:
+    assert read() == {"due": 0, "claimed": 0, "failed": 0, "webhook_oldest_due_seconds": 0}
+
+
+def test_what_is_not_delivered(partner: Partner) -> None:
+    overdue, failed, delivered = send(partner, 3)
+    Event.objects.filter(pk=overdue.pk).update(next_attempt_at=timezone.now() - timedelta(seconds=90))
+    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=delivered.pk).update(state="delivered", next_attempt_at=None)
+
+    gauges = read()
+    assert 90 <= gauges.pop("webhook_oldest_due_seconds") < 120
+    assert gauges == {"due": 1, "claimed": 0, "failed": 1}
+
+
+def test_what_waits_for_a_later_time_for_an_address_or_in_flight_is_not_overdue(partner: Partner) -> None:
+    [retried] = send(partner)
+    Event.objects.filter(pk=retried.pk).update(next_attempt_at=timezone.now() + timedelta(hours=1))
+    send(new_partner(""))
+    send(partner)
+    delivery.claim(10)
+    Event.objects.exclude(pk=retried.pk).update(next_attempt_at=timezone.now() - timedelta(seconds=90))
+
+    assert read() == {"due": 3, "claimed": 1, "failed": 0, "webhook_oldest_due_seconds": 0}
