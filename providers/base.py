@@ -140,6 +140,9 @@ class Bank:
     statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
     #: The longest time the bank takes to show a submission: only then is "not found" final.
     processing_time_s: ClassVar[int] = 60
+    #: Whether a second submission under one reference is answered with the first proposal. Where it is not, sending
+    #: again has to wait until "not found" is final.
+    deduplicates: ClassVar[bool] = False
     #: False where requests are signed one by one instead of bearing a token from `login`.
     uses_token: ClassVar[bool] = True
     #: (requests, seconds) that one token serves, where the bank limits it.
@@ -248,6 +251,10 @@ class Bank:
         sent again where a connection broke before an answer. Raises ProviderUnavailable, ProviderError or
         whatever `refusal` made of the answer.
         """
+        # Once for the call as a whole: a login on the way belongs to it, also where it is the breaker's probe.
+        circuit = self.connection.circuit
+        if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
+            raise ProviderUnavailable(sent=False, held_back=True)
         try:
             reply = self._authenticated(method, path, *_encoded(json, form, headers), safe)
             self._judge(reply)
@@ -314,7 +321,7 @@ class Bank:
             raise ProviderError
 
     def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool) -> Reply:
-        with self._permit():
+        with self._place_in_flight():
             try:
                 return self._once(method, path, body, headers)
             except ProviderUnavailable as failure:
@@ -324,11 +331,8 @@ class Bank:
                 return self._once(method, path, body, headers)
 
     @contextmanager
-    def _permit(self) -> Iterator[None]:
-        """The breaker's leave and a place in flight, for the time of one request."""
-        circuit = self.connection.circuit
-        if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
-            raise ProviderUnavailable(sent=False, held_back=True)
+    def _place_in_flight(self) -> Iterator[None]:
+        """One of the bank's places, for the time of one request."""
         places = _places(self.name, self.connection.max_in_flight)
         if not places.acquire(timeout=max(0.0, self.deadline - time.monotonic())):
             log.warning("bank_in_flight_limit", bank=self.name)

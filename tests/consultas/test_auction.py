@@ -1,0 +1,82 @@
+"""GET /partners/v1/auction-proposals/{proposal_key}."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.db import connection
+
+from consultas.models import AuctionLookup
+from partners.models import Partner
+from tests.client import FULL_FLOW, Client
+from tests.processes import Simulator
+
+FOUND = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"
+UNKNOWN = "lk_0000000000000000000000000000000000"
+BANK_FAILS = "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
+
+
+def test_the_record_is_passed_through(client: Client) -> None:
+    response = client.get(f"/auction-proposals/{FOUND}")
+    assert response.status_code == 200
+    record = response.json()
+    assert record["disbursed_issue_amount"] == 10000.0
+    assert record["proposal"]["proposal_data"]["disbursed_issue_amount"] == 9000.0
+    assert {
+        "consigned_credit_balance",
+        "expiration_datetime",
+        "webhook_type",
+        "alerts",
+        "inclusion_limit_datetime",
+    } <= set(record)
+    assert record["rank_position"] is None
+    assert record["external_proposal_url"] is None
+    assert FULL_FLOW in json.dumps(record)
+
+
+def test_it_may_be_called_again_and_touches_nothing(client: Client, simulator: Simulator) -> None:
+    first, again = (client.get(f"/auction-proposals/{FOUND}").json() for _ in range(2))
+    assert first["proposal_key"] == again["proposal_key"]
+    operations = {call["operation"] for call in simulator.calls("ipe")}
+    assert operations <= {"token", "auction"}
+
+
+def test_its_expiry_does_not_invalidate_the_key(client: Client, simulator: Simulator) -> None:
+    simulator.advance(7 * 24 * 3600)
+    assert client.get(f"/auction-proposals/{FOUND}").status_code == 200
+
+
+@pytest.mark.parametrize("key", [UNKNOWN, "x", "x" * 1000, "a%00b", "%ED%A0%80", "..%2F..", "%20", "ç"])
+def test_an_unknown_key_is_404(client: Client, key: str) -> None:
+    response = client.get(f"/auction-proposals/{key}")
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+def test_a_failing_bank_is_502(client: Client) -> None:
+    response = client.get(f"/auction-proposals/{BANK_FAILS}")
+    assert response.status_code == 502
+    assert response.json() == {
+        "code": "provider_unavailable",
+        "message": "Banco indisponível no momento. Tente novamente em instantes.",
+        "retryable": True,
+        "field": None,
+    }
+
+
+def test_without_the_own_bank_in_the_contract_it_is_403(client: Client, partner: Partner, simulator: Simulator) -> None:
+    partner.allow_only(["jatoba"])
+    response = client.get(f"/auction-proposals/{FOUND}")
+    assert (response.status_code, response.json()["code"]) == (403, "provider_not_allowed")
+    assert simulator.calls("ipe", "auction") == []
+
+
+def test_key_and_holder_are_encrypted_on_their_way(client: Client) -> None:
+    client.get(f"/auction-proposals/{FOUND}")
+    lookup = AuctionLookup.objects.get()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT key, record FROM consultas_auctionlookup")
+        stored = " ".join(cursor.fetchone())
+    assert lookup.key == FOUND
+    assert FOUND not in stored
+    assert FULL_FLOW not in stored

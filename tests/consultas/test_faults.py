@@ -1,0 +1,121 @@
+"""Banks that break, and processes that die, while a query is under way."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from providers.models import Provider
+from tests.client import Client, query_body
+from tests.processes import LiveService, Simulator, wait_until
+
+UNAVAILABLE = "Banco indisponível no momento. Tente novamente em instantes."
+LATE = "O banco não respondeu a tempo."
+UNREADABLE = "O banco respondeu de forma inesperada."
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("http_500", UNAVAILABLE),
+        ("http_503", UNAVAILABLE),
+        ("html", UNREADABLE),
+        ("garbage", UNREADABLE),
+        ("reset", UNAVAILABLE),
+        ("drop_after_accept", UNAVAILABLE),
+        ("half_body", UNAVAILABLE),
+        ("huge_body", UNREADABLE),
+    ],
+)
+def test_a_broken_bank_becomes_its_own_clean_error(
+    client: Client, simulator: Simulator, fault: str, message: str
+) -> None:
+    simulator.bank("jatoba", fault=fault, operation="query")
+    began = time.monotonic()
+    body = client.query(providers=["ipe", "jatoba", "peroba"])
+    assert time.monotonic() - began < 10
+    broken = body["providerResults"]["jatoba"]
+    assert (broken["status"], broken["success"], broken["proposals"], broken["error"]) == ("error", False, [], message)
+    assert {offer["provider"] for offer in body["proposals"]} == {"ipe", "peroba"}
+
+
+@pytest.mark.parametrize("fault", ["hang", "slow_body"])
+def test_a_bank_that_never_ends_costs_its_own_time_out_only(client: Client, simulator: Simulator, fault: str) -> None:
+    Provider.objects.filter(name="jatoba").update(timeout_s=2)
+    simulator.bank("jatoba", fault=fault, operation="query")
+    body = client.query(providers=["ipe", "jatoba"])
+    broken = body["providerResults"]["jatoba"]
+    assert (broken["status"], broken["error"]) == ("error", LATE)
+    assert 2000 <= broken["elapsedMs"] < 4000
+    assert len(body["proposals"]) == 2
+
+
+def test_all_banks_down_is_a_502_that_may_be_retried(client: Client, simulator: Simulator) -> None:
+    simulator.bank("ipe", fault="http_500", operation="query")
+    simulator.bank("jatoba", fault="garbage", operation="query")
+    response = client.post("/consultas", query_body(providers=["ipe", "jatoba"]))
+    assert response.status_code == 502
+    assert response.json() == {
+        "code": "provider_unavailable",
+        "message": "Nenhum banco respondeu. Tente novamente em instantes.",
+        "retryable": True,
+        "field": None,
+    }
+    simulator.bank("jatoba")
+    assert len(client.query(providers=["ipe", "jatoba"])["proposals"]) == 2
+
+
+def test_a_disabled_bank_is_not_asked(client: Client, simulator: Simulator) -> None:
+    Provider.objects.filter(name="jatoba").update(enabled=False)
+    body = client.query(providers=["ipe", "jatoba"])
+    assert body["providerResults"]["jatoba"]["error"] == "Banco desativado no momento."
+    assert simulator.calls("jatoba") == []
+
+
+def test_the_breaker_opens_and_lets_a_probe_through_after_15_s(client: Client, simulator: Simulator) -> None:
+    simulator.bank("ipe", fault="http_500", operation="query")
+    for _ in range(10):
+        client.query_one("ipe")
+    reached = len(simulator.calls("ipe", "query"))
+    simulator.bank("ipe")
+    assert client.query_one("ipe")["status"] == "error"
+    assert len(simulator.calls("ipe", "query")) == reached
+    began = time.monotonic()
+    wait_until(lambda: client.query_one("ipe")["status"] == "ok", 25, "the breaker closes")
+    assert time.monotonic() - began > 10
+    assert client.query_one("ipe")["status"] == "ok"
+
+
+def test_a_token_that_the_bank_forgot_is_renewed(client: Client, simulator: Simulator) -> None:
+    for bank in ("ipe", "jatoba", "aroeira", "cedro", "imbuia", "peroba", "canela"):
+        assert client.query_one(bank)["status"] == "ok"
+        simulator.bank(bank, fault="expired_token", operation="query", times=1)
+        assert client.query_one(bank)["status"] == "ok", bank
+
+
+def test_a_killed_worker_is_noticed_and_the_banks_are_asked_again(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    """Only banks that send the holder nothing: peroba's query might be a second message."""
+    for bank in ("ipe", "jatoba", "peroba"):
+        simulator.bank(bank, latency_ms=4000)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(client.query, providers=["ipe", "jatoba", "peroba"])
+        wait_until(lambda: len(simulator.calls("jatoba", "query")) == 1, 10, "the banks were asked", live_service.logs)
+        live_service.programs.restart("banks")
+        body = waiting.result(60)
+    assert {offer["provider"] for offer in body["proposals"]} == {"ipe", "jatoba"}
+    assert body["providerResults"]["peroba"]["error"] == UNAVAILABLE
+    assert len(simulator.calls("peroba", "query")) == 1
+
+
+def test_without_a_worker_the_deadline_ends_the_query(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    live_service.programs.kill("banks")
+    began = time.monotonic()
+    response = client.post("/consultas", query_body(providers=["ipe"]))
+    assert (response.status_code, response.json()["code"]) == (502, "provider_unavailable")
+    assert 25 < time.monotonic() - began < 35

@@ -1,0 +1,50 @@
+"""No personal data and no secret in logs, broker messages or Redis: grepped for, after the real thing ran."""
+
+from __future__ import annotations
+
+import os
+
+import redis as redis_client
+
+from tests.client import Client, query_body
+from tests.processes import LiveService, Simulator
+
+SECRETS = [
+    "90000000175",
+    "90000000337",
+    "900.000.001-75",
+    "Maria Teste da Silva",
+    "11987654321",
+    "maria.teste@example.com",
+    "203.0.113.7",
+    "cpk_test_sandbox",
+    "sandbox_public_key",
+    "ipe-sandbox-secret",
+]
+
+
+def test_no_personal_data_in_logs_or_redis(client: Client, simulator: Simulator, live_service: LiveService) -> None:
+    with redis_client.Redis.from_url(os.environ["REDIS_URL"]) as redis:
+        seen: list[bytes] = []
+        with redis.monitor() as monitor:
+            for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):
+                client.post(path, query_body())
+                client.post(path, query_body("90000000337"))
+            client.post("/consultas", query_body(cpf="90000000176", email="maria.teste@example"))
+            simulator.bank("ipe", fault="garbage")
+            simulator.bank("jatoba", fault="http_500")
+            client.post("/consultas", query_body(prazo=24))
+            client.get("/auction-proposals/lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9")
+            redis.set("the-end", 1)
+            for command in monitor.listen():
+                seen.append(command["command"].encode())
+                if "the-end" in command["command"]:
+                    break
+        stored = [*seen, *redis.keys("*")]
+    traffic = b"\n".join(stored).decode(errors="replace")
+    assert "consultas.tasks.run_query" in traffic, "the monitor saw no broker message"
+    logs = live_service.logs()
+    assert "partners/v1/consultas" in logs
+    for secret in [*SECRETS, "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"]:
+        assert secret not in logs, f"{secret} in a log line"
+        assert secret not in traffic, f"{secret} in Redis"

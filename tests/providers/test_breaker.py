@@ -1,0 +1,101 @@
+"""The circuit breaker's rules, against the real Redis and a clock of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from providers.breaker import Breaker
+from providers.shared import redis
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    for key in redis().scan_iter("breaker:*"):
+        redis().delete(key)
+    Breaker.forget()
+    yield Clock()
+    Breaker.forget()
+
+
+def record(breaker: Breaker, good: int = 0, bad: int = 0) -> None:
+    for success in [True] * good + [False] * bad:
+        breaker.record(success)
+
+
+def test_nine_failures_do_not_open_it_the_tenth_does(clock: Clock) -> None:
+    breaker = Breaker("x", clock)
+    record(breaker, bad=9)
+    assert breaker.allows()
+    record(breaker, bad=1)
+    assert not breaker.allows()
+    assert breaker.is_open()
+
+
+def test_half_of_the_calls_have_to_fail(clock: Clock) -> None:
+    breaker = Breaker("x", clock)
+    record(breaker, good=11, bad=10)
+    assert breaker.allows()
+    record(breaker, bad=1)
+    assert not breaker.allows()
+
+
+def test_failures_older_than_the_window_do_not_count(clock: Clock) -> None:
+    breaker = Breaker("x", clock)
+    record(breaker, bad=9)
+    clock.now += 36
+    record(breaker, bad=9)
+    assert breaker.allows()
+
+
+def test_after_15_s_one_probe_and_its_success_closes_it(clock: Clock) -> None:
+    breaker = Breaker("x", clock)
+    record(breaker, bad=10)
+    clock.now += 14.9
+    assert not breaker.allows()
+    clock.now += 0.2
+    assert breaker.allows()
+    assert not breaker.allows()
+    record(breaker, good=1)
+    assert breaker.allows()
+    assert breaker.allows()
+
+
+def test_a_failed_probe_opens_it_again(clock: Clock) -> None:
+    breaker = Breaker("x", clock)
+    record(breaker, bad=10)
+    clock.now += 15.1
+    assert breaker.allows()
+    record(breaker, bad=1)
+    assert not breaker.allows()
+    clock.now += 14
+    assert not breaker.allows()
+    clock.now += 1.1
+    assert breaker.allows()
+
+
+def test_calls_from_before_the_opening_do_not_close_it(clock: Clock) -> None:
+    breaker = Breaker("x", clock)
+    record(breaker, bad=10)
+    record(breaker, good=5)
+    assert not breaker.allows()
+
+
+def test_another_process_hears_of_it_within_a_second(clock: Clock) -> None:
+    record(Breaker("x", clock), bad=10)
+    Breaker.forget()  # another process knows nothing but what Redis tells
+    assert not Breaker("x", clock).allows()
+
+
+def test_banks_have_breakers_of_their_own(clock: Clock) -> None:
+    record(Breaker("x", clock), bad=10)
+    assert Breaker("y", clock).allows()
