@@ -171,6 +171,9 @@ STATIC_ROOT = DATA_DIR / "static"
 # --- Limits and times of the contract -------------------------------------------------------------------
 BANK_TIMEOUT_S = env.int("BANK_TIMEOUT_S", 25)
 QUERY_DEADLINE_S = env.int("QUERY_DEADLINE_S", 30)
+PROPOSAL_WAIT_S = env.int("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
+# Tests let a worker die in the middle of a submission (proposals/killpoints.py).
+CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")
 MAX_BODY_BYTES = 256 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
@@ -207,7 +210,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
-CELERY_TASK_ROUTES = {"consultas.tasks.*": {"queue": "banks"}}
+CELERY_TASK_ROUTES = {"consultas.tasks.*": {"queue": "banks"}, "proposals.tasks.*": {"queue": "banks"}}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
@@ -222,6 +225,8 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     # A sweep that waited longer than its interval is dropped: the next one does its work.
     "check-steps": {"task": "consultas.tasks.check_steps", "schedule": 2, "options": {"expires": 2}},
+    "reconcile-proposals": {"task": "proposals.tasks.reconcile", "schedule": 2, "options": {"expires": 2}},
+    "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
 }
 
@@ -241,7 +246,11 @@ SPECTACULAR_SETTINGS = {
     # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "ENUM_NAME_OVERRIDES": {"QueryStatus": "providers.types.QueryStatus", "ActionType": "providers.types.ActionType"},
+    "ENUM_NAME_OVERRIDES": {
+        "QueryStatus": "providers.types.QueryStatus",
+        "ActionType": "providers.types.ActionType",
+        "ProposalStatus": "providers.types.ProposalStatus",
+    },
 }
 
 # --- Admin ------------------------------------------------------------------------------------------------

@@ -1,0 +1,186 @@
+"""What a partner does with a proposal: formalize, look at its status, cancel; and the background's own looks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from consultas import fan_out
+from partners.models import Partner
+from proposals.calls import adapter, call_bank
+from proposals.models import BankCall, Cause, Proposal
+from proposals.submission import from_dict
+from providers import registry
+from providers.base import Bank
+from providers.errors import (
+    ApiError,
+    BankFailure,
+    InvalidState,
+    NotFound,
+    NotSupported,
+    ProviderError,
+    ProviderUnavailable,
+)
+from providers.types import BankProposal, ProposalStatus
+
+log = structlog.get_logger(__name__)
+
+Operation = BankCall.Operation
+#: A partner's looks at one proposal reach the bank at most this often.
+STATUS_EVERY = timedelta(seconds=5)
+#: Proposals of one bank that one sweep refreshes, and how long that may take before another sweep takes them.
+REFRESH_BATCH = 10
+REFRESH_LEASE = timedelta(seconds=60)
+
+
+# --- Web --------------------------------------------------------------------------------------------------------
+
+
+def get(partner: Partner, proposal_id: str) -> Proposal:
+    """The partner's proposal. Raises NotFound, the same one, for what is no id, unknown, another partner's, or
+    of a bank that the contract no longer has."""
+    try:
+        proposal = Proposal.of(partner).filter(pk=UUID(proposal_id)).first()
+    except ValueError:
+        proposal = None
+    if proposal is None:
+        raise NotFound
+    return proposal
+
+
+def formalize(proposal: Proposal, channel: str | None, request_id: str) -> Proposal:
+    """Have the contract issued. While it awaits the signature the bank gives the same link, or a fresh one where
+    its own expired. Raises InvalidState where it is too early or too late."""
+    if proposal.is_final:
+        raise InvalidState
+    return _ask(proposal, Operation.FORMALIZE, channel, request_id)
+
+
+def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:
+    """Cancel at the bank; cancelled already is fine. Raises NotSupported where the bank can't, InvalidState
+    where it is too late."""
+    if adapter(proposal.provider).cancel is Bank.cancel:
+        raise NotSupported("Este banco não permite cancelamento.")
+    if proposal.status == ProposalStatus.CANCELLED:
+        return proposal
+    if proposal.is_final:
+        raise InvalidState
+    return _ask(proposal, Operation.CANCEL, reason, request_id)
+
+
+def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
+    """The proposal as the bank tells it now, asked at most once per `STATUS_EVERY` and never once it is final;
+    with the error to show where the bank gave no answer: the last known status stands then."""
+    if proposal.is_final:
+        return proposal, None
+    now = timezone.now()
+    not_lately = Q(last_status_at__isnull=True) | Q(last_status_at__lt=now - STATUS_EVERY)
+    is_ours = Proposal.objects.filter(not_lately, pk=proposal.pk).update(last_status_at=now)
+    if not is_ours:
+        return proposal, None
+    try:
+        return _ask(proposal, Operation.STATUS, None, request_id), None
+    except ApiError:
+        proposal.refresh_from_db()
+        return proposal, ProviderUnavailable().as_dict()
+
+
+def _ask(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
+    """Have a worker make the call, and wait for it. Raises what the bank's answer comes to."""
+    call = BankCall.objects.create(proposal=proposal, operation=operation, argument=argument, request_id=request_id)
+    if not fan_out.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S):
+        raise ProviderUnavailable
+    call.refresh_from_db()
+    if call.error:
+        raise from_dict(call.error)
+    proposal.refresh_from_db()
+    return proposal
+
+
+# --- Worker -----------------------------------------------------------------------------------------------------
+
+
+def run(call_id: str) -> None:
+    """Make the call that a partner asked for, and keep what came of it. A task that comes twice does nothing."""
+    if not BankCall.objects.filter(pk=call_id, taken_at__isnull=True).update(taken_at=timezone.now()):
+        return
+    call = BankCall.objects.select_related("proposal").get(pk=call_id)
+    structlog.contextvars.bind_contextvars(request_id=call.request_id)
+    proposal, operation = call.proposal, Operation(call.operation)
+    try:
+        found = call_bank(proposal, operation, _asked(proposal, call), kept=call)
+    except ApiError as error:
+        call.error = _as_seen(error).as_dict()
+        call.save(update_fields=["error"])
+        _after_failure(proposal, operation, error)
+    else:
+        with Proposal.locked(proposal.pk) as row:
+            if operation == Operation.FORMALIZE and call.argument:
+                row.channel = call.argument
+            row.absorb(found, Cause(operation.value))
+    finally:
+        connection.close()
+
+
+def _asked(proposal: Proposal, call: BankCall) -> Any:
+    """The call on the adapter that a row stands for."""
+    native_id, argument = proposal.native_id, call.argument
+    match call.operation:
+        case Operation.FORMALIZE:
+            return lambda bank: bank.formalize(native_id, argument or proposal.channel or None)
+        case Operation.CANCEL:
+            return lambda bank: bank.cancel(native_id, argument)
+        case _:
+            return lambda bank: bank.status(native_id)
+
+
+def _as_seen(error: ApiError) -> ApiError:
+    """A bank that lost a proposal it had is the bank's failure: the partner's own id is not unknown."""
+    return ProviderError() if isinstance(error, NotFound) else error
+
+
+def _after_failure(proposal: Proposal, operation: Operation, error: ApiError) -> None:
+    """Keep the failure of a look for the next reader; after a failed action look at once how things stand."""
+    rows = Proposal.objects.filter(pk=proposal.pk, next_refresh_at__isnull=False)
+    if operation == Operation.STATUS:
+        rows.update(error=ProviderUnavailable().as_dict())
+    elif isinstance(error, BankFailure | InvalidState):
+        rows.update(next_refresh_at=timezone.now())
+
+
+# --- Sweep ------------------------------------------------------------------------------------------------------
+
+
+def claim_due() -> list[Proposal]:
+    """Open proposals whose next look is due, at most `REFRESH_BATCH` of each bank, taken for this worker."""
+    now = timezone.now()
+    ids: list[UUID] = []
+    for bank in registry.names():
+        with transaction.atomic():
+            rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_refresh_at")
+            due = rows.filter(provider=bank, next_refresh_at__lte=now).only("pk")[:REFRESH_BATCH]
+            found = [proposal.pk for proposal in due]
+            Proposal.objects.filter(pk__in=found).update(next_refresh_at=now + REFRESH_LEASE)
+        ids += found
+    return list(Proposal.objects.filter(pk__in=ids))
+
+
+def refresh(proposal: Proposal) -> None:
+    """Look at the proposal; where the bank can't tell, look later."""
+    structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
+    found: BankProposal | None = None
+    try:
+        found = call_bank(proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id))
+    except ApiError:
+        log.info("proposal_not_refreshed", bank=proposal.provider)
+    with Proposal.locked(proposal.pk) as row:
+        if found is not None:
+            row.absorb(found, Cause.REFRESH)
+        row.plan_refresh()

@@ -1,0 +1,75 @@
+"""One call to a proposal's bank, from a worker: connected, limited in time, and kept for the operator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import gevent
+import structlog
+from django.db import connection
+
+from proposals.models import BankCall, Proposal
+from providers import registry
+from providers.base import Bank, Connection
+from providers.errors import ApiError, ProviderError, ProviderUnavailable
+from providers.models import Provider
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+def adapter(provider: str) -> type[Bank]:
+    """The adapter of a proposal's bank. Raises LookupError where the bank left the registry."""
+    found = registry.get(provider)
+    if found is None:
+        raise LookupError(provider)
+    return found
+
+
+def account(provider: str) -> Connection:
+    """How to reach the bank. Raises ProviderUnavailable where an operator disabled it."""
+    row = Provider.objects.filter(name=provider, enabled=True).first()
+    if row is None:
+        raise ProviderUnavailable("Banco desativado no momento.", sent=False, held_back=True)
+    return row.connection()
+
+
+def call_bank(
+    proposal: Proposal,
+    operation: BankCall.Operation,
+    ask: Callable[[Bank], T],
+    *,
+    seconds: float | None = None,
+    kept: BankCall | None = None,
+) -> T:
+    """What the bank answers to `ask`, within `seconds` (the bank's own time-out where None).
+
+    `kept` is the row of the call where a partner's request made one. No database connection is held while the
+    bank thinks. Raises whatever `ask` raises as an ApiError; a fault of ours is a ProviderError, since what the
+    bank did is as unknown then as after a time-out.
+    """
+    row = kept or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
+    begun = time.monotonic()
+    outcome = ProviderError.code
+    try:
+        reached = account(proposal.provider)
+        limit = seconds or reached.timeout_s
+        connection.close()
+        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
+        with gevent.Timeout(limit + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
+            answer = ask(adapter(proposal.provider)(reached, deadline=begun + limit, request_id=row.request_id))
+        outcome = "ok" if answer is not None else "not_found"
+    except ApiError as error:
+        outcome = error.code
+        log.warning("bank_call_failed", bank=proposal.provider, operation=operation, code=error.code)
+        raise
+    except Exception:
+        # A fault of ours in the middle of a call: logged here, an unknown outcome for everybody else.
+        log.exception("bank_call_broke", bank=proposal.provider, operation=operation)
+        raise ProviderError from None
+    finally:
+        row.outcome, row.ms = outcome, round((time.monotonic() - begun) * 1000)
+        row.save()
+    return answer

@@ -1,0 +1,183 @@
+"""From a validated dataset to what a bank takes: which offer is meant, what is still at fault, the submission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from consultas.models import Offer, Pending
+from partners.models import Partner
+from providers.base import Bank, Connection
+from providers.encryption import blind_index
+from providers.errors import Detail, InvalidInput
+from providers.formats import is_one_word
+from providers.types import (
+    Address,
+    BankAccount,
+    BankSubmission,
+    Employment,
+    Holder,
+    IdentityDocument,
+    PersonalReference,
+    PixKey,
+)
+
+OFFER = "offer_ref.offer_id"
+DEFAULT_DEGREE = 1  # a relative
+
+
+def resolve(partner: Partner, provider: str, text: str) -> Offer | None:
+    """The offer of `partner` at that bank that `text` names: an `offerId`, or the bank's newest own identifier
+    of it. None where there is none, or where the bank's identifier does not tell two offers apart."""
+    offers = Offer.objects.select_related("query").filter(partner=partner, provider=provider)
+    try:
+        named = offers.filter(pk=UUID(text)).first() if len(text) == 36 else None
+    except ValueError:
+        named = None
+    found = [named] if named else list(offers.filter(native_offer_id=text)[:2])
+    return found[0] if len(found) == 1 else None
+
+
+def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
+    """Raises InvalidInput with everything that is at fault, before any call: what this bank needs and has not
+    got, its own rules, the offer."""
+    details: dict[str | None, Detail] = {}
+    for detail in _faults(bank, data, offer):
+        details.setdefault(detail.field, detail)
+    if details:
+        raise InvalidInput(details=list(details.values()))
+
+
+def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iterator[Detail]:
+    cpf, pix = data["titular"]["cpf"], data["recebimento"].get("pix")
+    if offer is None:
+        yield Detail(OFFER, "Oferta não encontrada para este banco. Faça uma nova consulta.")
+    elif offer.cpf_index != blind_index("cpf", cpf):
+        yield Detail("titular.cpf", "O CPF não é o da oferta.")
+    if pix and pix["tipo_chave"] == "cpf" and pix["chave"] != cpf:
+        yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
+    if offer is not None:
+        # Rules are facts: no connection is needed to apply them, and the web process has none.
+        rules = bank(Connection("", {}), deadline=0, request_id="")
+        yield from rules.faults(to_bank(data, offer, reference=""))
+    if pix and not bank.accepts_pix:
+        yield Detail("recebimento.pix", "Este banco não paga por PIX.")
+    for field in bank.required:
+        if _value(data, field) in (None, "", []):
+            yield Detail(field, f"Campo obrigatório para o banco {bank.label}.")
+
+
+def _value(data: Any, field: str) -> Any:
+    for key in field.split("."):
+        data = (data or {}).get(key)
+    return data
+
+
+def check_authorized(offer: Offer) -> None:
+    """Raises InvalidInput on the offer while the holder still owes the bank a step that was opened after the
+    bank last gave this offer: whatever was authorized then no longer holds."""
+    owed = Pending.objects.filter(
+        opened_at__gt=offer.refreshed_at,
+        partner_id=offer.partner_id,
+        provider=offer.provider,
+        cpf_index=offer.cpf_index,
+        state=Pending.State.OPEN,
+    )
+    if owed.exists():
+        message = "A autorização do titular neste banco ainda não foi concluída. Aguarde e use o novo offerId."
+        raise InvalidInput(message, field=OFFER)
+
+
+def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmission:
+    """The submission as an adapter takes it. `data` may come from the body or from a row, where dates and money
+    are text. One word is no father's name that a bank takes, so it is left out."""
+    holder, contact, address = data["titular"], data["contato"], data["endereco"]
+    father = holder.get("nome_pai")
+    account, pix = data["recebimento"].get("conta_bancaria"), data["recebimento"].get("pix")
+    query = offer.query.for_bank(offer.provider)
+    return BankSubmission(
+        reference=reference,
+        offer=offer.as_bank_offer(),
+        holder=msgspec.convert(
+            {
+                "name": holder["nome"],
+                "cpf": holder["cpf"],
+                "birth_date": holder["data_nascimento"],
+                "sex": holder["sexo"],
+                "mother_name": holder["nome_mae"],
+                "father_name": father if father and not is_one_word(father) else None,
+                "nationality": holder.get("nacionalidade"),
+                "marital_status": holder.get("estado_civil"),
+                "birth_city": holder.get("naturalidade_cidade"),
+                "birth_state": holder.get("naturalidade_uf"),
+                "politically_exposed": holder.get("exposicao_politica"),
+            },
+            Holder,
+        ),
+        phone=contact["telefone"],
+        email=contact["email"],
+        address=Address(
+            postal_code=address["cep"],
+            street=address["logradouro"],
+            number=address["numero"],
+            district=address["bairro"],
+            city=address["cidade"],
+            state=address["uf"],
+            complement=address.get("complemento") or None,
+        ),
+        ip=data["evidencia"]["ip"],
+        document=_document(data.get("documento")),
+        employment=_employment(data.get("vinculo")),
+        account=_account(account) if account else None,
+        pix=PixKey(pix["tipo_chave"], pix["chave"]) if pix else None,
+        references=tuple(_reference(person) for person in data.get("referencias") or ()),
+        channel=data["evidencia"].get("tipo_envio"),
+        portfolio=query.portfolio,
+        query=query,
+    )
+
+
+def _document(block: dict[str, Any] | None) -> IdentityDocument | None:
+    if block is None:
+        return None
+    told = {
+        "number": block.get("numero"),
+        "issuer": block.get("orgao_emissor"),
+        "issuer_state": block.get("uf_emissor"),
+        "issued_on": block.get("data_emissao"),
+    }
+    return msgspec.convert(told, IdentityDocument)
+
+
+def _employment(block: dict[str, Any] | None) -> Employment | None:
+    if block is None:
+        return None
+    told = {
+        "employer_cnpj": block.get("cnpj_empregador"),
+        "employer_name": block.get("nome_empregador"),
+        "job_title": block.get("cargo"),
+        "salary": block.get("salario"),
+        "margin": block.get("margem"),
+        "admission_date": block.get("data_admissao"),
+        "registration": block.get("matricula"),
+    }
+    return msgspec.convert(told, Employment)
+
+
+def _account(block: dict[str, Any]) -> BankAccount:
+    return BankAccount(
+        bank=block["banco"],
+        branch=block["agencia"],
+        number=block["conta"],
+        digit=block["digito_conta"],
+        kind=block["tipo_conta"],
+        branch_digit=block.get("digito_agencia") or None,
+    )
+
+
+def _reference(person: dict[str, Any]) -> PersonalReference:
+    degree = person.get("grau")
+    return PersonalReference(person["nome"], person["telefone"], DEFAULT_DEGREE if degree is None else degree)

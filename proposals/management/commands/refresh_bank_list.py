@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from proposals import compe
+
+
+class Command(BaseCommand):
+    """Writes `proposals/compe.json` anew from the `bancos.json` of the package `bancos-brasileiros`.
+
+    The change is to be reviewed and committed like any other: `npm pack bancos-brasileiros`, unpack, then
+    `manage.py refresh_bank_list package/bancos.json --source "bancos-brasileiros 6.3.38"`.
+    """
+
+    requires_system_checks: list[str] = []  # it touches a file, not the database
+    help = "Renova a lista de bancos (COMPE) a partir do bancos.json do pacote bancos-brasileiros."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--source", required=True, help="pacote e versão, como fica escrito na lista")
+
+    def handle(self, *args: Any, file: Path, source: str, **options: Any) -> None:
+        try:
+            rows = json.loads(file.read_text("utf-8-sig"))  # the package's file begins with a BOM
+            banks = compe.curated(rows)
+            date = max(row["DateUpdated"] for row in rows if row.get("DateUpdated"))[:10]
+        except (OSError, ValueError, LookupError, TypeError) as fault:
+            raise CommandError(f"{file} não é a lista esperada: {fault}") from None
+        lines = ",\n".join("  " + json.dumps(bank, ensure_ascii=False) for bank in banks)
+        head = f' "source": {json.dumps(source, ensure_ascii=False)},\n "date": "{date}"'
+        compe.FILE.write_text(f'{{\n{head},\n "banks": [\n{lines}\n ]\n}}\n', "utf-8")
+        self.stdout.write(json.dumps({"banks": len(banks), "date": date}))

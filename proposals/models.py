@@ -1,0 +1,331 @@
+"""A proposal at a bank, every move it made, and every call to the bank about it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import structlog
+from django.db import models, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from consultas.models import Offer
+from partners.models import Partner
+from providers.encryption import EncryptedJSONField, EncryptedTextField
+from providers.errors import ApiError
+from providers.types import BankProposal, ProposalStatus
+from webhooks import outbox
+
+log = structlog.get_logger(__name__)
+
+#: The moves that a status may make. Statuses that are no key are final.
+MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
+    ProposalStatus.CREATED: (
+        ProposalStatus.IN_ANALYSIS,
+        ProposalStatus.AWAITING_SIGNATURE,
+        ProposalStatus.REJECTED,
+        ProposalStatus.CANCELLED,
+        ProposalStatus.EXPIRED,
+    ),
+    ProposalStatus.IN_ANALYSIS: (
+        ProposalStatus.AWAITING_SIGNATURE,
+        ProposalStatus.REJECTED,
+        ProposalStatus.CANCELLED,
+        ProposalStatus.EXPIRED,
+    ),
+    ProposalStatus.AWAITING_SIGNATURE: (
+        ProposalStatus.SIGNED,
+        ProposalStatus.DISBURSED,
+        ProposalStatus.REJECTED,
+        ProposalStatus.CANCELLED,
+        ProposalStatus.EXPIRED,
+    ),
+    ProposalStatus.SIGNED: (ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED),
+}
+#: Of one offer a partner has one proposal at most that is in none of these.
+NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
+
+SOONEST_REFRESH = timedelta(seconds=10)
+SLOWEST_REFRESH = timedelta(minutes=10)
+
+
+def way(start: ProposalStatus, end: ProposalStatus) -> list[ProposalStatus] | None:
+    """The shortest way of moves from `start` to `end`, without `start`; None where `end` lies behind.
+
+    A status is looked at now and then, so a bank may be steps ahead: signed and paid since the last look.
+    """
+    ways: list[list[ProposalStatus]] = [[start]]
+    for current in ways:
+        if current[-1] == end:
+            return current[1:]
+        ways.extend([*current, following] for following in MOVES.get(current[-1], ()))
+    return None
+
+
+class Cause(models.TextChoices):
+    """What made a proposal move."""
+
+    SUBMIT = "submit", "envio"
+    RECONCILE = "reconcile", "conciliação"
+    FORMALIZE = "formalize", "formalização"
+    STATUS = "status", "consulta de situação"
+    REFRESH = "refresh", "atualização automática"
+    CANCEL = "cancel", "cancelamento"
+
+
+def new_reference() -> str:
+    """A reference of our own for a submission, the same at every try."""
+    return uuid.uuid4().hex
+
+
+class Proposal(models.Model):
+    """One proposal at one bank, made from one offer. Written before the bank is called.
+
+    `status` is the contract's; `submission` is how the sending of it stands. Partners see only proposals that
+    the bank accepted or refused: before, nothing is known that could be shown.
+
+    `reference` is what the bank can be asked by, whatever became of a try. `attempts` numbers the tries and
+    fences them: what an overtaken one has to say counts only if the bank accepted. `taken_at` is when a worker
+    took the current try, `lease_until` when another may, `sent_until` the last moment at which something that
+    was sent can still arrive at the bank (None: nothing was ever sent). `dataset` and `terms` are the body and
+    the offer as they were submitted.
+    """
+
+    class Submission(models.TextChoices):
+        SENDING = "sending", "em envio"
+        UNKNOWN = "unknown", "resultado desconhecido"
+        NOT_SENT = "not_sent", "não chegou ao banco"
+        ACCEPTED = "accepted", "aceita"
+        REFUSED = "refused", "recusada"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="proposals", verbose_name="parceiro")
+    offer = models.ForeignKey(Offer, models.PROTECT, related_name="proposals", verbose_name="oferta")
+    provider = models.CharField("banco", max_length=40)
+    cpf_index = models.CharField(max_length=64)
+    reference = models.CharField("nossa referência", max_length=64, unique=True, default=new_reference)
+    dataset = EncryptedJSONField("dados enviados")
+    terms = EncryptedJSONField("oferta")
+    status = models.CharField(
+        "situação",
+        max_length=20,
+        choices=[
+            ("created", "criada"),
+            ("in_analysis", "em análise"),
+            ("awaiting_signature", "aguardando assinatura"),
+            ("signed", "assinada"),
+            ("disbursed", "paga"),
+            ("rejected", "recusada"),
+            ("cancelled", "cancelada"),
+            ("expired", "expirada"),
+        ],
+        default="created",
+    )
+    submission = models.CharField("envio", max_length=10, choices=Submission.choices, default=Submission.SENDING)
+    native_id = models.CharField("id no banco", max_length=200, blank=True)
+    native_status = models.CharField("situação no banco", max_length=60, blank=True)
+    data = EncryptedJSONField("dados do banco", default=dict)
+    signature_url = EncryptedTextField("link de assinatura", null=True)
+    signature_expires_at = models.DateTimeField("link válido até", null=True)
+    channel = models.CharField("envio do link", max_length=10, blank=True)
+    error = EncryptedJSONField("erro", null=True)
+    attempts = models.PositiveIntegerField("tentativas", default=1)
+    taken_at = models.DateTimeField(null=True)
+    lease_until = models.DateTimeField(null=True)
+    sent_until = models.DateTimeField(null=True)
+    reconciles = models.PositiveSmallIntegerField("conciliações", default=0)
+    next_reconcile_at = models.DateTimeField("próxima conciliação", null=True)
+    moved_at = models.DateTimeField("última mudança", default=timezone.now)
+    last_status_at = models.DateTimeField(null=True)
+    next_refresh_at = models.DateTimeField("próxima atualização", null=True)
+    request_id = models.CharField("id da requisição", max_length=128)
+    created_at = models.DateTimeField("criada em", default=timezone.now)
+    updated_at = models.DateTimeField("atualizada em", auto_now=True)
+
+    class Meta:
+        verbose_name = "proposta"
+        verbose_name_plural = "propostas"
+        ordering = ("-created_at", "-id")
+        constraints = [
+            models.UniqueConstraint(
+                fields=("partner", "offer"),
+                condition=~Q(status__in=[status.value for status in NOT_LIVE]),
+                name="one_live_proposal_per_offer",
+            )
+        ]
+        indexes = [
+            models.Index(fields=("partner", "-created_at", "-id"), name="proposal_newest"),
+            models.Index(fields=("partner", "cpf_index"), name="proposal_holder"),
+            models.Index(
+                fields=("next_reconcile_at",),
+                name="proposal_unsettled",
+                condition=Q(next_reconcile_at__isnull=False),
+            ),
+            models.Index(
+                fields=("provider", "next_refresh_at"),
+                name="proposal_due",
+                condition=Q(next_refresh_at__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @classmethod
+    @contextmanager
+    def locked(cls, proposal_id: uuid.UUID) -> Iterator[Proposal]:
+        """The row, as it is now and nobody else's until the end, when what was changed on it is saved."""
+        with transaction.atomic():
+            proposal = cls.objects.select_for_update(of=("self",)).select_related("partner").get(pk=proposal_id)
+            yield proposal
+            proposal.save()
+
+    @classmethod
+    def of(cls, partner: Partner) -> models.QuerySet[Proposal]:
+        """What `partner` may see: its own proposals, at banks of its contract, that the bank took or refused."""
+        allowed = [bank.name for bank in partner.allowed_banks()]
+        answered = (cls.Submission.ACCEPTED, cls.Submission.REFUSED)
+        return cls.objects.filter(partner=partner, provider__in=allowed, submission__in=answered)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the status can't change any more."""
+        return self.status not in MOVES
+
+    def accept(self, found: BankProposal, cause: Cause) -> None:
+        """The bank has it. Inside `locked`; whatever the row believed before, the bank's word counts."""
+        if self.submission == self.Submission.ACCEPTED:
+            if found.native_id != self.native_id:
+                log.error("proposal_has_two_contracts", proposal=str(self.pk), bank=self.provider)
+            return
+        if self.submission == self.Submission.REFUSED:
+            log.error("proposal_accepted_after_refusal", proposal=str(self.pk), bank=self.provider)
+            return
+        now = timezone.now()
+        self.submission = self.Submission.ACCEPTED
+        self.native_id = found.native_id
+        self.lease_until = self.next_reconcile_at = None
+        Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=now)
+        self._record("", ProposalStatus.CREATED, cause, found.native_status)
+        self.absorb(found, cause)
+
+    def refuse(self, status: ProposalStatus, error: ApiError) -> None:
+        """The bank said no to the submission. Inside `locked`."""
+        self.submission = self.Submission.REFUSED
+        self.error = error.as_dict()
+        self.lease_until = self.next_reconcile_at = None
+        self.move(status, Cause.SUBMIT)
+
+    def absorb(self, found: BankProposal, cause: Cause) -> None:
+        """Take over how the bank says that the proposal stands. Inside `locked`."""
+        self.error = None
+        self.native_status = found.native_status[:60]
+        self.data = {**self.data, **found.data}
+        if found.signature_url:
+            self.signature_url = found.signature_url
+            self.signature_expires_at = found.signature_expires_at
+        if found.status is not None:
+            self.move(found.status, cause, found.native_status)
+        self.plan_refresh()
+
+    def move(self, status: ProposalStatus, cause: Cause, native_word: str = "") -> None:
+        """Bring the status to `status`: the one place where it changes. Inside `locked`.
+
+        Each step on the way is kept and told to the partner. A status that lies behind changes nothing.
+        """
+        steps = way(ProposalStatus(self.status), status)
+        if steps is None:
+            log.warning(
+                "proposal_status_kept",
+                proposal=str(self.pk),
+                bank=self.provider,
+                status=self.status,
+                word=native_word[:60],
+            )
+            return
+        for step in steps:
+            previous, self.status = self.status, step.value
+            self._record(previous, step, cause, native_word)
+        if self.status in NOT_LIVE:
+            freed = Offer.objects.filter(pk=self.offer_id, live_proposal_id=self.pk)
+            freed.update(live_proposal_id=None, live_proposal_since=None)
+
+    def _record(self, previous: str, status: ProposalStatus, cause: Cause, native_word: str) -> None:
+        self.moved_at = timezone.now()
+        Move.objects.create(
+            proposal=self,
+            from_status=previous,
+            to_status=status.value,
+            cause=cause,
+            native_word=native_word[:60],
+            at=self.moved_at,
+        )
+        payload = {"provider": self.provider, "status": status.value, "previous_status": previous or None}
+        outbox.send(self.partner, f"proposal.{status.value}", str(self.pk), payload)
+
+    def plan_refresh(self) -> None:
+        """When to ask the bank next: soon after a move, ever more seldom after that, never once it is final."""
+        now = timezone.now()
+        wait = max(SOONEST_REFRESH, min(SLOWEST_REFRESH, (now - self.moved_at) / 10))
+        self.next_refresh_at = None if self.is_final else now + wait
+
+    def usable_link(self) -> str | None:
+        """The signature link, while the contract awaits the signature and the link has not expired."""
+        usable = self.signature_expires_at is None or self.signature_expires_at > timezone.now()
+        awaited = self.status == ProposalStatus.AWAITING_SIGNATURE
+        return self.signature_url if awaited and usable else None
+
+
+class Move(models.Model):
+    """One change of a proposal's status. `from_status` is empty for the first one."""
+
+    proposal = models.ForeignKey(Proposal, models.CASCADE, related_name="moves", verbose_name="proposta")
+    from_status = models.CharField("de", max_length=20, blank=True)
+    to_status = models.CharField("para", max_length=20)
+    cause = models.CharField("causa", max_length=10, choices=Cause.choices)
+    native_word = models.CharField("palavra do banco", max_length=60, blank=True)
+    at = models.DateTimeField("quando", default=timezone.now)
+
+    class Meta:
+        verbose_name = "mudança"
+        verbose_name_plural = "mudanças"
+        ordering = ("at", "pk")
+
+    def __str__(self) -> str:
+        return f"{self.from_status} → {self.to_status}"
+
+
+class BankCall(models.Model):
+    """One call to the bank about a proposal: what the operator's timeline shows, and how a request of the
+    partner travels to the worker and back, since neither its arguments nor a bank's words may pass through
+    the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while nothing is known.
+    """
+
+    class Operation(models.TextChoices):
+        SUBMIT = "submit", "envio"
+        FIND = "find", "busca pela referência"
+        FORMALIZE = "formalize", "formalização"
+        STATUS = "status", "consulta de situação"
+        CANCEL = "cancel", "cancelamento"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    proposal = models.ForeignKey(Proposal, models.CASCADE, related_name="calls", verbose_name="proposta")
+    operation = models.CharField("operação", max_length=10, choices=Operation.choices)
+    argument = EncryptedTextField(null=True)
+    error = EncryptedJSONField(null=True)
+    outcome = models.CharField("resultado", max_length=40, blank=True)
+    ms = models.PositiveIntegerField("duração (ms)", null=True)
+    request_id = models.CharField("id da requisição", max_length=128)
+    at = models.DateTimeField("quando", default=timezone.now)
+    taken_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "chamada ao banco"
+        verbose_name_plural = "chamadas ao banco"
+        ordering = ("at",)
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.outcome or 'sem resposta'}"

@@ -1,0 +1,233 @@
+"""How the OpenAPI schema describes the proposal routes: response shapes, examples, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import serializers as drf
+
+from consultas.schema import OfferSchema
+from partners.schema import ErrorSchema, errors
+from proposals.serializers import CancelRequest, FormalizeRequest, SubmissionRequest
+from providers.types import ProposalStatus
+
+
+class DeliverySchema(drf.Serializer[Any]):
+    channel = drf.ChoiceField(["link", "sms", "whatsapp"])
+    destination = drf.CharField(allow_null=True, help_text="Telefone mascarado, quando o banco envia o link.")
+
+    class Meta:
+        ref_name = "Delivery"
+
+
+class SignatureSchema(drf.Serializer[Any]):
+    type = drf.ChoiceField(["signature"])
+    url = drf.URLField()
+    delivery = DeliverySchema()
+
+    class Meta:
+        ref_name = "SignatureAction"
+
+
+class ProposalSchema(drf.Serializer[Any]):
+    proposal_id = drf.UUIDField()
+    provider = drf.CharField()
+    status = drf.ChoiceField([item.value for item in ProposalStatus])
+    offer = OfferSchema()
+    action = SignatureSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
+    error = ErrorSchema(allow_null=True)
+    provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")
+    created_at = drf.DateTimeField()
+    updated_at = drf.DateTimeField()
+
+    class Meta:
+        ref_name = "Proposal"
+
+
+class ProposalPageSchema(drf.Serializer[Any]):
+    proposals = ProposalSchema(many=True)
+    next_cursor = drf.CharField(allow_null=True, help_text="Nulo na última página.")
+
+    class Meta:
+        ref_name = "ProposalPage"
+
+
+class BankSchema(drf.Serializer[Any]):
+    code = drf.CharField(help_text="Código COMPE.")
+    name = drf.CharField()
+
+    class Meta:
+        ref_name = "Bank"
+
+
+class BanksSchema(drf.Serializer[Any]):
+    banks = BankSchema(many=True)
+
+    class Meta:
+        ref_name = "Banks"
+
+
+DATASET = {
+    "offer_ref": {"provider": "ipe", "offer_id": "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"},
+    "titular": {
+        "nome": "Maria da Silva",
+        "cpf": "90000000175",
+        "data_nascimento": "1985-03-14",
+        "sexo": "F",
+        "nome_mae": "Ana da Silva",
+        "nome_pai": "João da Silva",
+        "nacionalidade": "brasileira",
+        "estado_civil": "casado",
+        "naturalidade_cidade": "São Paulo",
+        "naturalidade_uf": "SP",
+        "exposicao_politica": False,
+    },
+    "documento": {"numero": "123456789", "orgao_emissor": "SSP", "uf_emissor": "SP", "data_emissao": "2005-06-01"},
+    "contato": {"telefone": "11987654321", "email": "maria@example.com"},
+    "endereco": {
+        "cep": "01310-100",
+        "logradouro": "Avenida Paulista",
+        "numero": "1000",
+        "bairro": "Bela Vista",
+        "cidade": "São Paulo",
+        "uf": "SP",
+    },
+    "vinculo": {
+        "cnpj_empregador": "11222333000181",
+        "nome_empregador": "Metalúrgica Aurora Ltda",
+        "cargo": "Operador de Produção",
+        "salario": 4500.0,
+        "margem": 1850.0,
+        "data_admissao": "2019-03-11",
+        "matricula": "100200",
+    },
+    "recebimento": {
+        "conta_bancaria": {
+            "banco": "001",
+            "agencia": "1234",
+            "conta": "567890",
+            "digito_conta": "1",
+            "tipo_conta": "corrente",
+        }
+    },
+    "evidencia": {"ip": "203.0.113.7", "tipo_envio": "sms"},
+    "referencias": [
+        {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
+        {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
+    ],
+}
+_BY_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
+_PROPOSAL = {
+    "proposal_id": "b4f86c4e-2d0b-4f0f-8f0e-6f0a2f6d8c11",
+    "provider": "ipe",
+    "status": "awaiting_signature",
+    "offer": {
+        "provider": "ipe",
+        "offerId": "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11",
+        "loanValue": 12000.0,
+        "installmentValue": 488.8,
+        "installments": 48,
+        "interestRate": 1.99,
+        "totalAmount": 23462.4,
+        "tableCode": "IPE-CLT-STD",
+        "firstDueDate": "2027-01-10",
+        "employerName": "Metalúrgica Aurora Ltda",
+        "employerCnpj": "11222333000181",
+        "matricula": "100200",
+        "providerData": {"nativeOfferId": "d8c98ca5-0aa9-4354-bdaf-a53ac3ad32d8", "withInsurance": False},
+        "adjusted": False,
+        "adjustments": [],
+    },
+    "action": {
+        "type": "signature",
+        "url": "https://banco.example/assinar/AbC",
+        "delivery": {"channel": "sms", "destination": "(11) *****-4321"},
+    },
+    "error": None,
+    "provider_data": {"nativeProposalId": "3c2f…", "nativeStatus": "waiting_signature"},
+    "created_at": "2026-11-21T12:00:00.000Z",
+    "updated_at": "2026-11-21T12:00:05.000Z",
+}
+_CREATED = {**_PROPOSAL, "status": "created", "action": None}
+
+
+def _in(name: str, value: Any) -> OpenApiExample:
+    return OpenApiExample(name, value=value, request_only=True)
+
+
+def _out(name: str, value: Any, status: str = "200") -> OpenApiExample:
+    return OpenApiExample(name, value=value, response_only=True, status_codes=[status])
+
+
+_ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
+
+
+def _filter(name: str, description: str, **options: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, str, OpenApiParameter.QUERY, description=description, **options)
+
+
+submit = extend_schema(
+    operation_id="proposal_submit",
+    tags=["Propostas"],
+    summary="Envia a proposta de uma oferta ao banco, uma única vez",
+    description=(
+        "Uma repetição, ou vários envios ao mesmo tempo, dão a mesma proposta (200). Depois de 502 "
+        "`provider_unavailable` basta repetir: o banco é consultado antes, e nada é enviado em dobro."
+    ),
+    request=SubmissionRequest,
+    responses={200: ProposalSchema, 201: ProposalSchema, **errors(404, 409, 422, 502)},
+    examples=[_in("Conta bancária", DATASET), _in("PIX", _BY_PIX), _out("Criada", _CREATED, "201")],
+)
+listed = extend_schema(
+    operation_id="proposal_list",
+    tags=["Propostas"],
+    summary="As propostas do parceiro, da mais nova para a mais antiga",
+    parameters=[
+        _filter("status", "Só com esta situação.", enum=[item.value for item in ProposalStatus]),
+        _filter("provider", "Só deste banco."),
+        _filter("cpf", "Só deste titular, 11 dígitos."),
+        _filter("cursor", "O `next_cursor` da página anterior."),
+    ],
+    request=None,
+    responses={200: ProposalPageSchema, **errors(422, body=False)},
+)
+status = extend_schema(
+    operation_id="proposal_status",
+    tags=["Propostas"],
+    summary="A situação da proposta, perguntada ao banco no máximo a cada 5 segundos",
+    description="Quando o banco não responde, vale a última situação conhecida, e `error` diz isso.",
+    parameters=[_ID],
+    request=None,
+    responses={200: ProposalSchema, **errors(404, body=False)},
+    examples=[_out("Aguardando assinatura", _PROPOSAL)],
+)
+formalize = extend_schema(
+    operation_id="proposal_formalize",
+    tags=["Propostas"],
+    summary="Emite o contrato e dá o link de assinatura",
+    parameters=[_ID],
+    request=FormalizeRequest,
+    responses={200: ProposalSchema, **errors(404, 409, 422, 502)},
+    examples=[_in("Por SMS", {"tipo_envio": "sms"}), _out("Link", _PROPOSAL)],
+)
+cancel = extend_schema(
+    operation_id="proposal_cancel",
+    tags=["Propostas"],
+    summary="Cancela a proposta, no banco que permite",
+    parameters=[_ID],
+    request=CancelRequest,
+    responses={200: ProposalSchema, **errors(404, 409, 422, 501, 502)},
+    examples=[
+        _in("Com motivo", {"motivo": "Desistência do titular."}),
+        _out("Cancelada", {**_PROPOSAL, "status": "cancelled", "action": None}),
+    ],
+)
+banks = extend_schema(
+    operation_id="bank_list",
+    tags=["Propostas"],
+    summary="As instituições aceitas em `recebimento.conta_bancaria.banco`",
+    request=None,
+    responses={200: BanksSchema, **errors(body=False)},
+    examples=[_out("Lista", {"banks": [{"code": "001", "name": "Banco do Brasil S.A."}]})],
+)

@@ -1,0 +1,261 @@
+"""The JSON of the proposal routes: the dataset of a submission, a serializer per block, and what goes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.core.validators import validate_email
+from rest_framework.exceptions import ValidationError
+from rest_framework.serializers import Field
+from rest_framework.settings import api_settings
+
+from partners.fields import (
+    Block,
+    BooleanField,
+    CEPField,
+    ChoiceField,
+    CNPJField,
+    CPFField,
+    DateField,
+    DecimalField,
+    DigitsField,
+    EmailField,
+    IPField,
+    PhoneField,
+    TextField,
+    UFField,
+)
+from proposals import compe
+from proposals.models import Proposal
+from providers.formats import cpf_is_valid, iso_utc, mask_phone, only_digits, pix_phone, pix_random_key
+
+CHANNELS = ("sms", "whatsapp")
+ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
+MARITAL_STATUSES = ("solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel")
+PIX_KINDS = ("cpf", "telefone", "email", "aleatoria")
+PIX_EMAIL_LENGTH = 77
+PIX_FORMS = {
+    "cpf": "Informe o CPF da chave: 11 dígitos.",
+    "telefone": "Informe o celular da chave: DDD e número.",
+    "email": f"Informe o e-mail da chave, de no máximo {PIX_EMAIL_LENGTH} caracteres.",
+    "aleatoria": "Informe a chave aleatória: um UUID de 36 caracteres.",
+}
+
+
+def may_lack(field: type[Field], **options: Any) -> Field:
+    """A field that may be left out or be null; which of these a bank needs, its adapter says."""
+    return field(required=False, allow_null=True, **options)
+
+
+# --- In ---------------------------------------------------------------------------------------------------------
+
+
+class OfferRefBlock(Block):
+    provider = TextField(help_text="Identificador do banco.")
+    offer_id = TextField(max_length=200, help_text="`offerId` da consulta, ou `providerData.nativeOfferId`.")
+
+
+class HolderBlock(Block):
+    nome = TextField()
+    cpf = CPFField()
+    data_nascimento = DateField(not_future=True)
+    sexo = ChoiceField(["M", "F"])
+    nome_mae = TextField()
+    nome_pai = may_lack(TextField, allow_blank=True, help_text="Um nome de uma só palavra não é enviado.")
+    nacionalidade = may_lack(TextField)
+    estado_civil = may_lack(ChoiceField, choices=MARITAL_STATUSES)
+    naturalidade_cidade = may_lack(TextField)
+    naturalidade_uf = may_lack(UFField)
+    exposicao_politica = may_lack(BooleanField)
+
+
+class DocumentBlock(Block):
+    numero = may_lack(TextField, max_length=20)
+    orgao_emissor = may_lack(TextField, max_length=20)
+    uf_emissor = may_lack(UFField)
+    data_emissao = may_lack(DateField, not_future=True)
+
+
+class ContactBlock(Block):
+    telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
+    email = EmailField()
+
+
+class AddressBlock(Block):
+    cep = CEPField()
+    logradouro = TextField()
+    numero = TextField()
+    complemento = may_lack(TextField, allow_blank=True)
+    bairro = TextField()
+    cidade = TextField()
+    uf = UFField()
+
+
+class EmploymentBlock(Block):
+    cnpj_empregador = may_lack(CNPJField)
+    nome_empregador = may_lack(TextField)
+    cargo = may_lack(TextField)
+    salario = may_lack(DecimalField, min_value=0)
+    margem = may_lack(DecimalField, min_value=0)
+    data_admissao = may_lack(DateField, not_future=True)
+    matricula = may_lack(TextField, max_length=60)
+
+
+class CheckDigitField(TextField):
+    """The digit of a branch or an account: 0-9 or X, at most `max_length` of them; masks are removed."""
+
+    default_error_messages = {"form": "Informe o dígito: 0 a 9 ou X."}
+
+    def to_internal_value(self, data: str) -> str:
+        digit: str = super().to_internal_value(data).strip("-. ").upper()
+        if digit and not all(sign in "0123456789X" for sign in digit):
+            self.fail("form")
+        if not digit and not self.allow_blank:
+            self.fail("form")
+        return digit
+
+
+class AccountBlock(Block):
+    banco = TextField(max_length=10, help_text="Código COMPE de `GET /banks`.")
+    agencia = DigitsField(longest=5)
+    digito_agencia = may_lack(CheckDigitField, max_length=1, allow_blank=True)
+    conta = DigitsField(longest=15)
+    digito_conta = CheckDigitField(max_length=2)
+    tipo_conta = ChoiceField(ACCOUNT_KINDS)
+
+    def validate_banco(self, value: str) -> str:
+        if value not in compe.banks():
+            raise ValidationError("Código de banco desconhecido. Use um código de GET /banks.")
+        return value
+
+
+class PixBlock(Block):
+    """A PIX key in its normal form: digits without country code, lower case."""
+
+    tipo_chave = ChoiceField(PIX_KINDS)
+    chave = TextField()
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        key = _pix_key(attrs["tipo_chave"], attrs["chave"])
+        if key is None:
+            raise ValidationError({"chave": PIX_FORMS[attrs["tipo_chave"]]})
+        return {**attrs, "chave": key}
+
+
+def _pix_key(kind: str, text: str) -> str | None:
+    """The key in its normal form, None where `text` is no key of that kind."""
+    match kind:
+        case "cpf":
+            digits = only_digits(text)
+            return digits if cpf_is_valid(digits) else None
+        case "telefone":
+            return pix_phone(text)
+        case "email":
+            return _pix_email(text)
+        case _:
+            return pix_random_key(text)
+
+
+def _pix_email(text: str) -> str | None:
+    try:
+        validate_email(text)
+    except DjangoValidationError:
+        return None
+    return text.lower() if len(text) <= PIX_EMAIL_LENGTH else None
+
+
+class DisbursementBlock(Block):
+    conta_bancaria = may_lack(AccountBlock)
+    pix = may_lack(PixBlock)
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """With the rule of one of the two checked whatever else is wrong, so that all faults come at once."""
+        if isinstance(data, dict) and sum(data.get(name) is not None for name in ("conta_bancaria", "pix")) != 1:
+            faults = {api_settings.NON_FIELD_ERRORS_KEY: ["Informe exatamente um: conta_bancaria ou pix."]}
+            try:
+                super().to_internal_value(data)
+            except ValidationError as error:
+                faults |= error.detail
+            raise ValidationError(faults)
+        told: dict[str, Any] = super().to_internal_value(data)
+        return told
+
+
+class EvidenceBlock(Block):
+    ip = IPField(help_text="IP do titular no aceite.")
+    tipo_envio = may_lack(ChoiceField, choices=CHANNELS, help_text="Como o banco entrega o link de assinatura.")
+
+
+class ReferenceBlock(Block):
+    nome = TextField()
+    telefone = PhoneField()
+    grau = may_lack(ChoiceField, choices=[0, 1, 2], help_text="0 cônjuge, 1 parente (padrão), 2 amigo.")
+
+
+class SubmissionRequest(Block):
+    """The dataset: one shape for all banks. What a bank needs of it beyond this, its adapter says."""
+
+    offer_ref = OfferRefBlock()
+    titular = HolderBlock()
+    documento = may_lack(DocumentBlock)
+    contato = ContactBlock()
+    endereco = AddressBlock()
+    vinculo = may_lack(EmploymentBlock)
+    recebimento = DisbursementBlock()
+    evidencia = EvidenceBlock()
+    referencias = may_lack(ReferenceBlock, many=True, max_length=10)
+
+
+class FormalizeRequest(Block):
+    tipo_envio = may_lack(ChoiceField, choices=CHANNELS)
+
+
+class CancelRequest(Block):
+    motivo = may_lack(TextField, allow_blank=True)
+
+
+class ListRequest(Block):
+    """The filters of the list, from the query string."""
+
+    status = may_lack(ChoiceField, choices=[value for value, _ in Proposal._meta.get_field("status").choices or ()])
+    provider = may_lack(TextField)
+    cpf = may_lack(CPFField)
+    cursor = may_lack(TextField, max_length=200)
+
+
+# --- Out --------------------------------------------------------------------------------------------------------
+
+
+def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A proposal as every route shows it; `error` stands in for the stored one where given."""
+    return {
+        "proposal_id": str(proposal.pk),
+        "provider": proposal.provider,
+        "status": proposal.status,
+        "offer": proposal.terms,
+        "action": _action(proposal),
+        "error": error or proposal.error,
+        "provider_data": {
+            **proposal.data,
+            "nativeProposalId": proposal.native_id or None,
+            "nativeStatus": proposal.native_status or None,
+        },
+        "created_at": iso_utc(proposal.created_at),
+        "updated_at": iso_utc(proposal.updated_at),
+    }
+
+
+def _action(proposal: Proposal) -> dict[str, Any] | None:
+    url = proposal.usable_link()
+    if url is None:
+        return None
+    delivered = proposal.channel in CHANNELS
+    return {
+        "type": "signature",
+        "url": url,
+        "delivery": {
+            "channel": proposal.channel if delivered else "link",
+            "destination": mask_phone(proposal.dataset["contato"]["telefone"]) if delivered else None,
+        },
+    }

@@ -1,0 +1,374 @@
+"""Submission that can't double: how a proposal reaches its bank exactly once, whatever fails.
+
+The row is committed before the bank hears of it, and a unique index lets one live row exist per partner and
+offer. A worker sends; whatever becomes of its process, what it began stands in the row. Once anything may have
+been sent, the next step is always to ask the bank by our reference, and sending again takes its clear "not
+found" after the longest time that it needs to show a submission.
+
+Web side: `submit`. Worker side: `run`, `reconcile`. docs/decisions/0030-exactly-once-submission.md says why.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from authorizations import evidence
+from authorizations.models import Evidence
+from consultas import fan_out
+from consultas import serializers as query_serializers
+from consultas.models import Offer
+from partners.models import Partner
+from proposals import dataset
+from proposals.calls import adapter, call_bank
+from proposals.killpoints import die_at
+from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
+from providers.encryption import blind_index
+from providers.errors import (
+    API_ERRORS,
+    ApiError,
+    BankFailure,
+    Detail,
+    InvalidInput,
+    NotFound,
+    OfferExpired,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.models import Provider
+from providers.types import BankProposal, ProposalStatus
+
+log = structlog.get_logger(__name__)
+
+Phase = Proposal.Submission
+Operation = BankCall.Operation
+#: Waits before each look for a submission whose outcome is unknown; the last one repeats.
+RECONCILE_AFTER_S = (5, 30, 120, 600, 3600)
+#: A worker may look, then send: so many time-outs of the bank, and some seconds to write it down.
+TIMEOUTS_PER_TRY = 3
+MARGIN = timedelta(seconds=15)
+#: Submissions looked for in one sweep, and how long one may take before another sweep may look.
+BATCH = 50
+LOOK_LEASE = timedelta(seconds=60)
+_ERRORS = {error.code: error for error in API_ERRORS}
+_UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em instantes: nada será enviado em dobro."
+
+
+# --- Web --------------------------------------------------------------------------------------------------------
+
+
+def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
+    """The proposal for the validated dataset `data`, and whether this request made it.
+
+    Raises NotFound for a bank outside the contract, InvalidInput before any call, the bank's own refusal, and
+    ProviderUnavailable where the outcome is not known (yet): then a repeat is safe.
+    """
+    provider = data["offer_ref"]["provider"]
+    if provider not in {allowed.name for allowed in partner.allowed_banks()}:
+        raise NotFound
+    offer = dataset.resolve(partner, provider, data["offer_ref"]["offer_id"])
+    dataset.check(adapter(provider), data, offer)
+    if offer is None:
+        raise AssertionError("check() raises without an offer")
+    deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
+    proposal, is_ours = _claim(partner, offer, data, request_id)
+    if is_ours:
+        if not fan_out.ask("proposals.tasks.submit", str(proposal.pk), settings.PROPOSAL_WAIT_S):
+            _release(proposal)
+    else:
+        _follow(proposal, deadline)
+    proposal = Proposal.objects.get(pk=proposal.pk)
+    if proposal.submission == Phase.ACCEPTED:
+        return proposal, is_ours
+    raise error_of(proposal)
+
+
+def error_of(proposal: Proposal) -> ApiError:
+    """Why the submission gave no proposal, as the partner sees it."""
+    if proposal.submission in (Phase.SENDING, Phase.UNKNOWN):
+        return ProviderUnavailable(_UNKNOWN)
+    error = from_dict(proposal.error) if proposal.error else ProviderUnavailable()
+    return ProviderUnavailable() if isinstance(error, BankFailure) else error
+
+
+def from_dict(told: dict[str, Any]) -> ApiError:
+    """The error that `as_dict` wrote."""
+    kind = _ERRORS[told["code"]]
+    if kind is InvalidInput:
+        return InvalidInput(told["message"], details=msgspec.convert(told["details"], list[Detail]))
+    return kind(told["message"], field=told["field"])
+
+
+def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
+    """The live proposal of this offer, and whether the next try to send it is this request's.
+
+    It is where none existed, or where none is at it: the last try never arrived, is unknown, or its lease ended.
+    """
+    while True:
+        now = timezone.now()
+        live = Proposal.objects.filter(partner=partner, offer=offer).exclude(status__in=NOT_LIVE).first()
+        if live is None:
+            dataset.check_authorized(offer)
+            try:
+                return _create(partner, offer, data, request_id, now), True
+            except IntegrityError:
+                continue  # another request was first: its row is the one
+        if live.submission == Phase.ACCEPTED or _is_held(live, now):
+            return live, False
+        mine = Proposal.objects.filter(pk=live.pk, attempts=live.attempts, submission=live.submission).update(
+            submission=Phase.SENDING,
+            attempts=live.attempts + 1,
+            dataset=msgspec.to_builtins(data),
+            channel=data["evidencia"].get("tipo_envio") or "",
+            taken_at=None,
+            error=None,
+            request_id=request_id,
+            **_lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
+        )
+        if mine:
+            live.attempts += 1
+            return live, True
+
+
+def _is_held(proposal: Proposal, now: datetime) -> bool:
+    return proposal.submission == Phase.SENDING and proposal.lease_until is not None and proposal.lease_until > now
+
+
+def _lease(until: datetime) -> dict[str, datetime]:
+    """The columns that keep others off a try until then, and have the sweep look at it after that."""
+    return {"lease_until": until, "next_reconcile_at": until}
+
+
+def _create(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str, now: datetime) -> Proposal:
+    """The committed row. Raises IntegrityError where the offer has a live proposal."""
+    shown = query_serializers.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
+    with transaction.atomic():
+        proposal = Proposal.objects.create(
+            partner=partner,
+            offer=offer,
+            provider=offer.provider,
+            cpf_index=blind_index("cpf", data["titular"]["cpf"]),
+            dataset=msgspec.to_builtins(data),
+            terms=shown,
+            channel=data["evidencia"].get("tipo_envio") or "",
+            request_id=request_id,
+            **_lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
+        )
+        if offer.query.authorization_id:
+            seen = Evidence.objects.get(session__authorization_id=offer.query.authorization_id)
+            evidence.record_use(seen.number, [offer.provider], call="submit", reference=str(proposal.pk))
+    return proposal
+
+
+def _release(proposal: Proposal) -> None:
+    """After no word came: give a try back that no worker took, so that a repeat need not wait for the lease."""
+    untaken = Proposal.objects.filter(
+        pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING, taken_at__isnull=True
+    )
+    untaken.filter(sent_until__isnull=True).update(submission=Phase.NOT_SENT, next_reconcile_at=None)
+    untaken.filter(sent_until__isnull=False).update(submission=Phase.UNKNOWN, next_reconcile_at=timezone.now())
+
+
+def _follow(proposal: Proposal, deadline: float) -> None:
+    """Wait for the outcome of another request's try."""
+    pause = 0.05
+    while time.monotonic() < deadline:
+        sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
+        if not sending.exists():
+            return
+        connection.close()
+        time.sleep(pause)
+        pause = min(0.5, pause * 1.5)
+
+
+# --- Worker -----------------------------------------------------------------------------------------------------
+
+
+def run(proposal_id: str) -> None:
+    """Take the current try of the proposal and bring it to an outcome. A task that comes twice, or too late,
+    finds nothing to take."""
+    taken = _take(proposal_id)
+    if taken is None:
+        return
+    proposal, is_first = taken
+    structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
+    try:
+        if is_first or _nothing_is_there(proposal):
+            _send(proposal)
+    finally:
+        connection.close()
+
+
+def _take(proposal_id: str) -> tuple[Proposal, bool] | None:
+    """The proposal, its current try taken for this worker, and whether nothing was ever sent before; None where
+    there is no try to take.
+
+    With the same commit the row says that something may have been sent: from here on only the bank knows.
+    """
+    with transaction.atomic():
+        rows = Proposal.objects.select_for_update(of=("self",)).select_related("offer__query")
+        proposal = rows.get(pk=proposal_id)
+        now = timezone.now()
+        if proposal.taken_at is not None or not _is_held(proposal, now):
+            return None
+        until = now + timedelta(seconds=TIMEOUTS_PER_TRY * _timeout_s(proposal)) + MARGIN
+        is_first = proposal.sent_until is None
+        proposal.taken_at = now
+        proposal.lease_until = proposal.next_reconcile_at = until
+        proposal.sent_until = proposal.sent_until or until
+        proposal.save(update_fields=["taken_at", "lease_until", "next_reconcile_at", "sent_until", "updated_at"])
+    return proposal, is_first
+
+
+def _timeout_s(proposal: Proposal) -> float:
+    row = Provider.objects.only("timeout_s").filter(name=proposal.provider).first()
+    return float((row and row.timeout_s) or settings.BANK_TIMEOUT_S)
+
+
+def _nothing_is_there(proposal: Proposal) -> bool:
+    """Whether the bank has nothing of the earlier tries, so that one more may be sent. What it has is adopted;
+    where it can't tell yet, the outcome stays unknown."""
+    try:
+        found = _find(proposal)
+    except ApiError:
+        found = None
+    else:
+        if found is None and _may_send_again(proposal):
+            # Fenced: where somebody else took over meanwhile, this worker sends nothing.
+            return bool(_ours(proposal).update(sent_until=proposal.lease_until))
+    if found is not None:
+        _accept(proposal, found, Cause.RECONCILE)
+    else:
+        wait = timedelta(seconds=_pause(proposal.reconciles))
+        _ours(proposal).update(submission=Phase.UNKNOWN, next_reconcile_at=timezone.now() + wait)
+    return False
+
+
+def _send(proposal: Proposal) -> None:
+    die_at("after_commit")
+    seconds = (TIMEOUTS_PER_TRY - 1) * _timeout_s(proposal)
+    body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
+    try:
+        accepted = call_bank(proposal, Operation.SUBMIT, lambda bank: bank.submit(body), seconds=seconds)
+    except BankFailure as failure:
+        if failure.sent:
+            _outcome_unknown(proposal)
+        else:
+            _never_arrived(proposal, failure)
+    except InvalidInput as error:
+        _never_arrived(proposal, error)
+    except (OfferExpired, NotFound):
+        # An offer that the bank knows no longer: asked again, it makes a new one.
+        _refuse(proposal, ProposalStatus.EXPIRED, OfferExpired())
+    except ApiError as error:
+        _refuse(proposal, ProposalStatus.REJECTED, ProviderRejected(error.message))
+    else:
+        die_at("after_send")
+        _accept(proposal, accepted, Cause.SUBMIT)
+
+
+def _find(proposal: Proposal) -> BankProposal | None:
+    return call_bank(proposal, Operation.FIND, lambda bank: bank.find(proposal.reference))
+
+
+def _may_send_again(proposal: Proposal) -> bool:
+    """Whether the bank's "not found" is final, or a second arrival would do no harm."""
+    return adapter(proposal.provider).deduplicates or _is_final(proposal)
+
+
+def _is_final(proposal: Proposal) -> bool:
+    """Whether a "not found" counts: all that was sent has long arrived, and the bank has had its longest time."""
+    if proposal.sent_until is None:
+        return True
+    longest = timedelta(seconds=adapter(proposal.provider).processing_time_s)
+    return timezone.now() >= proposal.sent_until + longest
+
+
+def _ours(proposal: Proposal) -> QuerySet[Proposal]:
+    """The row, as long as the try that it is about is still the current one and has no outcome."""
+    return Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
+
+
+def _accept(proposal: Proposal, found: BankProposal, cause: Cause) -> None:
+    """What the bank accepted counts, whoever learns of it and however late."""
+    with Proposal.locked(proposal.pk) as row:
+        row.accept(found, cause)
+        die_at("before_settle")
+
+
+def _refuse(proposal: Proposal, status: ProposalStatus, error: ApiError) -> None:
+    with Proposal.locked(proposal.pk) as row:
+        if row.attempts == proposal.attempts and row.submission == Phase.SENDING:
+            row.refuse(status, error)
+            die_at("before_settle")
+
+
+def _never_arrived(proposal: Proposal, error: ApiError) -> None:
+    """The bank has nothing of it, for certain: the next try may be sent at once."""
+    _ours(proposal).update(
+        submission=Phase.NOT_SENT, error=error.as_dict(), sent_until=None, lease_until=None, next_reconcile_at=None
+    )
+
+
+def _outcome_unknown(proposal: Proposal) -> None:
+    now = timezone.now()
+    _ours(proposal).update(
+        submission=Phase.UNKNOWN,
+        sent_until=now,
+        reconciles=0,
+        next_reconcile_at=now + timedelta(seconds=_pause(0)),
+    )
+
+
+# --- Sweep ------------------------------------------------------------------------------------------------------
+
+
+def claim_unsettled() -> list[Proposal]:
+    """Submissions that are due to be looked for, taken for this worker. One whose worker died becomes unknown
+    on the way, or not sent where no worker ever took it."""
+    now = timezone.now()
+    with transaction.atomic():
+        rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
+        due = rows.filter(next_reconcile_at__lte=now, submission__in=(Phase.SENDING, Phase.UNKNOWN))
+        ids = [proposal.pk for proposal in due.only("pk")[:BATCH]]
+        ended = Proposal.objects.filter(pk__in=ids, submission=Phase.SENDING, lease_until__lte=now)
+        ended.filter(sent_until__isnull=True).update(submission=Phase.NOT_SENT, next_reconcile_at=None)
+        ended.filter(sent_until__isnull=False).update(submission=Phase.UNKNOWN, reconciles=0)
+        unknown = Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)
+        unknown.update(next_reconcile_at=now + LOOK_LEASE)
+    return list(Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN))
+
+
+def reconcile(proposal: Proposal) -> None:
+    """Look for a submission whose outcome is unknown: adopt it, or know that it never arrived, or look later.
+
+    Nothing is sent from here: only a partner who asks again wants the proposal still.
+    """
+    structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
+    current = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.UNKNOWN)
+    try:
+        found = _find(proposal)
+    except ApiError:
+        found, is_final = None, False
+    else:
+        is_final = _is_final(proposal)
+    if found is not None:
+        _accept(proposal, found, Cause.RECONCILE)
+    elif is_final:
+        current.update(submission=Phase.NOT_SENT, next_reconcile_at=None)
+    else:
+        looks = proposal.reconciles + 1
+        wait = timedelta(seconds=_pause(looks))
+        current.update(reconciles=looks, next_reconcile_at=timezone.now() + wait)
+
+
+def _pause(looks: int) -> int:
+    return RECONCILE_AFTER_S[min(looks, len(RECONCILE_AFTER_S) - 1)]

@@ -1,0 +1,54 @@
+"""What runs in the bank workers for proposals: every call to a bank is made here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gevent
+from celery import shared_task
+from django.db import connection
+
+from consultas import replies
+from proposals import actions, submission
+from proposals.models import Proposal
+
+
+@shared_task
+def submit(proposal_id: str, reply_to: str) -> None:
+    """Send a proposal to its bank; the row says what came of it, the reply only that it is there."""
+    replies.post(reply_to, proposal_id, replies.START, replies.worker_id())
+    submission.run(proposal_id)
+    replies.post(reply_to, proposal_id, replies.ANSWER, None)
+
+
+@shared_task
+def act(call_id: str, reply_to: str) -> None:
+    """Make a call that a partner asked for: formalize, status or cancel."""
+    replies.post(reply_to, call_id, replies.START, replies.worker_id())
+    actions.run(call_id)
+    replies.post(reply_to, call_id, replies.ANSWER, None)
+
+
+@shared_task
+def reconcile() -> None:
+    """Look for the submissions whose outcome is unknown and that are due. Swept by beat."""
+    _each(submission.reconcile, submission.claim_unsettled())
+
+
+@shared_task
+def refresh() -> None:
+    """Look at the open proposals that are due. Swept by beat."""
+    _each(actions.refresh, actions.claim_due())
+
+
+def _each(work: Callable[[Proposal], None], proposals: list[Proposal]) -> None:
+    """Each in a greenlet of its own, so that a slow bank holds up only itself."""
+
+    def one(proposal: Proposal) -> None:
+        try:
+            work(proposal)
+        finally:
+            connection.close()
+
+    connection.close()
+    gevent.joinall([gevent.spawn(one, proposal) for proposal in proposals])

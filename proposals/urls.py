@@ -1,0 +1,11 @@
+from django.urls import path
+
+from proposals import views
+
+urlpatterns = [
+    path("proposals", views.ProposalsView.as_view()),
+    path("proposals/<str:proposal_id>", views.ProposalView.as_view()),
+    path("proposals/<str:proposal_id>/formalize", views.FormalizeView.as_view()),
+    path("proposals/<str:proposal_id>/cancel", views.CancelView.as_view()),
+    path("banks", views.BanksView.as_view()),
+]

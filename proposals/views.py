@@ -1,0 +1,58 @@
+"""The proposal routes and the bank list."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from partners.views import PartnerView, details_of
+from proposals import actions, compe, listing, schema, serializers, submission
+from providers.errors import InvalidInput
+
+
+class ProposalsView(PartnerView):
+    @schema.submit
+    def post(self, request: Request) -> Response:
+        data = self.valid(serializers.SubmissionRequest)
+        proposal, is_new = submission.submit(self.partner, data, request.request_id)
+        return Response(serializers.envelope(proposal), status=201 if is_new else 200)
+
+    @schema.listed
+    def get(self, request: Request) -> Response:
+        wanted = serializers.ListRequest(data=request.query_params.dict())
+        if not wanted.is_valid():
+            raise InvalidInput(details=list(details_of(wanted.errors)))
+        found, cursor = listing.page(self.partner, wanted.validated_data)
+        return Response({"proposals": [serializers.envelope(each) for each in found], "next_cursor": cursor})
+
+
+class ProposalView(PartnerView):
+    @schema.status
+    def get(self, request: Request, proposal_id: str) -> Response:
+        proposal = actions.get(self.partner, proposal_id)
+        proposal, error = actions.refreshed(proposal, request.request_id)
+        return Response(serializers.envelope(proposal, error))
+
+
+class FormalizeView(PartnerView):
+    @schema.formalize
+    def post(self, request: Request, proposal_id: str) -> Response:
+        data = self.valid(serializers.FormalizeRequest, optional=True)
+        proposal = actions.get(self.partner, proposal_id)
+        formalized = actions.formalize(proposal, data.get("tipo_envio"), request.request_id)
+        return Response(serializers.envelope(formalized))
+
+
+class CancelView(PartnerView):
+    @schema.cancel
+    def post(self, request: Request, proposal_id: str) -> Response:
+        data = self.valid(serializers.CancelRequest, optional=True)
+        proposal = actions.get(self.partner, proposal_id)
+        cancelled = actions.cancel(proposal, data.get("motivo") or None, request.request_id)
+        return Response(serializers.envelope(cancelled))
+
+
+class BanksView(PartnerView):
+    @schema.banks
+    def get(self, request: Request) -> Response:
+        return Response({"banks": [{"code": code, "name": name} for code, name in compe.banks().items()]})
