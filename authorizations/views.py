@@ -14,23 +14,17 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from authorizations import evidence, sessions
+from authorizations import evidence, schema, sessions
 from authorizations.client_ip import client_ip
 from authorizations.models import Session
 from authorizations.serializers import (
-    AcceptedSerializer,
     AcceptSerializer,
-    OpenedSerializer,
     OpenSerializer,
-    PublicTermsSerializer,
-    SessionSerializer,
     told,
 )
 from partners.fields import USER_AGENT_LENGTH
@@ -67,12 +61,7 @@ def _opened(session: Session) -> dict[str, Any]:
 class OpenView(PartnerView):
     """`POST /authorizations`."""
 
-    @extend_schema(
-        summary="Abre uma sessão de autorização",
-        description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão (200).",
-        request=OpenSerializer,
-        responses={200: OpenedSerializer, 201: OpenedSerializer},
-    )
+    @schema.opened
     def post(self, request: Request) -> Response:
         data = self.valid(OpenSerializer)
         session, created = sessions.open_session(
@@ -84,7 +73,7 @@ class OpenView(PartnerView):
 class SessionView(PartnerView):
     """`GET /authorizations/{authorization_id}`."""
 
-    @extend_schema(summary="Situação e evidência de uma sessão", responses=SessionSerializer)
+    @schema.session
     def get(self, request: Request, authorization_id: str) -> Response:
         session = sessions.find(authorization_id, self.partner)
         body = {**_opened(session), "status": session.status_at(timezone.now())}
@@ -128,7 +117,7 @@ def _token_salt(authorization_id: str) -> str:
 class HolderPageView(PublicView):
     """`GET /authorizations/public/{authorization_id}`: the page. Showing it changes nothing, whoever asks."""
 
-    @extend_schema(summary="Página do titular", auth=[], responses={(200, "text/html"): OpenApiTypes.STR})
+    @schema.page
     def get(self, request: Request, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
         now = timezone.now()
@@ -151,7 +140,7 @@ class HolderPageView(PublicView):
 class TermsView(PublicView):
     """`GET /authorizations/public/{authorization_id}/terms`."""
 
-    @extend_schema(summary="Termos mostrados ao titular", auth=[], responses=PublicTermsSerializer)
+    @schema.terms
     def get(self, request: Request, authorization_id: str) -> Response:
         session = sessions.find(authorization_id)
         current = session.status_at(timezone.now())
@@ -204,13 +193,7 @@ class AcceptView(PublicView):
 
     parser_classes = (StrictJSONParser, PageFormParser)
 
-    @extend_schema(
-        summary="Aceite do titular",
-        description="O primeiro aceite vale; os demais recebem a mesma resposta e não mudam a evidência.",
-        auth=[],
-        request=AcceptSerializer,
-        responses=AcceptedSerializer,
-    )
+    @schema.accept
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
         data = self._form() if self._is_form() else self.valid(AcceptSerializer, optional=True)
         accepted = evidence.accept(

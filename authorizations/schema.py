@@ -1,0 +1,191 @@
+"""How the OpenAPI schema describes the authorization routes: response shapes, examples, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers as drf
+
+from authorizations.models import Session
+from authorizations.serializers import AcceptSerializer, OpenSerializer
+from partners.schema import errors
+
+_ID = "Jd0cW2mQ8sT5vX1zB4nK7pR3yU6aE9gH"
+_URL = f"https://api.exemplo.com.br/partners/v1/authorizations/public/{_ID}"
+_EXPIRES_AT = "2026-02-02T12:12:01.480Z"
+_ACCEPTED_AT = "2026-01-30T12:15:40.112Z"
+_SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+_PLACE = {"lat": -23.55052, "lng": -46.633308, "accuracy": 12.5}
+_DEVICE = {
+    "userAgent": "Mozilla/5.0 (Linux; Android 15)",
+    "platform": "Android",
+    "language": "pt-BR",
+    "timezone": "America/Sao_Paulo",
+    "screen": "360x740@3",
+    "deviceModel": "SM-A156M",
+}
+_OPENED = {"authorization_id": _ID, "url": _URL, "expires_at": _EXPIRES_AT}
+_EVIDENCE = {
+    "ip": "203.0.113.9",
+    "geolocation": _PLACE,
+    "geolocation_status": "collected",
+    "device": _DEVICE,
+    "user_agent": _DEVICE["userAgent"],
+    "terms_version": "1",
+    "terms_sha256": _SHA256,
+    "accepted_at": _ACCEPTED_AT,
+}
+
+
+class OpenedSchema(drf.Serializer[Any]):
+    authorization_id = drf.CharField(help_text="Quem o conhece é tido pelo titular: não o registre nem o exponha.")
+    url = drf.URLField(help_text="Link para o titular.")
+    expires_at = drf.DateTimeField(help_text="72 horas depois da abertura.")
+
+    class Meta:
+        ref_name = "AuthorizationOpened"
+
+
+class GeolocationSchema(drf.Serializer[Any]):
+    lat = drf.FloatField()
+    lng = drf.FloatField()
+    accuracy = drf.FloatField(allow_null=True, help_text="Metros.")
+
+    class Meta:
+        ref_name = "EvidenceGeolocation"
+
+
+class DeviceSchema(drf.Serializer[Any]):
+    userAgent = drf.CharField(required=False)
+    platform = drf.CharField(required=False)
+    language = drf.CharField(required=False)
+    timezone = drf.CharField(required=False)
+    screen = drf.CharField(required=False)
+    deviceModel = drf.CharField(required=False)
+
+    class Meta:
+        ref_name = "EvidenceDevice"
+
+
+class EvidenceSchema(drf.Serializer[Any]):
+    ip = drf.IPAddressField(help_text="Visto pelo serviço.")
+    geolocation = GeolocationSchema(allow_null=True)
+    geolocation_status = drf.ChoiceField(["collected", "not_collected"])
+    device = DeviceSchema(help_text="Só o que o navegador do titular informou.")
+    user_agent = drf.CharField(allow_null=True, help_text="Visto pelo serviço.")
+    terms_version = drf.CharField()
+    terms_sha256 = drf.CharField()
+    accepted_at = drf.DateTimeField()
+
+    class Meta:
+        ref_name = "Evidence"
+
+
+class SessionSchema(OpenedSchema):
+    status = drf.ChoiceField(Session.Status.choices)
+    evidence = EvidenceSchema(required=False, help_text="Presente quando a sessão está autorizada.")
+
+    class Meta:
+        ref_name = "Authorization"
+
+
+class TermsTextSchema(drf.Serializer[Any]):
+    version = drf.CharField()
+    sha256 = drf.CharField(help_text="Do texto em UTF-8.")
+    text = drf.CharField()
+
+    class Meta:
+        ref_name = "TermsText"
+
+
+class TermsSchema(drf.Serializer[Any]):
+    status = drf.CharField(help_text="`pending` ou `authorized`.")
+    holder_name = drf.CharField()
+    masked_cpf = drf.CharField()
+    terms = TermsTextSchema()
+    expires_at = drf.DateTimeField()
+
+    class Meta:
+        ref_name = "AuthorizationTerms"
+
+
+class AcceptedSchema(drf.Serializer[Any]):
+    authorization_id = drf.CharField()
+    status = drf.CharField(help_text="`authorized`.")
+    authorized_at = drf.DateTimeField()
+
+    class Meta:
+        ref_name = "AuthorizationAccepted"
+
+
+def _in(name: str, value: dict[str, Any]) -> OpenApiExample:
+    return OpenApiExample(name, value=value, request_only=True)
+
+
+def _out(name: str, value: dict[str, Any], *statuses: str) -> OpenApiExample:
+    return OpenApiExample(name, value=value, response_only=True, status_codes=statuses or ("200",))
+
+
+_TAGS = ["Autorizações"]
+_HOLDER_TAGS = ["Link do titular"]
+_PARAMETERS = [OpenApiParameter("authorization_id", str, OpenApiParameter.PATH)]
+
+opened = extend_schema(
+    operation_id="authorization_open",
+    tags=_TAGS,
+    summary="Abre uma sessão de autorização",
+    description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão, com 200.",
+    request=OpenSerializer,
+    responses={200: OpenedSchema, 201: OpenedSchema, **errors()},
+    examples=[
+        _in("Titular", {"cpf": "52998224725", "nome": "Maria Aparecida da Silva", "telefone": "11987654321"}),
+        _out("Sessão", _OPENED, "200", "201"),
+    ],
+)
+session = extend_schema(
+    operation_id="authorization_read",
+    tags=_TAGS,
+    summary="Situação de uma sessão e, quando autorizada, a evidência",
+    description="",
+    parameters=_PARAMETERS,
+    responses={200: SessionSchema, **errors(404, body=False)},
+    examples=[
+        _out("Pendente", {**_OPENED, "status": "pending"}),
+        _out("Autorizada", {**_OPENED, "status": "authorized", "evidence": _EVIDENCE}),
+    ],
+)
+page = extend_schema(
+    operation_id="authorization_page",
+    tags=_HOLDER_TAGS,
+    auth=[],
+    summary="A página que o titular abre",
+    description="HTML, também quando o link é desconhecido (404) ou expirou (410). Abrir a página não autoriza nada.",
+    parameters=_PARAMETERS,
+    responses={(status, "text/html"): OpenApiResponse(str) for status in (200, 404, 410)},
+)
+terms = extend_schema(
+    operation_id="authorization_terms",
+    tags=_HOLDER_TAGS,
+    auth=[],
+    summary="Os termos que a sessão mostra",
+    description="",
+    parameters=_PARAMETERS,
+    responses={200: TermsSchema, **errors(404, 410, key=False, body=False)},
+)
+accept = extend_schema(
+    operation_id="authorization_accept",
+    tags=_HOLDER_TAGS,
+    auth=[],
+    summary="O aceite do titular",
+    description="O primeiro aceite vale; os demais recebem a mesma resposta e não mudam a evidência. "
+    "O IP é sempre o da conexão. O formulário da página usa a mesma rota e volta à página com 303.",
+    parameters=_PARAMETERS,
+    request={"application/json": AcceptSerializer},
+    responses={200: AcceptedSchema, **errors(404, 410, key=False)},
+    examples=[
+        _in("Com localização", {"geolocation": _PLACE, "geolocation_status": "granted", "device": _DEVICE}),
+        _in("Localização recusada", {"geolocation": None, "geolocation_status": "denied"}),
+        _out("Aceito", {"authorization_id": _ID, "status": "authorized", "authorized_at": _ACCEPTED_AT}),
+    ],
+)
