@@ -250,6 +250,7 @@ SPECTACULAR_SETTINGS = {
         "QueryStatus": "providers.types.QueryStatus",
         "ActionType": "providers.types.ActionType",
         "ProposalStatus": "providers.types.ProposalStatus",
+        "AuthorizationStatus": "authorizations.models.Session.Status",
     },
 }
 
