@@ -148,6 +148,7 @@ class Cedro(Bank):
     label = "Cedro"
     notifies_holder = True
     required = ("referencias", "titular.estado_civil", "titular.exposicao_politica")
+    deduplicates = True
     statuses = {
         "generating_ccb": ProposalStatus.CREATED,
         "manual_analysis": ProposalStatus.IN_ANALYSIS,

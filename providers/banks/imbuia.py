@@ -160,6 +160,7 @@ class Imbuia(Bank):
     authorization = "biometrics"
     calls_back = True
     required = ("titular.naturalidade_cidade", "titular.naturalidade_uf")
+    deduplicates = True
     statuses = {
         "INCLUIDA": ProposalStatus.CREATED,
         "EM_ANALISE": ProposalStatus.IN_ANALYSIS,

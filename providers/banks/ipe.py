@@ -122,6 +122,7 @@ class Ipe(Bank):
         "titular.estado_civil",
         "titular.exposicao_politica",
     )
+    deduplicates = True
     statuses = {
         "pending_formalization": ProposalStatus.CREATED,
         "pending_analysis": ProposalStatus.IN_ANALYSIS,

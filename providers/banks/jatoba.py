@@ -117,6 +117,7 @@ class Jatoba(Bank):
     name = "jatoba"
     label = "Jatobá"
     required = ("vinculo.matricula", "titular.estado_civil")
+    deduplicates = True
     statuses = {
         "DIGITADA": ProposalStatus.CREATED,
         "EM_ANALISE": ProposalStatus.IN_ANALYSIS,

@@ -120,6 +120,7 @@ class Peroba(Bank):
     notifies_holder = True
     required = ("recebimento.conta_bancaria",)
     accepts_pix = False
+    deduplicates = True
     statuses = {
         "Cadastrada": ProposalStatus.CREATED,
         "EmMesa": ProposalStatus.IN_ANALYSIS,
