@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
+import logging
 import os
 import shutil
 import signal
@@ -62,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    logging.disable()  # background threads would tell of the servers' end below pytest's closing line
     _cleanup.close()
 
 

@@ -103,7 +103,8 @@ class Programs:
         process = self._processes[name]
         with (self._log_folder / name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                ends_with_parent(process.command),
+                # Killed with the tests, not asked to end: beat may be halted at that moment.
+                ends_with_parent(process.command, signal.SIGKILL),
                 cwd=ROOT,
                 env={**os.environ, **process.environment, **environment},
                 stdin=subprocess.DEVNULL,

@@ -1,0 +1,55 @@
+"""The fixtures that run the real processes: what a test may rely on."""
+
+from __future__ import annotations
+
+import urllib3
+
+from partners.models import SANDBOX_KEY, Partner
+from providers.models import Provider
+from tests.processes import wait_until
+
+KEY = {"X-Partner-Api-Key": SANDBOX_KEY, "Connection": "close"}
+
+
+def ask(service, path, key=KEY):
+    return urllib3.request("GET", f"{service.url}{path}", headers=key, timeout=10, retries=False)
+
+
+def test_the_live_service_sees_the_rows_of_the_test(live_service):
+    assert ask(live_service, "/partners/v1/authorizations/unknown").status == 404
+    Partner.objects.update(status=Partner.Status.SUSPENDED)
+    assert ask(live_service, "/partners/v1/authorizations/unknown").status == 401
+
+
+def test_it_begins_anew_for_every_test(live_service, simulator):
+    assert Partner.objects.get().status == Partner.Status.ACTIVE
+    assert Provider.objects.count() == 8
+    assert simulator.calls("ipe") == []
+
+
+def test_a_process_that_a_test_kills(live_service):
+    live_service.programs.kill("banks")
+    assert not live_service.programs.is_running("banks")
+    wait_until(lambda: ask(live_service, "/health/ready").status == 503, 20, "readiness notices the missing worker")
+
+
+def test_is_back_for_the_next_one(live_service):
+    assert live_service.programs.is_running("banks")
+    assert ask(live_service, "/health/ready").json()["parts"]["bank_worker"] == "ok"
+
+
+def test_a_program_can_be_started_again_with_other_variables(bank_worker):
+    first = bank_worker.pid("banks")
+    bank_worker.restart("banks", LOG_LEVEL="DEBUG")
+    assert bank_worker.pid("banks") != first
+    wait_until(lambda: "banks@" in bank_worker.logs("banks"), 20, "it says that it is ready")
+
+
+def test_the_simulator_is_driven_by_its_controls(sandbox, simulator):
+    simulator.bank("ipe", fault="http_503", times=1)
+    answer = urllib3.request("POST", f"{simulator.url}/ipe/any", retries=False, headers={"Connection": "close"})
+    assert answer.status in (404, 503)
+    simulator.bank("ipe")
+    simulator.advance(60)
+    simulator.reset()
+    assert simulator.contracts("ipe") == []
