@@ -249,7 +249,9 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "providers.types.QueryStatus",
         "ActionType": "providers.types.ActionType",
-        "ProposalStatus": "providers.types.ProposalStatus",
+        "ProposalStatus": "proposals.schema.STATUSES",
+        "SexLetter": ["M", "F"],
+        "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],
         "AuthorizationStatus": "authorizations.models.Session.Status",
     },
 }
