@@ -12,6 +12,8 @@ from partners.schema import ErrorSchema, errors
 from proposals.serializers import CancelRequest, FormalizeRequest, SubmissionRequest
 from providers.types import ProposalStatus
 
+STATUSES = [item.value for item in ProposalStatus]
+
 
 class DeliverySchema(drf.Serializer[Any]):
     channel = drf.ChoiceField(["link", "sms", "whatsapp"])
@@ -33,7 +35,7 @@ class SignatureSchema(drf.Serializer[Any]):
 class ProposalSchema(drf.Serializer[Any]):
     proposal_id = drf.UUIDField()
     provider = drf.CharField()
-    status = drf.ChoiceField([item.value for item in ProposalStatus])
+    status = drf.ChoiceField(STATUSES)
     offer = OfferSchema()
     action = SignatureSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
     error = ErrorSchema(allow_null=True)
@@ -184,7 +186,7 @@ listed = extend_schema(
     tags=["Propostas"],
     summary="As propostas do parceiro, da mais nova para a mais antiga",
     parameters=[
-        _filter("status", "Só com esta situação.", enum=[item.value for item in ProposalStatus]),
+        _filter("status", "Só com esta situação.", enum=STATUSES),
         _filter("provider", "Só deste banco."),
         _filter("cpf", "Só deste titular, 11 dígitos."),
         _filter("cursor", "O `next_cursor` da página anterior."),

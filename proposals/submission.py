@@ -13,12 +13,13 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from authorizations import evidence
@@ -368,6 +369,16 @@ def reconcile(proposal: Proposal) -> None:
         looks = proposal.reconciles + 1
         wait = timedelta(seconds=_pause(looks))
         current.update(reconciles=looks, next_reconcile_at=timezone.now() + wait)
+
+
+def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:
+    """Have those whose outcome is unknown looked for at the next sweep; returns their ids. A try that a worker
+    is at is left alone."""
+    now = timezone.now()
+    lapsed = Q(submission=Phase.UNKNOWN) | Q(submission=Phase.SENDING, lease_until__lte=now)
+    ids = list(proposals.filter(lapsed).values_list("pk", flat=True))
+    Proposal.objects.filter(lapsed, pk__in=ids).update(next_reconcile_at=now)
+    return ids
 
 
 def _pause(looks: int) -> int:
