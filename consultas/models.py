@@ -37,6 +37,7 @@ class Query(models.Model):
     portfolios = models.JSONField("carteiras", default=dict)
     fingerprint = models.CharField(max_length=64, blank=True)
     authorization_id = models.CharField("sessão de autorização", max_length=64, blank=True)
+    evidence_number = models.BigIntegerField("evidência", null=True)
     answers = EncryptedJSONField("respostas", null=True)
     simulation_group = models.UUIDField("grupo de simulação", null=True)
     request_id = models.CharField("id da requisição", max_length=128)

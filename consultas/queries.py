@@ -94,16 +94,14 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         banks=[bank.name for bank in banks],
         portfolios={bank.name: bank.portfolio for bank in banks if bank.portfolio},
         authorization_id=authorization_id or "",
+        evidence_number=seen.number if seen else None,
         request_id=request_id,
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
     )
     if holder.loan_value is None and holder.installment_value is None and holder.installments is None:
         same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
         query.fingerprint = blind_index("query", same.decode())
-    with transaction.atomic():
-        query.save(force_insert=True)
-        if seen is not None:
-            evidence.record_use(seen.number, query.banks, call="query", reference=str(query.id))
+    query.save(force_insert=True)
     return query
 
 

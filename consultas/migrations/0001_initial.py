@@ -43,6 +43,7 @@ class Migration(migrations.Migration):
                 ('portfolios', models.JSONField(default=dict, verbose_name='carteiras')),
                 ('fingerprint', models.CharField(blank=True, max_length=64)),
                 ('authorization_id', models.CharField(blank=True, max_length=64, verbose_name='sessão de autorização')),
+                ('evidence_number', models.BigIntegerField(null=True, verbose_name='evidência')),
                 ('answers', providers.encryption.EncryptedJSONField(null=True, verbose_name='respostas')),
                 ('simulation_group', models.UUIDField(null=True, verbose_name='grupo de simulação')),
                 ('request_id', models.CharField(max_length=128, verbose_name='id da requisição')),
