@@ -126,10 +126,13 @@ def load(event_ids: Iterable[str]) -> list[Letter]:
     secrets = ("webhook_secret", "previous_webhook_secret", "previous_secret_until")
     needed = ("body", "partner__webhook_url", *(f"partner__{name}" for name in secrets))
     events = Event.objects.filter(pk__in=list(event_ids)).select_related("partner").only(*needed)
-    return [
-        Letter(event.pk, event.partner.webhook_url, event.body.encode(), tuple(event.partner.webhook_secrets()))
-        for event in events
-    ]
+    letters = []
+    for event in events:
+        assert event.body is not None  # noqa: S101 - what is claimed is not purged
+        partner = event.partner
+        secrets_now = tuple(partner.webhook_secrets())
+        letters.append(Letter(event.pk, partner.webhook_url, event.body.encode(), secrets_now))
+    return letters
 
 
 def attempt(letter: Letter) -> Answer:

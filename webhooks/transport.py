@@ -16,6 +16,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -171,16 +172,10 @@ class _Exchange:
                 continue
             break
         self._wire = wire.dup()
-        self._timer = threading.Timer(self.deadline - time.monotonic(), self._cut)
+        self._timer = threading.Timer(self.deadline - time.monotonic(), _cut, [self._wire])
         self._timer.daemon = True
         self._timer.start()
         return wire
-
-    def _cut(self) -> None:
-        try:
-            self._wire.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return  # the receiver was faster
 
     def close(self) -> None:
         if self._timer is not None:
@@ -191,6 +186,11 @@ class _Exchange:
             self._connection.close()
         if self._wire is not None:
             self._wire.close()
+
+
+def _cut(wire: socket.socket) -> None:
+    with suppress(OSError):  # the receiver was faster
+        wire.shutdown(socket.SHUT_RDWR)
 
 
 class _Plain(http.client.HTTPConnection):

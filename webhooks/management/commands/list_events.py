@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import uuid
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +32,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps({"events": [_as_dict(row) for row in rows]}))
 
 
-def _as_dict(row: dict[str, Any]) -> dict[str, Any]:
+def _as_dict(row: Mapping[str, Any]) -> dict[str, Any]:
     moment: datetime | None = row["next_attempt_at"]
     return {
         "id": row["id"],
