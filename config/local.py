@@ -295,15 +295,17 @@ def _root_substitutes(home: Path) -> Iterator[Identity]:
 
 def _as_user(user: pwd.struct_passwd) -> Identity:
     prefix = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    # Without this bit access(2), by which PostgreSQL finds its files, would not see the privilege below.
+    prefix += ("--securebits=+no_setuid_fixup",)
     # The change of user clears the death signal that was set before it: it is set again here.
     rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "INT", "--")
     return Identity((*prefix, *rights), uid=user.pw_uid, gid=user.pw_gid)
 
 
 def _can_run_in(home: Path, identity: Identity) -> bool:
-    """True when `identity` can write into `home` and run the server's binary."""
-    script = ': > "$1/probe" && rm "$1/probe" && "$2" --version'
-    command = [*identity.prefix, "sh", "-c", script, "sh", str(home), str(POSTGRES_BIN / "postgres")]
+    """True when `identity` can write into `home` and run initdb, which `--show` makes look for all its parts."""
+    script = ': > "$1/probe" && rm "$1/probe" && "$2" --show -D "$1/data"'
+    command = [*identity.prefix, "sh", "-c", script, "sh", str(home), str(POSTGRES_BIN / "initdb")]
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
