@@ -27,11 +27,12 @@ from bench import load
 from config.local import Postgres, Redis, free_port, running
 from config.run import SANDBOX_KEY, service_processes
 from config.supervisor import Process, ends_with_parent
+from providers import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "var" / "bench"
 REPORT = ROOT / "bench" / "report"
-BANKS = ("aroeira", "canela", "cedro", "imbuia", "ipe", "jatoba", "peroba", "sucupira")
+BANKS = registry.names()
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -1,0 +1,158 @@
+"""The structure of the code: who may import whom, what a bank's name may appear in, which modules do not exist.
+
+Imports inside functions and under `TYPE_CHECKING` count like any other. Foreign keys and migrations obey the
+same order, since they tie the tables together as imports tie the modules.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.db.migrations.loader import MigrationLoader
+
+from providers import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+#: A module imports from its own floor and from lower ones.
+FLOORS = {
+    "providers": 1,
+    "partners": 2,
+    "webhooks": 3,
+    "authorizations": 4,
+    "consultas": 5,
+    "proposals": 6,
+    "config": 7,
+}
+#: These stand outside of the house and look at all of it.
+OUTSIDE = ("tests", "bench")
+SIMULATOR = "providers.simulator"
+#: Names of modules and folders that gather what has no place of its own, or hide what happens when.
+NAMELESS = {"core", "common", "utils", "helpers", "services", "repositories", "managers", "signals"}
+
+
+def modules(*packages: str) -> Iterator[tuple[str, Path]]:
+    """Every module of `packages`, as its dotted name and its file."""
+    for package in packages:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            parts = file.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
+
+
+def imports(name: str, file: Path) -> Iterator[str]:
+    """Dotted names of all that the module `name` imports; of `from a import b`, `a.b`."""
+    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            # A package's own `__init__` counts as one of its modules for what a leading dot means.
+            inside = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
+            base = inside[: len(inside) + 1 - node.level] if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{source}.{alias.name}" for alias in node.names)
+
+
+def is_in(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def is_of_the_project(name: str) -> bool:
+    return name.partition(".")[0] in {*FLOORS, *OUTSIDE}
+
+
+def climbs(lower: str, upper: str) -> bool:
+    """Whether something on the floor of `lower` that needs `upper` needs a higher floor, or what is outside."""
+    return upper in OUTSIDE or FLOORS.get(upper, 0) > FLOORS[lower]
+
+
+def test_every_package_has_its_floor() -> None:
+    packages = {file.parent.name for file in ROOT.glob("*/__init__.py")}
+    assert packages == {*FLOORS, *OUTSIDE}
+
+
+def test_imports_go_down() -> None:
+    upward = [
+        f"{name} imports {imported}"
+        for name, file in modules(*FLOORS)
+        for imported in imports(name, file)
+        if climbs(name.partition(".")[0], imported.partition(".")[0])
+    ]
+    assert upward == []
+
+
+def test_foreign_keys_go_down() -> None:
+    upward = [
+        f"{model._meta.label}.{field.name} points to {field.related_model._meta.label}"
+        for model in apps.get_models(include_auto_created=True)
+        for field in model._meta.get_fields()
+        if model._meta.app_label in FLOORS and not field.auto_created and field.is_relation and field.related_model
+        if climbs(model._meta.app_label, field.related_model._meta.app_label)
+    ]
+    assert upward == []
+
+
+def test_migrations_depend_on_lower_ones() -> None:
+    upward = [
+        f"{app}.{name} needs {needed}"
+        for (app, name), migration in MigrationLoader(None).disk_migrations.items()
+        for needed, _ in migration.dependencies
+        if app in FLOORS and climbs(app, needed)
+    ]
+    assert upward == []
+
+
+def test_the_simulator_imports_nothing_of_the_project() -> None:
+    """A mapping shared by an adapter and its simulated bank would make the same mistake twice, and pass."""
+    bridges = [
+        f"{name} imports {imported}"
+        for name, file in modules("providers/simulator")
+        for imported in imports(name, file)
+        if is_of_the_project(imported) and not is_in(imported, SIMULATOR)
+    ]
+    assert bridges == []
+
+
+def test_nothing_but_tests_and_bench_imports_the_simulator() -> None:
+    bridges = [
+        f"{name} imports {imported}"
+        for name, file in modules(*FLOORS)
+        for imported in imports(name, file)
+        if is_in(imported, SIMULATOR) and not is_in(name, SIMULATOR)
+    ]
+    assert bridges == []
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
+    """Its adapter, its simulated bank, the two lists of banks, and examples in the API reference.
+
+    Data files, tests and documents are not looked at. Whatever else differs between banks is a fact in the
+    adapter's class.
+    """
+    allowed = {
+        f"providers/banks/{bank}.py",
+        f"providers/simulator/banks/{bank}.py",
+        "providers/registry.py",
+        "providers/simulator/banks/__init__.py",
+        "consultas/schema.py",
+        "proposals/schema.py",
+    }
+    named = re.compile(rf"(?<![a-z]){bank}(?![a-z])", re.IGNORECASE)
+    sources = [
+        file
+        for folder in (*FLOORS, "bench", "templates")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in {".py", ".html", ".js"}
+    ]
+    strays = {str(file.relative_to(ROOT)) for file in sources if named.search(file.read_text())} - allowed
+    assert strays == set()
+
+
+def test_what_gathers_the_homeless_does_not_exist() -> None:
+    found = [name for name, _ in modules(*FLOORS) if NAMELESS & set(name.split("."))]
+    assert found == []
+    assert not (ROOT / "config/settings").exists(), "the settings are one file"
