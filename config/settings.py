@@ -227,6 +227,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "check-steps": {"task": "consultas.tasks.check_steps", "schedule": 2, "options": {"expires": 2}},
     "reconcile-proposals": {"task": "proposals.tasks.reconcile", "schedule": 2, "options": {"expires": 2}},
     "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
+    "purge-auction-lookups": {"task": "consultas.tasks.purge_auction_lookups", "schedule": 600},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
 }
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from consultas import fan_out
 from consultas.models import AuctionLookup
@@ -32,9 +34,13 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
     if len(key) > MAX_KEY_LENGTH or "\0" in key:
         raise NotFound
     lookup = AuctionLookup.objects.create(partner=partner, key=key, request_id=request_id)
-    if not fan_out.ask("consultas.tasks.look_up_auction", str(lookup.pk), settings.BANK_TIMEOUT_S + 2):
-        raise ProviderUnavailable
-    lookup.refresh_from_db()
+    try:
+        if not fan_out.ask("consultas.tasks.look_up_auction", str(lookup.pk), settings.BANK_TIMEOUT_S + 2):
+            raise ProviderUnavailable
+        lookup.refresh_from_db()
+    finally:
+        # The row only carries key and record between two processes; nobody needs the holder's data later.
+        AuctionLookup.objects.filter(pk=lookup.pk).delete()
     if lookup.record is None:
         raise _ERRORS.get(lookup.error, ProviderUnavailable)()
     return lookup.record
@@ -45,12 +51,18 @@ def run(lookup: AuctionLookup) -> None:
     adapter = registry.auction_bank()
     provider = Provider.objects.filter(name=adapter.name, enabled=True).first()
     connection.close()
+    record, error_code = None, ""
     try:
         if provider is None:
             raise ProviderUnavailable(held_back=True)
         deadline = time.monotonic() + settings.BANK_TIMEOUT_S
         bank = adapter(provider.connection(), deadline=deadline, request_id=lookup.request_id)
-        lookup.record = bank.auction_proposal(lookup.key)
+        record = bank.auction_proposal(lookup.key)
     except ApiError as error:
-        lookup.error = error.code
-    lookup.save(update_fields=["record", "error"])
+        error_code = error.code
+    AuctionLookup.objects.filter(pk=lookup.pk).update(record=record, error=error_code)
+
+
+def purge() -> None:
+    """Delete look-ups whose waiting request died before it could."""
+    AuctionLookup.objects.filter(created_at__lt=timezone.now() - timedelta(minutes=10)).delete()

@@ -291,3 +291,5 @@ auction = extend_schema(
         **errors(403, 404, 502),
     },
 )
+
+bank_callback = extend_schema(exclude=True)  # between the banks and the service; partners have no use for it

@@ -93,9 +93,18 @@ def _as_answer(bank: str, begun: float, **fields: Any) -> Answer:
 @shared_task
 def look_up_auction(lookup_id: str, reply_to: str) -> None:
     """Ask the own bank for an auction's record; the row carries it back, the reply only says that it is there."""
-    auctions.run(AuctionLookup.objects.get(pk=lookup_id))
+    lookup = AuctionLookup.objects.filter(pk=lookup_id).first()
+    if lookup is None:
+        return  # whoever asked has given up
+    auctions.run(lookup)
     connection.close()
     replies.post(reply_to, lookup_id, replies.ANSWER, None)
+
+
+@shared_task
+def purge_auction_lookups() -> None:
+    """Delete what dead requests left behind. Run by beat."""
+    auctions.purge()
 
 
 @shared_task

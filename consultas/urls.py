@@ -6,5 +6,6 @@ urlpatterns = [
     path("consultas", views.AggregatedQueryView.as_view()),
     path("consultas/stream", views.StreamedQueryView.as_view()),
     path("providers/<str:name>/consultas", views.IndividualQueryView.as_view()),
+    path("bank-callbacks/<str:name>", views.BankCallbackView.as_view()),
     path("auction-proposals/<str:proposal_key>", views.AuctionLookupView.as_view()),
 ]

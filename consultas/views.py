@@ -11,11 +11,15 @@ from django.db import connection
 from django.http import StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
-from consultas import auctions, fan_out, offers, queries, schema, serializers
+from consultas import auctions, fan_out, offers, pending, queries, schema, serializers
 from consultas.fan_out import Answer
 from consultas.models import Query
 from partners.views import PartnerView
+from providers import registry
+from providers.errors import NotFound
+from providers.models import Provider
 
 #: Silence after which a comment line keeps the stream's connection alive.
 HEARTBEAT_S = 10.0
@@ -60,6 +64,29 @@ class AuctionLookupView(PartnerView):
     @schema.auction
     def get(self, request: Request, proposal_key: str) -> Response:
         return Response(auctions.look_up(self.partner, proposal_key, request.request_id))
+
+
+class BankCallbackView(APIView):
+    """Where banks call back when a holder's step ended. No partner key: the bank's own signature counts.
+
+    Only the callback's secret is read here; what opens a bank to us stays with the workers. A genuine callback
+    brings the step's check forward and does nothing else, so that one that comes again changes nothing.
+    """
+
+    authentication_classes = ()
+    permission_classes = ()
+    metadata_class = None
+
+    @schema.bank_callback
+    def post(self, request: Request, name: str) -> Response:
+        bank = registry.get(name)
+        if bank is None or not bank.calls_back:
+            raise NotFound
+        row = Provider.objects.only("callback_secret").filter(name=name).first()
+        secret = (row.callback_secret if row else None) or ""
+        reference = bank.verify_callback(secret, request.headers, request.body)
+        pending.wake_by_callback(name, reference)
+        return Response(status=204)
 
 
 def _events(query: Query) -> Iterator[bytes]:

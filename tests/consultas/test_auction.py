@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.utils import timezone
 
+from consultas import auctions
 from consultas.models import AuctionLookup
 from partners.models import Partner
 from tests.client import FULL_FLOW, Client
+from tests.factories import PartnerFactory
 from tests.processes import Simulator
 
 FOUND = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"
@@ -71,12 +75,28 @@ def test_without_the_own_bank_in_the_contract_it_is_403(client: Client, partner:
     assert simulator.calls("ipe", "auction") == []
 
 
-def test_key_and_holder_are_encrypted_on_their_way(client: Client) -> None:
+def test_nothing_of_it_is_kept(client: Client) -> None:
     client.get(f"/auction-proposals/{FOUND}")
-    lookup = AuctionLookup.objects.get()
+    client.get(f"/auction-proposals/{BANK_FAILS}")
+    assert AuctionLookup.objects.count() == 0
+
+
+def test_key_and_record_are_encrypted_while_a_look_up_is_under_way(db: None) -> None:
+    lookup = AuctionLookup.objects.create(
+        partner=PartnerFactory(), key=FOUND, record={"cpf": FULL_FLOW}, request_id="test-request"
+    )
     with connection.cursor() as cursor:
         cursor.execute("SELECT key, record FROM consultas_auctionlookup")
         stored = " ".join(cursor.fetchone())
-    assert lookup.key == FOUND
     assert FOUND not in stored
     assert FULL_FLOW not in stored
+    lookup.refresh_from_db()
+    assert (lookup.key, lookup.record) == (FOUND, {"cpf": FULL_FLOW})
+
+
+def test_what_a_dead_request_left_is_purged(db: None) -> None:
+    old = AuctionLookup.objects.create(partner=PartnerFactory(), key=FOUND, request_id="test-request")
+    AuctionLookup.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(minutes=11))
+    young = AuctionLookup.objects.create(partner=PartnerFactory(), key=FOUND, request_id="test-request")
+    auctions.purge()
+    assert list(AuctionLookup.objects.all()) == [young]
