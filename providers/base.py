@@ -195,12 +195,15 @@ class Bank:
         """The auction's record behind `key`, without side effects. Raises NotFound."""
         raise NotSupported
 
-    def verify_callback(self, headers: Mapping[str, str], body: bytes) -> str:
-        """The reference of the step (see `BankAction`) that a callback of this bank is about. No request is made.
+    @classmethod
+    def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
+        """The reference of the step (see `BankAction`) that a callback of this bank is about.
 
-        `headers` are looked up in any case of letters, `body` is the raw one. Raises Unauthorized where the
-        callback is not the bank's, was altered or is older than CALLBACK_MAX_AGE_S. It is no proof of how the
-        step ended: whoever gets the reference asks `check`, so that a replay within that time changes nothing.
+        No request is made and nothing but `secret` is needed, so that who takes callbacks need not hold the
+        bank's credentials. `headers` are looked up in any case of letters, `body` is the raw one. Raises
+        Unauthorized where the callback is not the bank's, was altered or is older than CALLBACK_MAX_AGE_S, and
+        where `secret` is empty. It is no proof of how the step ended: whoever gets the reference asks `check`,
+        so that a replay within that time changes nothing.
         """
         raise NotSupported
 
@@ -213,6 +216,10 @@ class Bank:
     def login(self, old: Token | None) -> Token:
         """A fresh token by way of `exchange`. `old`, where given, may hold a refresh token."""
         raise NotSupported
+
+    def login_refused(self, reply: Reply) -> bool:
+        """Whether the bank says that our credentials are wrong: no outage, and nothing that passes by itself."""
+        return 400 <= reply.status < 500
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
         """The headers that authenticate a request."""
@@ -281,11 +288,11 @@ class Bank:
         """One request without a token, for `login`. Answers of 400 and above raise."""
         body, sent_headers = _encoded(json, form, headers)
         reply = self._send(method, path, body, sent_headers, safe)
-        if reply.status >= 500:
-            raise ProviderUnavailable(sent=False)
-        if reply.status >= 400:
+        if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
             raise ProviderError(sent=False)
+        if reply.status >= 500:
+            raise ProviderUnavailable(sent=False)
         return reply
 
     def _authenticated(self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool) -> Reply:
@@ -295,11 +302,12 @@ class Bank:
         for _ in range(2):
             token = self._token(cache) if cache is not None else None
             proof = self.authorize(token, method, path, body)
+            sent_at = time.monotonic()
             reply = self._send(method, path, body, headers | proof, safe)
             if not self.token_refused(reply):
                 return reply
-            if cache is not None and token is not None:
-                cache.discard(token)
+            if cache is not None:
+                cache.discard(sent_at)
         log.error("bank_token_refused", bank=self.name)
         raise ProviderError(sent=False)
 

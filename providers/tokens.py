@@ -17,11 +17,13 @@ MARGIN_S = 30.0
 
 @dataclass
 class Token:
-    """`expires_at` is in `time.monotonic()` seconds; `refresh` a refresh token, where the bank gives one."""
+    """`issued_at` and `expires_at` are in `time.monotonic()` seconds; `refresh` is a refresh token, where the
+    bank gives one."""
 
     value: str = field(repr=False)
     expires_at: float
     refresh: str | None = field(default=None, repr=False)
+    issued_at: float = field(default_factory=time.monotonic)
     uses: deque[float] = field(default_factory=deque, repr=False)
 
     @classmethod
@@ -76,10 +78,11 @@ class TokenCache:
                 raise type(flight.failure)(flight.failure.message, sent=False)
         return self._log_in(flight, login, old)
 
-    def discard(self, token: Token) -> None:
-        """Forget `token`, which the bank refused; a newer one that another call got meanwhile stays."""
+    def discard(self, sent_at: float) -> None:
+        """The bank refused the token of a request sent at that moment (`time.monotonic()`): forget it, and all
+        that are as old, for what ended it early may have ended them too. Newer ones stay."""
         with self._lock:
-            self._tokens = [kept for kept in self._tokens if kept is not token]
+            self._tokens = [kept for kept in self._tokens if kept.issued_at > sent_at]
 
     def _log_in(self, flight: _Login, login: Callable[[Token | None], Token], old: Token | None) -> Token:
         try:
@@ -104,7 +107,9 @@ class TokenCache:
         if self._limited:
             self._tokens = live
         for token in live:
-            while self._limited and token.uses and now - token.uses[0] > self._seconds:
+            # A use is counted here when its token is taken, at the bank when the request arrives: up to a
+            # time-out later. So it is forgotten here that much later too.
+            while self._limited and token.uses and now - token.uses[0] > self._seconds + MARGIN_S:
                 token.uses.popleft()
             if len(token.uses) < self._requests:
                 if self._limited:
