@@ -1,4 +1,5 @@
-"""The operator's page for banks. Credentials go in and never come out: not in a page, and not in the history."""
+"""The operator's page for banks. Credentials and the callbacks' secret go in and never come out: not in a page,
+and not in the history."""
 
 from __future__ import annotations
 
@@ -35,6 +36,14 @@ class ProviderForm(forms.ModelForm):
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 4, "autocomplete": "off", "spellcheck": "false"}),
         help_text='Objeto JSON de textos, como {"client_secret": "…"}. As demais ficam como estão; '
         "null apaga uma; em branco, nada muda.",
+    )
+
+    new_callback_secret = forms.CharField(
+        label="Novo segredo dos avisos",
+        required=False,
+        max_length=500,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="Com ele o banco assina os avisos que envia. Em branco, nada muda.",
     )
 
     class Meta:
@@ -81,6 +90,7 @@ class ProviderForm(forms.ModelForm):
     def save(self, commit: bool = True) -> Provider:
         merged = {**self.instance.credentials, **self.cleaned_data["new_credentials"]}
         self.instance.credentials = {name: value for name, value in merged.items() if value is not None}
+        self.instance.callback_secret = self.cleaned_data["new_callback_secret"] or self.instance.callback_secret
         provider: Provider = super().save(commit)
         return provider
 
@@ -90,10 +100,11 @@ class ProviderAdmin(ModelAdmin):
     form = ProviderForm
     list_display = ("name", "label", "enabled", "breaker", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")
-    readonly_fields = ("stored_credentials", "updated_at")
+    readonly_fields = ("stored_credentials", "stored_callback_secret", "updated_at")
     fieldsets = (
         (None, {"fields": ("name", "enabled", "base_url", "portfolio")}),
         ("Credenciais", {"fields": ("stored_credentials", "new_credentials")}),
+        ("Avisos do banco", {"fields": ("stored_callback_secret", "new_callback_secret")}),
         ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "updated_at")}),
     )
 
@@ -125,3 +136,8 @@ class ProviderAdmin(ModelAdmin):
     def stored_credentials(self, provider: Provider) -> str:
         """The names only."""
         return ", ".join(sorted(provider.credentials)) or "nenhuma"
+
+    @display(description="Segredo dos avisos")
+    def stored_callback_secret(self, provider: Provider) -> str:
+        """Only whether there is one."""
+        return "guardado" if provider.callback_secret else "nenhum"

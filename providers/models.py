@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 
 from providers.base import Connection
-from providers.encryption import EncryptedJSONField
+from providers.encryption import EncryptedJSONField, EncryptedTextField
 
 
 class Circuit(models.TextChoices):
@@ -20,6 +20,8 @@ class Provider(models.Model):
     enabled = models.BooleanField("habilitado", default=True)
     base_url = models.URLField("endereço base")
     credentials = EncryptedJSONField("credenciais", default=dict, blank=True)
+    #: What the bank signs its callbacks with: apart from the credentials, which whoever takes callbacks never needs.
+    callback_secret = EncryptedTextField("segredo dos avisos", null=True, blank=True)
     portfolio = models.CharField("carteira padrão", max_length=60, blank=True)
     timeout_s = models.PositiveIntegerField("tempo limite (s)", null=True, blank=True)
     max_in_flight = models.PositiveIntegerField("chamadas simultâneas", default=512)

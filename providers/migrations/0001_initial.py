@@ -19,6 +19,7 @@ class Migration(migrations.Migration):
                 ('enabled', models.BooleanField(default=True, verbose_name='habilitado')),
                 ('base_url', models.URLField(verbose_name='endereço base')),
                 ('credentials', providers.encryption.EncryptedJSONField(blank=True, default=dict, verbose_name='credenciais')),
+                ('callback_secret', providers.encryption.EncryptedTextField(blank=True, null=True, verbose_name='segredo dos avisos')),
                 ('portfolio', models.CharField(blank=True, max_length=60, verbose_name='carteira padrão')),
                 ('timeout_s', models.PositiveIntegerField(blank=True, null=True, verbose_name='tempo limite (s)')),
                 ('max_in_flight', models.PositiveIntegerField(default=512, verbose_name='chamadas simultâneas')),

@@ -27,6 +27,7 @@ def test_an_empty_database_becomes_a_sandbox(settings, client):
     assert list(Provider.objects.values_list("name", "base_url", "enabled")) == [
         (name, f"http://127.0.0.1:8100/{name}", True) for name in BANKS
     ]
+    assert set(Provider.objects.exclude(callback_secret=None).values_list("name", flat=True)) == {"canela", "imbuia"}
     partner = Partner.objects.get()
     assert (partner.name, partner.webhook_url) == ("Parceiro Sandbox", "")
     assert [bank.name for bank in partner.allowed_banks()] == BANKS
@@ -51,6 +52,9 @@ def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(set
     bank = Provider.objects.get(name="cedro")
     bank.credentials = {**bank.credentials, "password": "trocada"}
     bank.save()
+    bank = Provider.objects.get(name="imbuia")
+    bank.callback_secret = "trocado"
+    bank.save()
     operator = User.objects.get()
     operator.set_password("uma senha muito melhor")
     operator.save()
@@ -72,6 +76,7 @@ def test_a_second_run_keeps_what_operators_changed_and_follows_the_simulator(set
     ipe = Provider.objects.get(name="ipe")
     assert (ipe.enabled, ipe.timeout_s, ipe.base_url) == (False, 3, "http://simulator:9000/ipe")
     assert Provider.objects.get(name="cedro").credentials["password"] == "trocada"
+    assert Provider.objects.get(name="imbuia").callback_secret == "trocado"
     assert User.objects.get().password == operator.password
 
 
@@ -87,12 +92,13 @@ def test_a_bank_that_is_new_in_the_sandbox_joins_with_its_credentials():
 
 def test_credentials_that_a_bank_lacks_are_added():
     seed()
-    bank = Provider.objects.get(name="ipe")
-    complete = bank.credentials
-    bank.credentials = {}
+    bank = Provider.objects.get(name="imbuia")
+    complete = bank.credentials, bank.callback_secret
+    bank.credentials, bank.callback_secret = {}, None
     bank.save()
     seed()
-    assert Provider.objects.get(name="ipe").credentials == complete != {}
+    bank = Provider.objects.get(name="imbuia")
+    assert (bank.credentials, bank.callback_secret) == complete != ({}, None)
 
 
 def test_production_refuses_and_stays_empty(settings):

@@ -23,8 +23,10 @@ from providers.types import (
 )
 
 _PROVIDERS = Path(providers.__file__).parent
-CREDENTIALS: dict[str, dict[str, str]] = {
-    name: seed["credentials"] for name, seed in json.loads((_PROVIDERS / "sandbox.json").read_text("utf-8")).items()
+_SANDBOX = json.loads((_PROVIDERS / "sandbox.json").read_text("utf-8"))
+CREDENTIALS: dict[str, dict[str, str]] = {name: seed["credentials"] for name, seed in _SANDBOX.items()}
+CALLBACK_SECRETS: dict[str, str] = {
+    name: seed["callback_secret"] for name, seed in _SANDBOX.items() if "callback_secret" in seed
 }
 _CATALOGUE = json.loads((_PROVIDERS / "simulator" / "catalogue.json").read_text("utf-8"), parse_float=Decimal)
 HOLDERS: dict[str, str] = {row["scenario"]: row["cpf"] for row in _CATALOGUE["scenarios"]}

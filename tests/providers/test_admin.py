@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.db import connection
 from django.urls import reverse
 
 from providers import registry
@@ -16,7 +17,11 @@ BANK = registry.BANKS[0]
 
 @pytest.fixture
 def bank() -> Provider:
-    return ProviderFactory(name=BANK.name, credentials={"client_id": "quem-somos", "client_secret": "muito-secreto"})
+    return ProviderFactory(
+        name=BANK.name,
+        credentials={"client_id": "quem-somos", "client_secret": "muito-secreto"},
+        callback_secret="segredo-dos-avisos",
+    )
 
 
 def url_of(bank: Provider) -> str:
@@ -32,6 +37,7 @@ def form(**changes: object) -> dict[str, object]:
         "max_in_flight": "64",
         "circuit": "auto",
         "new_credentials": "",
+        "new_callback_secret": "",
         **changes,
     }
 
@@ -47,6 +53,7 @@ def test_settings_change_and_blank_credentials_stay(admin_client, bank):
         "open",
     )
     assert bank.credentials == {"client_id": "quem-somos", "client_secret": "muito-secreto"}
+    assert bank.callback_secret == "segredo-dos-avisos"
 
 
 def test_new_credentials_are_merged_and_null_removes(admin_client, bank):
@@ -58,14 +65,26 @@ def test_new_credentials_are_merged_and_null_removes(admin_client, bank):
 
 def test_no_credential_is_ever_shown(admin_client, bank):
     sent = '{"client_secret": "recém-chegado"}'
+    renewed = form(new_credentials=sent, new_callback_secret="aviso-renovado")
     pages = [admin_client.get(url_of(bank)), admin_client.get(reverse("admin:providers_provider_changelist"))]
-    pages.append(admin_client.post(url_of(bank), form(new_credentials=sent), follow=True))
+    pages.append(admin_client.post(url_of(bank), renewed, follow=True))
     pages.append(admin_client.get(reverse("admin:providers_provider_history", args=[bank.pk])))
     for page in pages:
         text = page.content.decode()
-        assert not any(secret in text for secret in ("quem-somos", "muito-secreto", "recém-chegado"))
+        secrets = ("quem-somos", "muito-secreto", "recém-chegado", "segredo-dos-avisos", "aviso-renovado")
+        assert not any(secret in text for secret in secrets)
     assert "client_id, client_secret" in pages[0].content.decode()
-    assert "recém" not in LogEntry.objects.get().change_message
+    assert "guardado" in pages[0].content.decode()
+    assert not any(word in LogEntry.objects.get().change_message for word in ("recém", "renovado"))
+
+
+def test_a_new_callback_secret_replaces_the_stored_one(admin_client, bank):
+    assert admin_client.post(url_of(bank), form(new_callback_secret="outro")).status_code == 302
+    bank.refresh_from_db()
+    assert bank.callback_secret == "outro"
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT callback_secret FROM providers_provider")
+        assert "outro" not in cursor.fetchone()[0]
 
 
 @pytest.mark.parametrize("sent", ["{", "[]", '"x"', '{"a": 1}', '{"a": {"b": "c"}}', "[" * 100_000])

@@ -40,7 +40,7 @@ from providers.types import (
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.samples import CALLBACK_SECRETS, CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
 BIOMETRIC = HOLDERS["biometric"]
@@ -245,7 +245,7 @@ def test_words_of_a_proof_that_the_sandbox_never_says(
 # --- callbacks
 
 
-SECRET = CREDENTIALS["imbuia"]["callback_secret"]
+SECRET = CALLBACK_SECRETS["imbuia"]
 ENDED = b'{"tipo": "biometria.encerrada", "biometria": {"id_biometria": "b1"}}'
 
 
@@ -263,17 +263,17 @@ def test_the_simulated_banks_own_callback_names_the_proof() -> None:
         simulator.complete(BIOMETRIC, "imbuia", "liveness")
         [request] = service.wait_for(1)
         assert request.path == "/partners/v1/bank-callbacks/imbuia"
-        assert bank.verify_callback(CaseInsensitiveDict(request.headers), request.body) == reference
+        assert Imbuia.verify_callback(SECRET, CaseInsensitiveDict(request.headers), request.body) == reference
         assert bank.check(a_query(BIOMETRIC), reference).step is StepOutcome.APPROVED
 
 
-def test_a_callback_is_taken_again_within_five_minutes(imbuia: Bank) -> None:
-    assert imbuia.calls_back
+def test_a_callback_is_taken_again_within_five_minutes() -> None:
+    assert Imbuia.calls_back
     for age_s in (0, 0, 290, -3600):  # the bank's clock may be ahead of ours
-        assert imbuia.verify_callback(*callback(age_s=age_s)) == "b1"
+        assert Imbuia.verify_callback(SECRET, *callback(age_s=age_s)) == "b1"
 
 
-def test_a_callback_that_is_forged_altered_or_old_is_refused(imbuia: Bank) -> None:
+def test_a_callback_that_is_forged_altered_or_old_is_refused() -> None:
     headers, body = callback()
     attempts: list[tuple[dict[str, str], bytes]] = [
         ({}, body),
@@ -291,14 +291,12 @@ def test_a_callback_that_is_forged_altered_or_old_is_refused(imbuia: Bank) -> No
     ]
     for sent_headers, sent_body in attempts:
         with pytest.raises(Unauthorized):
-            imbuia.verify_callback(sent_headers, sent_body)
+            Imbuia.verify_callback(SECRET, sent_headers, sent_body)
 
 
-@pytest.mark.parametrize("secret", [None, ""])
-def test_without_a_secret_no_callback_is_taken(connect: Connect, secret: str | None) -> None:
-    credentials = {"username": "parceiro-sandbox", **({} if secret is None else {"callback_secret": secret})}
+def test_without_a_secret_no_callback_is_taken() -> None:
     with pytest.raises(Unauthorized):
-        connect("imbuia", credentials=credentials).verify_callback(*callback(secret=""))
+        Imbuia.verify_callback("", *callback(secret=""))
 
 
 # --- proposal

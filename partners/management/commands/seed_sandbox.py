@@ -41,20 +41,25 @@ class Command(BaseCommand):
 
 def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
     """Creates the missing banks and returns them. Known ones get the simulator's address and, beside the
-    credentials that they have, those that they lack."""
+    credentials that they have, those that they lack, the callbacks' secret too."""
     new = []
     for name, seed in banks.items():
         base_url = f"{settings.SIMULATOR_URL}/{name}"
         bank, created = Provider.objects.select_for_update().get_or_create(
-            name=name, defaults={"base_url": base_url, "credentials": seed["credentials"]}
+            name=name, defaults={**seed, "base_url": base_url}
         )
         if created:
             new.append(bank)
             continue
-        credentials = {**seed["credentials"], **bank.credentials}
-        if (bank.base_url, bank.credentials) != (base_url, credentials):
-            bank.base_url, bank.credentials = base_url, credentials
-            bank.save(update_fields=["base_url", "credentials", "updated_at"])
+        settled = {
+            "base_url": base_url,
+            "credentials": {**seed["credentials"], **bank.credentials},
+            "callback_secret": bank.callback_secret or seed.get("callback_secret"),
+        }
+        if any(getattr(bank, field) != value for field, value in settled.items()):
+            for field, value in settled.items():
+                setattr(bank, field, value)
+            bank.save(update_fields=[*settled, "updated_at"])
     return new
 
 
