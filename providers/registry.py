@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from providers.banks.aroeira import Aroeira
+from providers.banks.canela import Canela
 from providers.banks.cedro import Cedro
 from providers.banks.imbuia import Imbuia
 from providers.banks.ipe import Ipe
@@ -11,7 +12,7 @@ from providers.banks.peroba import Peroba
 from providers.banks.sucupira import Sucupira
 from providers.base import Bank
 
-BANKS: tuple[type[Bank], ...] = (Aroeira, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)
+BANKS: tuple[type[Bank], ...] = (Aroeira, Canela, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)
 
 _BY_NAME = {bank.name: bank for bank in BANKS}
 

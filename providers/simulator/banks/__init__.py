@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..bank import Bank
 from .aroeira import Aroeira
+from .canela import Canela
 from .cedro import Cedro
 from .imbuia import Imbuia
 from .ipe import Ipe
@@ -11,4 +12,4 @@ from .jatoba import Jatoba
 from .peroba import Peroba
 from .sucupira import Sucupira
 
-BANKS: tuple[type[Bank], ...] = (Aroeira, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)
+BANKS: tuple[type[Bank], ...] = (Aroeira, Canela, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)

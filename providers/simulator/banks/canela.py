@@ -1,0 +1,419 @@
+"""The simulated bank `canela`: an SMS without a link, 30 requests a minute per token, a desk, callbacks.
+
+Its manual is `docs/banks/canela.md`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+import uuid
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+from aiohttp import web
+
+from ..bank import Bank, Consultation, Refusal, Request, Route, answer, route
+from ..fields import CPF, EMAIL, Fields, Problem
+from ..ledger import Contract, Offer, WrongState
+from ..numbers import Ask
+from ..world import Step
+
+
+@dataclass(frozen=True)
+class Credentials:
+    login: str
+    password: str
+    callback_secret: str
+
+
+CREDENTIALS = Credentials(
+    "integracao.sandbox", "canela-sandbox-senha-nao-secreta", "canela-callback-segredo-nao-secreto"
+)
+TOKEN_TTL_S = 7200
+REQUESTS_A_MINUTE = 30
+ZONE = timezone(timedelta(hours=-3))
+MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d"
+LAYOUT = "%Y-%m-%dT%H:%M:%S%z"
+
+STATUS_WORDS = {
+    "created": "Digitada",
+    "in_analysis": "Em mesa de crédito",
+    "awaiting_signature": "Pendente de assinatura",
+    "signed": "Em averbação",
+    "disbursed": "Creditada",
+    "rejected": "Negada",
+    "cancelled": "Cancelada",
+    "expired": "Assinatura vencida",
+}
+STEP_WORDS = {"open": "ENVIADA", "approved": "AUTORIZADA", "refused": "NEGADA", "expired": "VENCIDA"}
+SEXES_IN_SIMULATION = ("M", "F")
+SEXES = ("Masculino", "Feminino")
+MARITAL_STATUSES = (
+    "Solteiro(a)",
+    "Casado(a)",
+    "Divorciado(a)",
+    "Viúvo(a)",
+    "Separado(a)",
+    "União estável",
+)
+SAVINGS, CURRENT, PIX = 1, 2, 3
+CPF_KEY = 1
+PIX_KEYS = {
+    CPF_KEY: CPF,
+    3: EMAIL,
+    4: r"\+55\d{10,11}",
+    5: r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+}
+PIX_FIELDS = ("tipoChavePixId", "chavePix")
+ACCOUNT_FIELDS = ("codigoBanco", "agencia", "digitoAgencia", "conta", "digitoConta")
+DELIVERIES = {"SMS": "sms", "WHATSAPP": "whatsapp"}
+EMPLOYMENT_FIELDS = ("cargo", "nomeEmpregador")
+
+
+def error(status: int, message: str, **more: Any) -> web.Response:
+    """An error as this bank tells it."""
+    return answer({"mensagem": message, **more}, status)
+
+
+class Canela(Bank):
+    name = "canela"
+    rate = Decimal("2.09")
+    tables = ("CNL-4810", "CNL-4811")
+    due_day = 7
+    desk_s = 3.0
+
+    def reset(self) -> None:
+        super().reset()
+        self.authorizations: dict[str, Step] = {}
+
+    def authenticate(self, request: Request) -> None:
+        token = request.bearer()
+        if not self.tokens.valid(token):
+            raise Refusal(self.token_refused())
+        if self.tokens.uses_in_last_minute(token) > REQUESTS_A_MINUTE:
+            refused = error(429, f"limite de {REQUESTS_A_MINUTE} requisicoes por minuto excedido")
+            refused.headers["Retry-After"] = "60"
+            raise Refusal(refused)
+
+    def token_refused(self) -> web.Response:
+        return error(500, "token invalido")
+
+    def bad_field(self, field: str | None, problem: Problem) -> web.Response:
+        return error(422, "dados invalidos", pendencias=[{"campo": field or "corpo", "mensagem": problem}])
+
+    def new_contract_id(self) -> str:
+        return f"CN26-{secrets.randbelow(10**10):010d}"
+
+    def new_offer_key(self) -> str:
+        return str(uuid.uuid4())
+
+    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+        step = self.authorizations.get(request.params.get("autorizacaoId", ""))
+        return (None, step.cpf) if step else super().identify(made, request)
+
+    def step_ended(self, step: Step) -> None:
+        if step.status == "expired":
+            return  # there was no answer to tell of
+        moment = _moment(self.world.clock.now())
+        body = json.dumps(
+            {
+                "aviso": "SMS_RESPONDIDO",
+                "dataHora": moment,
+                "autorizacaoId": step.id,
+                "situacao": STEP_WORDS[step.status],
+            }
+        ).encode()
+        digest = hmac.digest(CREDENTIALS.callback_secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512)
+        headers = {
+            "Content-Type": "application/json",
+            "Canela-Assinatura": f"t={moment}, v={base64.b64encode(digest).decode()}",
+        }
+        self.world.call_back(self.name, body, headers)
+
+    @route("POST", "/login", "token", public=True)
+    def login(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        given = f"{body.text('login')}\n{body.text('senha')}"
+        if not secrets.compare_digest(given.encode(), f"{CREDENTIALS.login}\n{CREDENTIALS.password}".encode()):
+            raise Refusal(error(500, "usuario ou senha invalidos"))
+        return answer({"token": self.tokens.issue(TOKEN_TTL_S), "expiraEm": TOKEN_TTL_S})
+
+    # --- simulation and authorization
+
+    @route("POST", "/v5/simulacoes/disponiveis", "query", cpf="tomador.cpf")
+    def simulate(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        holder = body.object("tomador")
+        cpf = _person(holder)
+        if holder.has("sexo"):
+            holder.text("sexo", one_of=SEXES_IN_SIMULATION)
+        _consent(body.object("consentimento"))
+        return self._simulated(self.consult(cpf, _wish(body)))
+
+    @route("GET", "/v5/autorizacoes/{autorizacaoId}", "poll")
+    def authorization(self, request: Request) -> web.Response:
+        return answer(_authorization(self._step_named(request)))
+
+    @route("PUT", "/v5/autorizacoes/{autorizacaoId}/simulacoes", "poll")
+    def simulate_again(self, request: Request) -> web.Response:
+        ask = _wish(self.json_fields(request))
+        step = self._step_named(request)
+        if step.status != "approved":
+            raise Refusal(_unauthorized(step))
+        return self._simulated(self.consult(step.cpf, ask, opens=False))
+
+    # --- operation
+
+    @route("POST", "/v3/operacoes", "submit", cpf="tomador.cpf", reference="identificadorExterno")
+    def submit(self, request: Request) -> web.Response:
+        body = self.json_fields(request)
+        reference = body.text("identificadorExterno", longest=64)
+        simulation = body.text("simulacaoId")
+        _texts(body, "carteiraId")
+        holder = body.object("tomador")
+        cpf = _borrower(holder)
+        _credit(holder.object("dadosBancarios"), cpf)
+        _ip(body)
+        channel = _delivery(body)
+        if known := self.ledger.find(reference):
+            return answer(self._operation(known[0]), 201)
+        if not self.authorized(cpf):
+            raise Refusal(_unauthorized(self.world.newest_step(self.name, cpf, "sms", only_open=True)))
+        offer = self.offers.get(simulation)
+        if offer is None:
+            raise Refusal(error(404, "simulacao nao encontrada"))
+        if offer.cpf != cpf:
+            body.refuse("tomador.cpf", Problem.VALUE)
+        scenario = self.scenario(cpf)
+        if scenario.submit == "rejected":
+            raise Refusal(error(400, scenario.message, motivo="POLITICA"))
+        return answer(self._operation(self.ledger.create(reference, offer, scenario, channel=channel)), 201)
+
+    @route("GET", "/v3/operacoes", "find", reference="identificadorExterno")
+    def find(self, request: Request) -> web.Response:
+        reference = Fields(request.query, self.refuse_field).text("identificadorExterno")
+        return answer({"id": [self._operation(contract) for contract in self.ledger.find(reference)]})
+
+    @route("GET", "/v3/operacoes/{operacaoId}/detalhe", "status", contract="operacaoId")
+    def status(self, request: Request) -> web.Response:
+        return answer(self._operation(self._contract(request)))
+
+    @route("POST", "/v3/operacoes/{operacaoId}/link-formalizacao", "formalize", contract="operacaoId")
+    def formalize(self, request: Request) -> web.Response:
+        contract = self._contract(request)
+        channel = _delivery(self.json_fields(request))
+        try:
+            return answer(self._operation(self.ledger.formalize(contract, channel)))
+        except WrongState as wrong:
+            word = self.status_word(contract, STATUS_WORDS)
+            raise Refusal(error(409, f"operacao nao permitida: {word}")) from wrong
+
+    def _step_named(self, request: Request) -> Step:
+        step = self.authorizations.get(request.params["autorizacaoId"])
+        if step is None:
+            raise Refusal(error(404, "autorizacao nao encontrada"))
+        return step
+
+    def _contract(self, request: Request) -> Contract:
+        contract = self.ledger.get(request.params["operacaoId"])
+        if contract is None:
+            raise Refusal(error(404, "operacao nao encontrada"))
+        return contract
+
+    def _simulated(self, found: Consultation) -> web.Response:
+        # The errors are answers here and no `Refusal`: what was asked was done, an SMS may have been sent.
+        if found.reason is not None:
+            return error(400, found.reason, motivo="SEM_OFERTA")
+        if found.step is not None:
+            self.authorizations[found.step.id] = found.step
+        if not found.offers:
+            return _unauthorized(found.step)
+        return answer({"id": [_offer(offer) for offer in found.offers]})
+
+    def _operation(self, contract: Contract) -> dict[str, Any]:
+        url, step = contract.signature_url, contract.signature
+        return {
+            "operacaoId": contract.id,
+            "identificadorExterno": contract.reference,
+            "situacao": self.status_word(contract, STATUS_WORDS),
+            "dataCriacao": _moment(contract.created_at),
+            "formalizacao": {"link": url, "validade": _until(step)} if url and step else None,
+        }
+
+
+def _unauthorized(step: Step | None) -> web.Response:
+    return error(
+        403, "consulta nao autorizada pelo titular", autorizacao=_authorization(step) if step is not None else None
+    )
+
+
+def _authorization(step: Step) -> dict[str, Any]:
+    return {"autorizacaoId": step.id, "situacao": STEP_WORDS[step.status], "validade": _until(step)}
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    quote, employment = offer.quote, offer.employment
+    return {
+        "simulacaoId": offer.key,
+        "tabelaId": offer.table,
+        "seguro": quote.insured,
+        "valorLiquido": quote.amount,
+        "quantidadeParcelas": quote.term,
+        "valorParcela": quote.installment,
+        "valorTotal": quote.total,
+        "taxa": quote.rate,
+        "cet": quote.monthly_cost,
+        "primeiroVencimento": _day(offer.first_due_date),
+        "vinculo": {
+            "registroEmpregaticio": employment.registration,
+            "cnpjEmpregador": employment.cnpj,
+            "nomeEmpregador": employment.name,
+            "cargo": employment.job_title,
+            "dataAdmissao": _day(employment.admitted_on),
+        },
+    }
+
+
+def _wish(body: Fields) -> Ask:
+    _texts(body, "carteiraId")
+    wish = body.object("proposta")
+    amount = wish.money("valorSolicitado") if wish.has("valorSolicitado") else None
+    installment = wish.money("valorParcela") if wish.has("valorParcela") else None
+    return Ask(
+        amount=amount,
+        installment=installment,
+        term=wish.integer("quantidadeParcelas", least=1) if wish.has("quantidadeParcelas") else None,
+        with_insurance=wish.boolean("comSeguro"),
+    )
+
+
+def _person(holder: Fields) -> str:
+    """Who is asked for; returns the CPF."""
+    holder.text("nome", longest=120)
+    _read_day(holder, "dataNascimento")
+    holder.text("email", EMAIL)
+    phone = holder.object("telefone")
+    phone.text("ddd", r"\d{2}")
+    phone.text("numero", r"\d{8,9}")
+    return holder.text("cpf", CPF)
+
+
+def _consent(consent: Fields) -> None:
+    """The holder's acceptance and its evidence."""
+    _read_moment(consent, "dataHora")
+    _ip(consent)
+    _texts(consent, "protocolo", "userAgent", "deviceModel", "plataforma")
+    _place(consent)
+    if consent.has("aplicativo"):
+        app = consent.object("aplicativo")
+        _texts(app, "protocolo", "dataAssinatura", "userAgent", "sistemaOperacional")
+        _texts(app, "deviceModel", "deviceName", "deviceType")
+        _place(app)
+
+
+def _place(fields: Fields) -> None:
+    if not fields.has("geoLocalizacao"):
+        return
+    place = fields.object("geoLocalizacao")
+    for name, limit in (("latitude", 90), ("longitude", 180)):
+        if abs(place.number(name)) > limit:
+            place.refuse(name, Problem.VALUE)
+    if place.has("precisao") and place.number("precisao") < 0:
+        place.refuse("precisao", Problem.VALUE)
+
+
+def _borrower(holder: Fields) -> str:
+    """Who borrows; returns the CPF."""
+    cpf = _person(holder)
+    holder.text("sexo", one_of=SEXES)
+    holder.text("nomeMae", longest=120)
+    if holder.has("nomePai"):
+        holder.text("nomePai", r"\S+(\s+\S+)+", longest=120)
+    if holder.has("estadoCivil"):
+        holder.text("estadoCivil", one_of=MARITAL_STATUSES)
+    work = holder.object("vinculoEmpregaticio")
+    for name in EMPLOYMENT_FIELDS:
+        work.text(name, longest=120)
+    for name in work.data:
+        if name not in EMPLOYMENT_FIELDS:
+            work.refuse(name, Problem.VALUE)
+    address = holder.object("endereco")
+    address.text("cep", r"\d{8}")
+    for name in ("rua", "numero", "bairro", "cidade"):
+        address.text(name, longest=120)
+    _texts(address, "complemento")
+    address.text("estado", r"[A-Z]{2}")
+    return cpf
+
+
+def _credit(bank: Fields, cpf: str) -> None:
+    """Where the money goes: an account or a PIX key, never fields of both."""
+    way = bank.integer("formaCredito")
+    if way not in (SAVINGS, CURRENT, PIX):
+        bank.refuse("formaCredito", Problem.VALUE)
+    for name in ACCOUNT_FIELDS if way == PIX else PIX_FIELDS:
+        if bank.has(name):
+            bank.refuse(name, Problem.VALUE)
+    if way == PIX:
+        kind = bank.integer("tipoChavePixId")
+        if kind not in PIX_KEYS:
+            bank.refuse("tipoChavePixId", Problem.VALUE)
+        if bank.text("chavePix", PIX_KEYS[kind]) != cpf and kind == CPF_KEY:
+            bank.refuse("chavePix", Problem.VALUE)
+        return
+    bank.text("codigoBanco", r"\d{3}")
+    bank.text("agencia", r"\d{1,5}")
+    if bank.has("digitoAgencia"):
+        bank.text("digitoAgencia", r"[0-9X]")
+    bank.text("conta", r"\d{1,15}")
+    bank.text("digitoConta", r"[0-9X]{1,2}")
+
+
+def _delivery(body: Fields) -> str | None:
+    return DELIVERIES[body.text("envioLink", one_of=DELIVERIES)] if body.has("envioLink") else None
+
+
+def _ip(fields: Fields) -> None:
+    try:
+        ipaddress.ip_address(fields.text("ip"))
+    except ValueError:
+        fields.refuse("ip", Problem.FORMAT)
+
+
+def _texts(fields: Fields, *names: str) -> None:
+    """Texts that may be null or left out."""
+    for name in names:
+        if fields.has(name):
+            fields.text(name, longest=512)
+
+
+def _read_moment(fields: Fields, name: str) -> datetime:
+    fields.text(name, MOMENT)
+    return fields.moment(name, LAYOUT)
+
+
+def _read_day(fields: Fields, name: str) -> date:
+    """A day is a midnight in its own offset."""
+    moment = _read_moment(fields, name)
+    if (moment.hour, moment.minute, moment.second) != (0, 0, 0):
+        fields.refuse(name, Problem.FORMAT)
+    return moment.date()
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone(ZONE).isoformat(timespec="seconds")
+
+
+def _day(day: date) -> str:
+    return datetime(day.year, day.month, day.day, tzinfo=ZONE).isoformat()
+
+
+def _until(step: Step) -> str | None:
+    return _moment(step.expires_at) if step.expires_at is not None else None
