@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +22,7 @@ from config.supervisor import Process, Stopped, Supervisor
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_TIMEOUT_S = 90
+PR_SET_PDEATHSIG = 1  # prctl(2)
 SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
 WELCOME = """
 Ready after {seconds:.0f} s.
@@ -71,6 +74,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
 def run() -> int:
     """Run everything until Ctrl-C. Returns the exit code: 0, or 1 with a line that says what was in the way."""
     environ.Env.read_env(ROOT / ".env")
+    _end_with_make()
     try:
         if os.environ.get("ENVIRONMENT") == "production":
             raise PlatformError("ENVIRONMENT is production, this runs a sandbox: see docs/operations.md")
@@ -170,6 +174,12 @@ def prepare() -> int:
     call_command("seed_sandbox")
     call_command("collectstatic", interactive=False, verbosity=0)
     return 0
+
+
+def _end_with_make() -> None:
+    """Have the kernel send SIGTERM when the `make` that started this is gone, for example killed."""
+    if sys.platform == "linux" and "MAKELEVEL" in os.environ:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _health(api: str) -> int | None:
