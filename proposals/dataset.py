@@ -129,8 +129,8 @@ def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmis
             complement=address.get("complemento") or None,
         ),
         ip=data["evidencia"]["ip"],
-        document=_document(data.get("documento")),
-        employment=_employment(data.get("vinculo")),
+        document=_document(data.get("documento") or {}),
+        employment=_employment(data.get("vinculo") or {}),
         account=_account(account) if account else None,
         pix=PixKey(pix["tipo_chave"], pix["chave"]) if pix else None,
         references=tuple(_reference(person) for person in data.get("referencias") or ()),
@@ -140,9 +140,7 @@ def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmis
     )
 
 
-def _document(block: dict[str, Any] | None) -> IdentityDocument | None:
-    if block is None:
-        return None
+def _document(block: dict[str, Any]) -> IdentityDocument:
     told = {
         "number": block.get("numero"),
         "issuer": block.get("orgao_emissor"),
@@ -152,9 +150,7 @@ def _document(block: dict[str, Any] | None) -> IdentityDocument | None:
     return msgspec.convert(told, IdentityDocument)
 
 
-def _employment(block: dict[str, Any] | None) -> Employment | None:
-    if block is None:
-        return None
+def _employment(block: dict[str, Any]) -> Employment:
     told = {
         "employer_cnpj": block.get("cnpj_empregador"),
         "employer_name": block.get("nome_empregador"),

@@ -151,22 +151,17 @@ def _lease(until: datetime) -> dict[str, datetime]:
 def _create(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str, now: datetime) -> Proposal:
     """The committed row. Raises IntegrityError where the offer has a live proposal."""
     shown = query_serializers.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
-    with transaction.atomic():
-        proposal = Proposal.objects.create(
-            partner=partner,
-            offer=offer,
-            provider=offer.provider,
-            cpf_index=blind_index("cpf", data["titular"]["cpf"]),
-            dataset=msgspec.to_builtins(data),
-            terms=shown,
-            channel=data["evidencia"].get("tipo_envio") or "",
-            request_id=request_id,
-            **_lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
-        )
-        if offer.query.authorization_id:
-            seen = Evidence.objects.get(session__authorization_id=offer.query.authorization_id)
-            evidence.record_use(seen.number, [offer.provider], call="submit", reference=str(proposal.pk))
-    return proposal
+    return Proposal.objects.create(
+        partner=partner,
+        offer=offer,
+        provider=offer.provider,
+        cpf_index=blind_index("cpf", data["titular"]["cpf"]),
+        dataset=msgspec.to_builtins(data),
+        terms=shown,
+        channel=data["evidencia"].get("tipo_envio") or "",
+        request_id=request_id,
+        **_lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
+    )
 
 
 def _release(proposal: Proposal) -> None:
@@ -254,6 +249,7 @@ def _nothing_is_there(proposal: Proposal) -> bool:
 
 
 def _send(proposal: Proposal) -> None:
+    _note_evidence(proposal)
     die_at("after_commit")
     seconds = (TIMEOUTS_PER_TRY - 1) * _timeout_s(proposal)
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
@@ -274,6 +270,14 @@ def _send(proposal: Proposal) -> None:
     else:
         die_at("after_send")
         _accept(proposal, accepted, Cause.SUBMIT)
+
+
+def _note_evidence(proposal: Proposal) -> None:
+    """The bank is about to rely on the session that the offer's query was authorized by, where it was."""
+    authorization_id = proposal.offer.query.authorization_id
+    if authorization_id:
+        seen = Evidence.objects.get(session__authorization_id=authorization_id)
+        evidence.record_use(seen.number, [proposal.provider], call="submit", reference=str(proposal.pk))
 
 
 def _find(proposal: Proposal) -> BankProposal | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -52,6 +53,6 @@ def test_from_query_to_disbursement(client: Client, simulator: Simulator, bank: 
     assert (entry["contract"], entry["reference"], entry["status"]) == (row.native_id, row.reference, "disbursed")
     moves = list(Move.objects.filter(proposal=row).values_list("from_status", "to_status"))
     assert moves[0] == ("", "created")
-    assert all(before[1] == after[0] for before, after in zip(moves, moves[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in itertools.pairwise(moves))
     assert moves[-1][1] == "disbursed"
     assert ("created", "awaiting_signature") in moves or ("in_analysis", "awaiting_signature") in moves

@@ -1,0 +1,3 @@
+from tests.consultas.conftest import client, partner
+
+__all__ = ["client", "partner"]

@@ -1,0 +1,206 @@
+"""Submissions when bank, worker or web process fail. The oracle is each bank's own ledger: one contract per
+reference, or none where nothing ever arrived, and the service's row agrees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import requests
+from django.utils import timezone
+
+from config.local import free_port
+from proposals.models import Proposal
+from providers import registry
+from providers.models import Circuit, Provider
+from tests.client import Client
+from tests.processes import LiveService, Programs, Simulator, wait_until
+from tests.proposals.datasets import dataset
+
+Phase = Proposal.Submission
+#: Each is told at `submit` once; whether the bank did the work before it failed is for its ledger to say.
+FAULTS = ("http_500", "http_503", "reset", "drop_after_accept", "half_body", "html", "garbage", "slow_body", "hang")
+ARRIVED = {"drop_after_accept", "half_body", "slow_body"}
+BANKS = registry.names()
+WAIT_S = 40
+LONG_AGO = timedelta(minutes=30)
+
+
+@pytest.fixture(autouse=True)
+def impatient(live_service: LiveService) -> None:
+    """Banks get two seconds to answer, and no breaker stands between a fault and its call."""
+    Provider.objects.update(timeout_s=2, circuit=Circuit.CLOSED)
+
+
+def at_all_banks(work: Callable[[str], Any]) -> dict[str, Any]:
+    """What `work` gives for each bank, all at once."""
+    with ThreadPoolExecutor(len(BANKS)) as pool:
+        return dict(zip(BANKS, pool.map(work, BANKS), strict=True))
+
+
+def an_offer(client: Client, bank: str, amount: int = 3000) -> dict[str, Any]:
+    """An offer of its own for each amount."""
+    return client.query(providers=[bank], loan_value=amount, prazo=24)["proposals"][0]  # type: ignore[no-any-return]
+
+
+def is_unavailable(response: requests.Response) -> bool:
+    error = response.json()
+    return (response.status_code, error["code"], error["retryable"]) == (502, "provider_unavailable", True)
+
+
+def pass_time() -> None:
+    """As if everything that was sent had been sent long ago, and every look were due."""
+    past = timezone.now() - LONG_AGO
+    open_ = Proposal.objects.filter(submission__in=(Phase.SENDING, Phase.UNKNOWN))
+    open_.update(lease_until=past, next_reconcile_at=past)
+    open_.filter(sent_until__isnull=False).update(sent_until=past)
+
+
+def settled() -> bool:
+    return not Proposal.objects.filter(submission__in=(Phase.SENDING, Phase.UNKNOWN)).exists()
+
+
+def ledgers_agree(simulator: Simulator) -> None:
+    """One contract for each accepted row, none for any other, and no contract that no row knows."""
+    for bank in BANKS:
+        contracts = simulator.contracts(bank)
+        rows = Proposal.objects.filter(provider=bank, submission=Phase.ACCEPTED)
+        expected = {row.reference: row.native_id for row in rows}
+        assert Counter(contract["reference"] for contract in contracts) == Counter(expected.keys()), bank
+        assert {contract["reference"]: contract["contract"] for contract in contracts} == expected, bank
+
+
+def test_every_bank_and_every_fault_ends_with_one_contract(client: Client, simulator: Simulator) -> None:
+    bodies: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def fail_in_turn(bank: str) -> None:
+        for number, fault in enumerate(FAULTS):
+            body = bodies[bank, fault] = dataset(an_offer(client, bank, 3000 + 100 * number))
+            simulator.bank(bank, fault=fault, operation="submit", times=1)
+            response = client.post("/proposals", body)
+            assert is_unavailable(response), (bank, fault, response.text)
+            simulator.bank(bank)
+
+    at_all_banks(fail_in_turn)
+    # Whatever the sweep found meanwhile: what the bank never got may only become known as such with time.
+    pass_time()
+    wait_until(settled, WAIT_S, "every submission is adopted or known not to have arrived")
+    ledgers_agree(simulator)
+    accepted = {
+        (row.provider, row.dataset["offer_ref"]["offer_id"])
+        for row in Proposal.objects.filter(submission=Phase.ACCEPTED)
+    }
+    arrived = {(bank, body["offer_ref"]["offer_id"]) for (bank, fault), body in bodies.items() if fault in ARRIVED}
+    assert accepted == arrived
+
+    def ask_again(bank: str) -> None:
+        for fault in FAULTS:
+            response = client.post("/proposals", bodies[bank, fault])
+            assert response.status_code == (200 if fault in ARRIVED else 201), (bank, fault, response.text)
+
+    at_all_banks(ask_again)
+    ledgers_agree(simulator)
+    assert Proposal.objects.count() == len(bodies) == len(BANKS) * len(FAULTS)
+
+
+def test_an_immediate_retry_never_makes_a_second_contract(client: Client, simulator: Simulator) -> None:
+    """A bank that answers a repeated reference with its first proposal may be sent again once it said that it
+    has none; the others must be given the time that they need to know."""
+
+    def insist(bank: str) -> None:
+        for number, fault in enumerate(("http_500", "drop_after_accept")):
+            body = dataset(an_offer(client, bank, 3000 + 100 * number))
+            simulator.bank(bank, fault=fault, operation="submit", times=1)
+            assert is_unavailable(client.post("/proposals", body))
+            retry = client.post("/proposals", body)
+            adapter = registry.get(bank)
+            if fault in ARRIVED or (adapter and adapter.deduplicates):
+                assert retry.status_code in (200, 201), (bank, fault, retry.text)
+            else:
+                assert is_unavailable(retry), (bank, fault, retry.text)
+
+    at_all_banks(insist)
+    ledgers_agree(simulator)
+    pass_time()
+    wait_until(settled, WAIT_S, "nothing is unknown")
+    ledgers_agree(simulator)
+
+
+def test_a_refused_connection_is_not_sent_and_the_retry_is(client: Client, simulator: Simulator) -> None:
+    bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
+    addresses = dict(Provider.objects.values_list("name", "base_url"))
+    Provider.objects.update(base_url=f"http://127.0.0.1:{free_port()}")
+    replies = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
+    assert all(is_unavailable(reply) for reply in replies.values()), replies
+    assert set(Proposal.objects.values_list("submission", "sent_until")) == {(Phase.NOT_SENT, None)}
+    assert client.get("/proposals").json() == {"proposals": [], "next_cursor": None}
+    ledgers_agree(simulator)
+    for name, address in addresses.items():
+        Provider.objects.filter(name=name).update(base_url=address)
+    replies = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
+    assert {reply.status_code for reply in replies.values()} == {201}
+    ledgers_agree(simulator)
+
+
+@pytest.fixture
+def programs_restored(live_service: LiveService) -> Iterator[Programs]:
+    """The programs; a bank worker that was told to die does not outlive the test."""
+    yield live_service.programs
+    live_service.programs.kill("banks")
+
+
+@pytest.mark.parametrize("bank", ["aroeira"])
+@pytest.mark.parametrize(("point", "arrived"), [("after_commit", False), ("after_send", True), ("before_settle", True)])
+def test_a_worker_that_is_killed_leaves_one_contract(
+    client: Client,
+    simulator: Simulator,
+    live_service: LiveService,
+    programs_restored: Programs,
+    bank: str,
+    point: str,
+    arrived: bool,
+) -> None:
+    body = dataset(an_offer(client, bank))
+    programs_restored.restart("banks", CRASH_AT=point)
+    live_service.wait_ready()
+    assert is_unavailable(client.post("/proposals", body))
+    assert not programs_restored.is_running("banks")
+    assert len(simulator.contracts(bank)) == arrived
+    row = Proposal.objects.get()
+    assert row.submission == Phase.SENDING
+    assert row.sent_until is not None
+
+    programs_restored.restart("banks")
+    live_service.wait_ready()
+    assert is_unavailable(client.post("/proposals", body))
+    pass_time()
+    wait_until(settled, WAIT_S, "the sweep finds out")
+    ledgers_agree(simulator)
+    assert client.post("/proposals", body).status_code == (200 if arrived else 201)
+    ledgers_agree(simulator)
+    assert len(simulator.contracts(bank)) == 1
+
+
+def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    bank = "sucupira"
+    body = dataset(an_offer(client, bank))
+    simulator.bank(bank, latency_ms=1500, operation="submit")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.post, "/proposals", body)
+        wait_until(lambda: Proposal.objects.filter(taken_at__isnull=False).exists(), WAIT_S, "a worker sends")
+        live_service.programs.kill("web")
+        with pytest.raises(requests.ConnectionError):
+            waiting.result()
+    wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, WAIT_S, "the outcome is stored")
+    live_service.programs.ensure("web")
+    live_service.wait_ready()
+    retry = client.post("/proposals", body)
+    assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(Proposal.objects.get().pk))
+    assert len([call for call in simulator.calls(bank, "submit") if call["worked"]]) == 1
+    ledgers_agree(simulator)

@@ -1,0 +1,51 @@
+"""Rows for tests that call no bank."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from django.utils import timezone
+
+from consultas.models import Offer, Query
+from partners.models import Partner
+from providers.encryption import blind_index
+from tests.client import FULL_FLOW
+from tests.providers.samples import a_query
+
+
+def an_offer(partner: Partner, provider: str, cpf: str = FULL_FLOW, **changes: Any) -> Offer:
+    """An offer that `provider` gave for `cpf`."""
+    query = Query.objects.create(
+        partner=partner,
+        kind=Query.Kind.AGGREGATED,
+        cpf_index=blind_index("cpf", cpf),
+        request=msgspec.to_builtins(a_query(cpf)),
+        request_id="request-1",
+        deadline_at=timezone.now() + timedelta(seconds=30),
+    )
+    values: dict[str, Any] = {
+        "identity": blind_index("offer", f"{query.pk}"),
+        "native_offer_id": f"native-{query.pk}",
+        "loan_value": Decimal("5000.00"),
+        "installment_value": Decimal("300.00"),
+        "installments": 24,
+        "interest_rate": Decimal("1.99"),
+        "total_amount": Decimal("7200.00"),
+        "table_code": "TABELA",
+        "with_insurance": False,
+        "first_due_date": date(2027, 1, 10),
+        "employer_cnpj": "11222333000181",
+        "employer_name": "Metalúrgica Aurora Ltda",
+        "registration": "100200",
+    }
+    return Offer.objects.create(
+        partner=partner, query=query, provider=provider, cpf_index=query.cpf_index, **{**values, **changes}
+    )
+
+
+def shown(offer: Offer) -> dict[str, Any]:
+    """As much of the offer's JSON as a submission takes."""
+    return {"provider": offer.provider, "offerId": str(offer.pk)}

@@ -1,0 +1,162 @@
+"""The statuses of a proposal and the moves between them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from consultas.models import Offer
+from partners.models import Partner
+from proposals.models import MOVES, Cause, Move, Proposal, way
+from providers.types import BankProposal, ProposalStatus
+from tests.factories import PartnerFactory
+from tests.proposals.datasets import dataset
+from tests.proposals.rows import an_offer, shown
+from webhooks.models import Event
+
+FINAL = {ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED}
+S = ProposalStatus
+ALLOWED = {
+    *itertools.product([S.CREATED, S.IN_ANALYSIS], [S.AWAITING_SIGNATURE, S.REJECTED, S.CANCELLED, S.EXPIRED]),
+    (S.CREATED, S.IN_ANALYSIS),
+    *itertools.product([S.AWAITING_SIGNATURE], [S.SIGNED, S.DISBURSED, S.REJECTED, S.CANCELLED, S.EXPIRED]),
+    *itertools.product([S.SIGNED], [S.DISBURSED, S.REJECTED, S.CANCELLED]),
+}
+
+
+def told(word: str, status: ProposalStatus | None, **more: Any) -> BankProposal:
+    return BankProposal(native_id="N-1", native_status=word, status=status, **more)
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=["ipe"], webhook_events=["proposal"])
+
+
+@pytest.fixture
+def proposal(partner: Partner) -> Proposal:
+    """A proposal that is being sent."""
+    offer = an_offer(partner, "ipe")
+    return Proposal.objects.create(
+        partner=partner,
+        offer=offer,
+        provider="ipe",
+        cpf_index=offer.cpf_index,
+        dataset=dataset(shown(offer)),
+        terms={},
+        request_id="request-1",
+    )
+
+
+def absorb(proposal: Proposal, found: BankProposal) -> Proposal:
+    with Proposal.locked(proposal.pk) as row:
+        row.absorb(found, Cause.REFRESH)
+    return Proposal.objects.get(pk=proposal.pk)
+
+
+def accept(proposal: Proposal, found: BankProposal) -> Proposal:
+    with Proposal.locked(proposal.pk) as row:
+        row.accept(found, Cause.SUBMIT)
+    return Proposal.objects.get(pk=proposal.pk)
+
+
+def test_the_moves_are_those_of_the_contract() -> None:
+    assert {(start, end) for start, ends in MOVES.items() for end in ends} == ALLOWED
+    assert set(S) - set(MOVES) == FINAL
+
+
+@pytest.mark.parametrize(("start", "end"), list(itertools.product(S, S)))
+def test_a_way_is_made_of_allowed_moves_and_never_leads_back(start: S, end: S) -> None:
+    found = way(start, end)
+    if found is None:
+        assert start in FINAL or (start, end) in {
+            (S.IN_ANALYSIS, S.CREATED),
+            (S.AWAITING_SIGNATURE, S.CREATED),
+            (S.AWAITING_SIGNATURE, S.IN_ANALYSIS),
+            (S.SIGNED, S.CREATED),
+            (S.SIGNED, S.IN_ANALYSIS),
+            (S.SIGNED, S.AWAITING_SIGNATURE),
+            (S.SIGNED, S.EXPIRED),
+        }
+    else:
+        stops = [start, *found]
+        assert stops[-1] == end
+        assert all(pair in ALLOWED for pair in itertools.pairwise(stops))
+
+
+def test_a_bank_that_is_steps_ahead_is_followed_step_by_step(proposal: Proposal) -> None:
+    row = accept(proposal, told("paid", S.DISBURSED))
+    assert row.status == "disbursed"
+    moves = Move.objects.filter(proposal=row).values_list("from_status", "to_status", "native_word")
+    assert list(moves) == [
+        ("", "created", "paid"),
+        ("created", "awaiting_signature", "paid"),
+        ("awaiting_signature", "disbursed", "paid"),
+    ]
+
+
+def test_every_move_is_told(proposal: Proposal, partner: Partner) -> None:
+    accept(proposal, told("new", S.CREATED))
+    absorb(proposal, told("desk", S.IN_ANALYSIS))
+    events = [json.loads(event.body) for event in Event.objects.order_by("created_at")]
+    common = {"partner_id": str(partner.pk), "external_reference": str(proposal.pk), "provider": "ipe"}
+    for event in events:
+        assert event.pop("timestamp").endswith("Z")
+    assert events == [
+        {**common, "event": "proposal.created", "status": "created", "previous_status": None},
+        {**common, "event": "proposal.in_analysis", "status": "in_analysis", "previous_status": "created"},
+    ]
+
+
+@pytest.mark.parametrize("found", [told("orbit", None), told("new", S.CREATED), told("desk", S.IN_ANALYSIS)])
+def test_an_unknown_word_or_one_that_lies_behind_moves_nothing(proposal: Proposal, found: BankProposal) -> None:
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE))
+    before = Move.objects.count(), Event.objects.count()
+    row = absorb(proposal, found)
+    assert (row.status, row.native_status) == ("awaiting_signature", found.native_status)
+    assert (Move.objects.count(), Event.objects.count()) == before
+
+
+def test_a_final_status_stays(proposal: Proposal) -> None:
+    accept(proposal, told("no", S.REJECTED))
+    assert absorb(proposal, told("paid", S.DISBURSED)).status == "rejected"
+
+
+def test_the_offer_knows_its_live_proposal_and_no_other(proposal: Proposal) -> None:
+    assert Offer.objects.get().live_proposal_id is None
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE))
+    assert Offer.objects.get().live_proposal_id == proposal.pk
+    absorb(proposal, told("paid", S.DISBURSED))
+    assert Offer.objects.get().live_proposal_id == proposal.pk
+
+
+@pytest.mark.parametrize("end", [S.REJECTED, S.CANCELLED, S.EXPIRED])
+def test_the_offer_is_free_again_after_a_dead_end(proposal: Proposal, end: S) -> None:
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE))
+    absorb(proposal, told("end", end))
+    assert Offer.objects.get().live_proposal_id is None
+    Proposal.objects.create(
+        partner=proposal.partner,
+        offer=proposal.offer,
+        provider="ipe",
+        cpf_index=proposal.cpf_index,
+        dataset={},
+        terms={},
+        request_id="request-2",
+    )
+
+
+def test_a_second_contract_is_seen_and_changes_nothing(proposal: Proposal) -> None:
+    accept(proposal, told("new", S.CREATED))
+    again = BankProposal(native_id="N-2", native_status="new", status=S.CREATED)
+    assert accept(proposal, again).native_id == "N-1"
+
+
+def test_a_link_is_kept_while_the_bank_repeats_none(proposal: Proposal) -> None:
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE, signature_url="https://bank.example/1"))
+    row = absorb(proposal, told("sign", S.AWAITING_SIGNATURE))
+    assert row.usable_link() == "https://bank.example/1"
+    assert absorb(proposal, told("signed", S.SIGNED)).usable_link() is None

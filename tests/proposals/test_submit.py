@@ -1,0 +1,289 @@
+"""POST /partners/v1/proposals."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.test import Client as DjangoClient
+
+from consultas.models import Offer
+from partners.models import SANDBOX_KEY, Partner
+from proposals.models import BankCall, Move, Proposal
+from providers import registry
+from tests.client import FULL_FLOW, Client, query_body
+from tests.processes import Programs, Simulator, wait_until
+from tests.proposals.datasets import dataset, pix
+from webhooks.models import Event
+
+IN_PROGRESS = "90000001490"
+EXPIRED_TABLE = "90000001570"
+MISSING_DUE_DATE = "90000002208"
+ANYTHING: Any = type("Anything", (), {"__eq__": lambda self, other: True, "__repr__": lambda self: "…"})()
+
+
+def an_offer(client: Client, bank: str, cpf: str = FULL_FLOW) -> dict[str, Any]:
+    return client.query(cpf, providers=[bank])["proposals"][0]  # type: ignore[no-any-return]
+
+
+def sent(simulator: Simulator, bank: str) -> list[dict[str, Any]]:
+    """The submissions that a bank worked on."""
+    return [call for call in simulator.calls(bank, "submit") if call["worked"]]
+
+
+def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "ipe")
+    response = client.post("/proposals", dataset(offer))
+    assert response.status_code == 201, response.text
+    body = response.json()
+    [contract] = simulator.contracts("ipe")
+    assert body == {
+        "proposal_id": ANYTHING,
+        "provider": "ipe",
+        "status": "created",
+        "offer": offer,
+        "action": None,
+        "error": None,
+        "provider_data": {"nativeProposalId": contract["contract"], "nativeStatus": "pending_formalization"},
+        "created_at": ANYTHING,
+        "updated_at": ANYTHING,
+    }
+    assert UUID(body["proposal_id"])
+    assert body["created_at"].endswith("Z")
+    row = Proposal.objects.get(pk=body["proposal_id"])
+    assert contract["reference"] == row.reference
+    assert [call["request_id"] for call in sent(simulator, "ipe")] == [response.headers["X-Request-Id"]]
+    assert list(row.calls.values_list("operation", "outcome")) == [("submit", "ok")]
+    assert list(row.moves.values_list("from_status", "to_status", "cause")) == [("", "created", "submit")]
+
+
+def test_a_repeat_is_the_same_proposal_and_calls_nobody(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "ipe")
+    first = client.post("/proposals", dataset(offer))
+    again = client.post("/proposals", dataset(offer))
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json() == first.json()
+    assert len(simulator.contracts("ipe")) == len(sent(simulator, "ipe")) == 1
+
+
+def test_the_banks_own_identifier_names_the_offer_too(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "ipe")
+    named = {**offer, "offerId": offer["providerData"]["nativeOfferId"]}
+    first = client.post("/proposals", dataset(named))
+    assert first.status_code == 201, first.text
+    assert client.post("/proposals", dataset(offer)).json() == first.json()
+
+
+def test_the_id_survives_a_repeated_query(client: Client) -> None:
+    offer = an_offer(client, "ipe")
+    first = client.post("/proposals", dataset(offer)).json()
+    again = client.query(providers=["ipe"], prazo=offer["installments"])["proposals"][0]
+    assert again["offerId"] == offer["offerId"]
+    assert client.post("/proposals", dataset(again)).json()["proposal_id"] == first["proposal_id"]
+    assert client.query_one("ipe")["proposal_id"] == first["proposal_id"]
+
+
+def test_two_offers_are_two_proposals(client: Client, simulator: Simulator) -> None:
+    offers = client.query(providers=["ipe"])["proposals"]
+    ids = {client.post("/proposals", dataset(offer)).json()["proposal_id"] for offer in offers}
+    assert len(ids) == len(simulator.contracts("ipe")) == 2
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_fifty_at_once_are_one_contract(client: Client, simulator: Simulator, bank: str) -> None:
+    body = dataset(an_offer(client, bank))
+    simulator.bank(bank, latency_ms=300, operation="submit")
+    with ThreadPoolExecutor(50) as pool:
+        replies = list(pool.map(lambda _: client.post("/proposals", body), range(50)))
+    assert sorted(reply.status_code for reply in replies) == [200] * 49 + [201]
+    assert len({reply.json()["proposal_id"] for reply in replies}) == 1
+    assert len(simulator.contracts(bank)) == 1
+    assert len({json.dumps(reply.json()["offer"], sort_keys=True) for reply in replies}) == 1
+    assert Proposal.objects.count() == 1
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_provider_rejected_bears_the_banks_own_message(client: Client, simulator: Simulator, bank: str) -> None:
+    offer = an_offer(client, bank, IN_PROGRESS)
+    response = client.post("/proposals", dataset(offer, IN_PROGRESS))
+    assert (response.status_code, response.json()) == (
+        422,
+        {
+            "code": "provider_rejected",
+            "message": "Ja existe contrato em andamento para este cliente.",
+            "retryable": False,
+            "field": None,
+        },
+    )
+    assert simulator.contracts(bank) == []
+    [listed] = client.get("/proposals").json()["proposals"]
+    assert (listed["status"], listed["error"]) == ("rejected", response.json())
+    assert list(Move.objects.values_list("from_status", "to_status")) == [("created", "rejected")]
+
+
+def test_after_a_refusal_the_offer_may_be_submitted_again(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "ipe", IN_PROGRESS)
+    for _ in range(2):
+        assert client.post("/proposals", dataset(offer, IN_PROGRESS)).json()["code"] == "provider_rejected"
+    rows = client.get("/proposals").json()["proposals"]
+    assert [row["status"] for row in rows] == ["rejected", "rejected"]
+    assert len({row["proposal_id"] for row in rows}) == 2
+    assert len(simulator.calls("ipe", "submit")) == 2
+    assert client.query_one("ipe", IN_PROGRESS)["proposal_id"] is None
+
+
+def test_a_refusal_met_by_many_is_told_to_all(client: Client, simulator: Simulator) -> None:
+    body = dataset(an_offer(client, "ipe", IN_PROGRESS), IN_PROGRESS)
+    simulator.bank("ipe", latency_ms=1500, operation="submit")
+    with ThreadPoolExecutor(10) as pool:
+        replies = list(pool.map(lambda _: client.post("/proposals", body), range(10)))
+    assert {(reply.status_code, reply.json()["code"]) for reply in replies} == {(422, "provider_rejected")}
+    assert len(simulator.calls("ipe", "submit")) == Proposal.objects.count() == 1
+
+
+def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "aroeira", EXPIRED_TABLE)
+    response = client.post("/proposals", dataset(offer, EXPIRED_TABLE))
+    assert response.status_code == 409, response.text
+    assert response.json() == {
+        "code": "offer_expired",
+        "message": "A oferta não está mais disponível. Faça uma nova consulta.",
+        "retryable": False,
+        "field": None,
+    }
+    assert simulator.contracts("aroeira") == []
+    [listed] = client.get("/proposals?status=expired").json()["proposals"]
+    assert listed["error"] == response.json()
+
+
+def test_sucupira_missing_due_date_is_saved_and_sent_once_more(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "sucupira", MISSING_DUE_DATE)
+    body = dataset(offer, MISSING_DUE_DATE)
+    body["initialDueDate"] = body["offer_ref"]["initialDueDate"] = "2031-12-25"
+    response = client.post("/proposals", body)
+    assert response.status_code == 201, response.text
+    operations = [call["operation"] for call in simulator.calls("sucupira") if call["operation"] != "token"]
+    assert operations == ["query", "submit", "save_simulation", "submit"]
+    assert len(simulator.contracts("sucupira")) == 1
+    assert "2031" not in "".join(call["body"] or "" for call in simulator.calls("sucupira", "submit"))
+
+
+def test_jatoba_phone_pix_becomes_the_holders_cpf_key(client: Client, simulator: Simulator) -> None:
+    body = dataset(an_offer(client, "jatoba"), changes={"recebimento": pix("telefone", "+55 (11) 98765-4321")})
+    assert client.post("/proposals", body).status_code == 201
+    [call] = sent(simulator, "jatoba")
+    credit = json.loads(call["body"])
+    assert FULL_FLOW in json.dumps(credit)
+    assert "98765" not in json.dumps(credit.get("credito", credit.get("liberacao", {})))
+
+
+def test_unknown_fields_and_ignored_blocks_reach_no_bank(client: Client, simulator: Simulator) -> None:
+    """canela takes no income, and nobody but cedro takes references."""
+    for bank in registry.names():
+        body = dataset(an_offer(client, bank))
+        body["desconhecido"] = body["titular"]["desconhecido"] = "surpresa-99"
+        assert client.post("/proposals", body).status_code == 201
+        [call] = sent(simulator, bank)
+        assert "surpresa" not in call["body"]
+        assert ("Rita" in call["body"]) is (bank == "cedro")
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_a_fathers_name_of_one_word_is_omitted(client: Client, simulator: Simulator, bank: str) -> None:
+    body = dataset(an_offer(client, bank), changes={"titular.nome_pai": "Raimundo"})
+    assert client.post("/proposals", body).status_code == 201
+    [call] = sent(simulator, bank)
+    assert "Raimundo" not in call["body"]
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_masks_are_removed(client: Client, simulator: Simulator, bank: str) -> None:
+    account = {
+        "banco": "001",
+        "agencia": "43-21",
+        "digito_agencia": "x",
+        "conta": "98.765-4",
+        "digito_conta": "-0",
+        "tipo_conta": "poupanca",
+    }
+    changes = {"recebimento": {"conta_bancaria": account}, "endereco.cep": "01.310-100"}
+    assert client.post("/proposals", dataset(an_offer(client, bank), changes=changes)).status_code == 201
+    [call] = sent(simulator, bank)
+    for bare in ("4321", "987654", "01310100"):
+        assert bare in call["body"]
+    for masked in ("43-21", "98.765", "01.310"):
+        assert masked not in call["body"]
+
+
+def test_a_repeat_for_a_disbursed_proposal_returns_it(client: Client, simulator: Simulator) -> None:
+    body = dataset(an_offer(client, "ipe"))
+    proposal_id = client.post("/proposals", body).json()["proposal_id"]
+    client.post(f"/proposals/{proposal_id}/formalize")
+    simulator.complete(FULL_FLOW, "ipe", "signature")
+    simulator.advance(10)
+    assert client.get(f"/proposals/{proposal_id}").json()["status"] == "disbursed"
+    again = client.post("/proposals", body)
+    assert (again.status_code, again.json()["proposal_id"]) == (200, proposal_id)
+    assert again.json()["status"] == "disbursed"
+    assert len(simulator.contracts("ipe")) == 1
+
+
+def test_another_partner_may_submit_the_same_holder(client: Client, stranger: Client, simulator: Simulator) -> None:
+    mine = client.post("/proposals", dataset(an_offer(client, "ipe")))
+    theirs = stranger.post("/proposals", dataset(an_offer(stranger, "ipe")))
+    assert (mine.status_code, theirs.status_code) == (201, 201)
+    assert len(simulator.contracts("ipe")) == 2
+
+
+def test_a_partner_that_asked_for_it_is_told_of_every_move(
+    client: Client, partner: Partner, simulator: Simulator
+) -> None:
+    partner.webhook_events = [*partner.webhook_events, "proposal"]
+    partner.save(update_fields=["webhook_events"])
+    proposal_id = client.post("/proposals", dataset(an_offer(client, "ipe"))).json()["proposal_id"]
+    client.post(f"/proposals/{proposal_id}/formalize")
+    bodies = [json.loads(event.body) for event in Event.objects.filter(name__startswith="proposal.")]
+    told = sorted((body["event"], body["external_reference"], body["previous_status"]) for body in bodies)
+    assert told == [
+        ("proposal.awaiting_signature", proposal_id, "created"),
+        ("proposal.created", proposal_id, None),
+    ]
+
+
+def test_strange_status_of_ipe_moves_nothing(client: Client, simulator: Simulator) -> None:
+    cpf = "90000002542"
+    body = client.post("/proposals", dataset(an_offer(client, "ipe", cpf), cpf)).json()
+    assert (body["status"], body["provider_data"]["nativeStatus"]) == ("created", "em_orbita")
+    again = client.get(f"/proposals/{body['proposal_id']}").json()
+    assert (again["status"], again["error"]) == ("created", None)
+
+
+def test_a_late_answer_is_kept_and_the_retry_returns_it_without_a_call(
+    bank_worker: Programs, simulator: Simulator, settings: Any
+) -> None:
+    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
+
+    def post(path: str, body: Any) -> Any:
+        return http.post(f"/partners/v1{path}", json.dumps(body), content_type="application/json")
+
+    offer = post("/consultas", query_body(providers=["aroeira"])).json()["proposals"][0]
+    simulator.bank("aroeira", latency_ms=2500, operation="submit")
+    settings.PROPOSAL_WAIT_S = 1
+    late = post("/proposals", dataset(offer))
+    assert (late.status_code, late.json()["code"], late.json()["retryable"]) == (502, "provider_unavailable", True)
+    wait_until(lambda: Proposal.objects.get().submission == "accepted", 10, "the late answer is stored")
+    calls = BankCall.objects.count()
+    retry = post("/proposals", dataset(offer))
+    assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(Proposal.objects.get().pk))
+    assert BankCall.objects.count() == calls
+    assert len(simulator.contracts("aroeira")) == 1
+
+
+def test_an_offer_that_the_bank_forgot_is_expired(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "ipe")
+    Offer.objects.filter(pk=offer["offerId"]).update(native_offer_id="7c1d8f8e-0000-4000-8000-000000000000")
+    response = client.post("/proposals", dataset(offer))
+    assert (response.status_code, response.json()["code"]) == (409, "offer_expired")

@@ -1,0 +1,367 @@
+"""What POST /partners/v1/proposals refuses, before any bank hears of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client as DjangoClient
+from django.utils import timezone
+
+from consultas.models import Offer, Pending
+from partners.models import Partner
+from proposals.models import BankCall, Proposal
+from providers import registry
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory, issue_key
+from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
+from tests.proposals.rows import an_offer, shown
+
+ROUTE = "/partners/v1/proposals"
+OTHER_CPF = "52998224725"
+
+# What each bank asks for beyond the blocks that are required of all.
+ALSO_REQUIRED = {
+    "ipe": {
+        "documento.numero",
+        "documento.orgao_emissor",
+        "documento.uf_emissor",
+        "documento.data_emissao",
+        "titular.estado_civil",
+        "titular.exposicao_politica",
+    },
+    "jatoba": {"vinculo.matricula", "titular.estado_civil"},
+    "aroeira": {
+        "documento.numero",
+        "documento.orgao_emissor",
+        "documento.uf_emissor",
+        "documento.data_emissao",
+        "titular.estado_civil",
+        "titular.nacionalidade",
+        "titular.naturalidade_cidade",
+        "titular.naturalidade_uf",
+    },
+    "cedro": {"referencias", "titular.estado_civil", "titular.exposicao_politica"},
+    "imbuia": {"titular.naturalidade_cidade", "titular.naturalidade_uf"},
+    "peroba": set(),  # the account, which the tests of PIX are about
+    "canela": {"vinculo.cargo", "vinculo.nome_empregador"},
+    "sucupira": {"documento.numero", "titular.nacionalidade"},
+}
+OPTIONAL = {
+    "titular.nome_pai": LEFT_OUT,
+    "titular.nacionalidade": LEFT_OUT,
+    "titular.estado_civil": LEFT_OUT,
+    "titular.naturalidade_cidade": LEFT_OUT,
+    "titular.naturalidade_uf": LEFT_OUT,
+    "titular.exposicao_politica": LEFT_OUT,
+    "documento": LEFT_OUT,
+    "endereco.complemento": LEFT_OUT,
+    "vinculo": LEFT_OUT,
+    "referencias": LEFT_OUT,
+}
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=registry.names())
+
+
+@pytest.fixture
+def key(partner: Partner) -> str:
+    return issue_key(partner)[1]
+
+
+@pytest.fixture
+def offer(partner: Partner) -> Offer:
+    return an_offer(partner, "ipe")
+
+
+def post(key: str, body: Any) -> Any:
+    http = DjangoClient(headers={"X-Partner-Api-Key": key})
+    return http.post(ROUTE, json.dumps(body), content_type="application/json")
+
+
+def refused(key: str, body: Any) -> dict[str, Any]:
+    """The 422's error; nothing was written, so nothing was sent."""
+    response = post(key, body)
+    assert response.status_code == 422, response.content
+    error = response.json()
+    assert (error["code"], error["retryable"]) == ("invalid_input", False)
+    assert error["details"][0] == {"field": error["field"], "message": error["message"]}
+    assert not Proposal.objects.exists()
+    assert not BankCall.objects.exists()
+    return error  # type: ignore[no-any-return]
+
+
+def fields(error: dict[str, Any]) -> set[str]:
+    return {detail["field"] for detail in error["details"]}
+
+
+# --- shape ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("offer_ref", "x"),
+        ("offer_ref.provider", 1),
+        ("offer_ref.offer_id", ""),
+        ("offer_ref.offer_id", "x" * 201),
+        ("titular", LEFT_OUT),
+        ("titular.nome", "x" * 121),
+        ("titular.nome", "Maria\0"),
+        ("titular.nome", "Maria \ud800"),
+        ("titular.cpf", "900.000.001-75"),
+        ("titular.cpf", 90000000175),
+        ("titular.data_nascimento", "1985-02-30"),
+        ("titular.data_nascimento", "2999-01-01"),
+        ("titular.sexo", "f"),
+        ("titular.sexo", 2),
+        ("titular.nome_mae", None),
+        ("titular.nome_pai", 1),
+        ("titular.estado_civil", "2"),
+        ("titular.estado_civil", "viúvo"),
+        ("titular.naturalidade_uf", "sp"),
+        ("titular.naturalidade_uf", "XX"),
+        ("titular.exposicao_politica", "false"),
+        ("titular.exposicao_politica", 0),
+        ("documento.uf_emissor", "São Paulo"),
+        ("documento.data_emissao", "01/06/2005"),
+        ("documento.data_emissao", "2999-01-01"),
+        ("contato", None),
+        ("contato.telefone", "(11) 98765-4321"),
+        ("contato.telefone", 11987654321),
+        ("contato.email", ""),
+        ("contato.email", "maria"),
+        ("endereco", LEFT_OUT),
+        ("endereco.cep", "0131010"),
+        ("endereco.cep", 1310100),
+        ("endereco.numero", 1000),
+        ("endereco.uf", "BR"),
+        ("vinculo.cnpj_empregador", "11222333000180"),
+        ("vinculo.salario", "4500.00"),
+        ("vinculo.salario", -1),
+        ("vinculo.margem", 1850.001),
+        ("vinculo.data_admissao", "2999-01-01"),
+        ("recebimento", None),
+        ("recebimento.conta_bancaria.banco", "000"),
+        ("recebimento.conta_bancaria.banco", 1),
+        ("recebimento.conta_bancaria.agencia", "12a4"),
+        ("recebimento.conta_bancaria.agencia", "123456"),
+        ("recebimento.conta_bancaria.conta", ""),
+        ("recebimento.conta_bancaria.digito_conta", LEFT_OUT),
+        ("recebimento.conta_bancaria.digito_conta", "A"),
+        ("recebimento.conta_bancaria.digito_conta", "123"),
+        ("recebimento.conta_bancaria.digito_conta", "²"),
+        ("recebimento.conta_bancaria.digito_conta", "-"),
+        ("recebimento.conta_bancaria.tipo_conta", "CC"),
+        ("evidencia", LEFT_OUT),
+        ("evidencia.ip", "localhost"),
+        ("evidencia.tipo_envio", "email"),
+        ("referencias", {}),
+        ("referencias", [1]),
+        ("referencias", [{"nome": "João Souza", "telefone": "11911112222", "grau": 3}]),
+        ("referencias", [{"nome": "João Souza", "telefone": "11911112222", "grau": "1"}]),
+        ("referencias", [{"telefone": "11911112222"}]),
+    ],
+)
+def test_a_wrong_field_is_named(key: str, offer: Offer, field: str, value: Any) -> None:
+    error = refused(key, dataset(shown(offer), changes={field: value}))
+    assert error["field"].startswith(field)
+
+
+@pytest.mark.parametrize(
+    ("kind", "chave"),
+    [
+        ("cpf", "90000000176"),
+        ("telefone", "12345"),
+        ("telefone", "+1 415 555 0100 99999"),
+        ("email", "maria"),
+        ("email", "a" * 70 + "@example.com"),
+        ("aleatoria", "123e4567-e89b-12d3-a456"),
+        ("aleatoria", "123e4567e89b12d3a456426614174000"),
+    ],
+)
+def test_a_wrong_pix_key_is_named(key: str, offer: Offer, kind: str, chave: str) -> None:
+    error = refused(key, dataset(shown(offer), changes={"recebimento": pix(kind, chave)}))
+    assert error["field"] == "recebimento.pix.chave"
+
+
+def test_a_pix_key_of_an_unknown_kind_is_named(key: str, offer: Offer) -> None:
+    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("cnpj", "11222333000181")}))
+    assert error["field"] == "recebimento.pix.tipo_chave"
+
+
+def test_a_cpf_key_must_be_the_holders_own(key: str, offer: Offer) -> None:
+    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("cpf", OTHER_CPF)}))
+    assert fields(error) == {"recebimento.pix.chave"}
+
+
+@pytest.mark.parametrize(
+    "recebimento",
+    [{}, {"conta_bancaria": None, "pix": None}, {"conta_bancaria": ACCOUNT, **pix("email", "maria@example.com")}],
+)
+def test_both_or_neither_of_account_and_pix(key: str, offer: Offer, recebimento: dict[str, Any]) -> None:
+    error = refused(key, dataset(shown(offer), changes={"recebimento": recebimento}))
+    assert fields(error) == {"recebimento"}
+
+
+def test_every_fault_is_named_the_first_one_first(key: str, offer: Offer) -> None:
+    account = {**ACCOUNT, "agencia": "x"}
+    changes = {
+        "titular.sexo": "X",
+        "contato.email": "x",
+        "recebimento": {"conta_bancaria": account, **pix("email", "x")},
+        "referencias": [{"nome": "João Souza", "telefone": "11911112222"}, {"nome": "", "telefone": "1"}],
+    }
+    error = refused(key, dataset(shown(offer), changes=changes))
+    assert [detail["field"] for detail in error["details"]] == [
+        "titular.sexo",
+        "contato.email",
+        "recebimento",
+        "recebimento.conta_bancaria.agencia",
+        "recebimento.pix.chave",
+        "referencias.1.nome",
+        "referencias.1.telefone",
+    ]
+
+
+def test_an_empty_body_names_every_block(key: str) -> None:
+    error = refused(key, {})
+    assert fields(error) == {"offer_ref", "titular", "contato", "endereco", "recebimento", "evidencia"}
+
+
+# --- what each bank needs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_what_a_bank_also_requires_is_named_all_at_once(key: str, partner: Partner, bank: str) -> None:
+    offer = an_offer(partner, bank)
+    if ALSO_REQUIRED[bank]:
+        error = refused(key, dataset(shown(offer), changes=OPTIONAL))
+        assert fields(error) == ALSO_REQUIRED[bank]
+    else:
+        error = refused(key, dataset(shown(offer), OTHER_CPF, changes=OPTIONAL))
+        assert fields(error) == {"titular.cpf"}
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_null_is_as_good_as_left_out(key: str, partner: Partner, bank: str) -> None:
+    offer = an_offer(partner, bank)
+    error = refused(key, dataset(shown(offer), OTHER_CPF, changes=dict.fromkeys(OPTIONAL)))
+    assert fields(error) == ALSO_REQUIRED[bank] | {"titular.cpf"}
+
+
+def test_cedro_needs_two_references(key: str, partner: Partner) -> None:
+    offer = an_offer(partner, "cedro")
+    one = [{"nome": "João Souza", "telefone": "11911112222"}]
+    error = refused(key, dataset(shown(offer), changes={"referencias": one}))
+    assert fields(error) == {"referencias"}
+
+
+def test_peroba_takes_an_account_only(key: str, partner: Partner) -> None:
+    offer = an_offer(partner, "peroba")
+    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("cpf", FULL_FLOW)}))
+    assert error["field"] == "recebimento.pix"
+    assert fields(error) == {"recebimento.pix", "recebimento.conta_bancaria"}
+
+
+def test_sucupira_refuses_pix_for_its_special_portfolio(key: str, partner: Partner) -> None:
+    offer = an_offer(partner, "sucupira", native={"portfolio": "CLT-ESPECIAL"})
+    error = refused(key, dataset(shown(offer), changes={"recebimento": pix("email", "maria@example.com")}))
+    assert fields(error) == {"recebimento.pix"}
+
+
+def test_aroeira_names_a_city_that_it_does_not_list(key: str, partner: Partner) -> None:
+    offer = an_offer(partner, "aroeira")
+    error = refused(key, dataset(shown(offer), changes={"titular.naturalidade_cidade": "Macondo"}))
+    assert fields(error) == {"titular.naturalidade_cidade"}
+
+
+# --- the offer --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bank", ["outro", "peroba"])
+def test_a_bank_unknown_or_outside_the_contract_is_a_404(key: str, partner: Partner, bank: str) -> None:
+    offer = an_offer(partner, "peroba")
+    partner.allow_only(["ipe"])
+    response = post(key, dataset({**shown(offer), "provider": bank}))
+    assert response.status_code == 404
+    assert response.json() == {
+        "code": "not_found",
+        "message": "Recurso não encontrado.",
+        "retryable": False,
+        "field": None,
+    }
+
+
+@pytest.mark.parametrize("offer_id", ["x", "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11", "z" * 36])
+def test_an_unknown_offer_is_named(key: str, offer: Offer, offer_id: str) -> None:
+    error = refused(key, dataset({**shown(offer), "offerId": offer_id}))
+    assert fields(error) == {"offer_ref.offer_id"}
+
+
+def test_another_partners_offer_does_not_resolve(offer: Offer) -> None:
+    _, theirs = issue_key(PartnerFactory(providers=["ipe"]))
+    for named in (str(offer.pk), offer.native_offer_id):
+        error = refused(theirs, dataset({**shown(offer), "offerId": named}))
+        assert fields(error) == {"offer_ref.offer_id"}
+
+
+def test_another_banks_offer_does_not_resolve(key: str, partner: Partner, offer: Offer) -> None:
+    error = refused(key, dataset({**shown(offer), "provider": "jatoba"}))
+    assert fields(error) == {"offer_ref.offer_id"}
+
+
+def test_a_native_id_that_names_two_offers_does_not_resolve(key: str, partner: Partner, offer: Offer) -> None:
+    an_offer(partner, "ipe", native_offer_id=offer.native_offer_id)
+    error = refused(key, dataset({**shown(offer), "offerId": offer.native_offer_id}))
+    assert fields(error) == {"offer_ref.offer_id"}
+
+
+def test_another_holders_cpf_is_named(key: str, offer: Offer) -> None:
+    assert fields(refused(key, dataset(shown(offer), OTHER_CPF))) == {"titular.cpf"}
+
+
+def test_everything_about_bank_and_offer_is_named_at_once(key: str, offer: Offer) -> None:
+    changes = {"documento": LEFT_OUT, "recebimento": pix("cpf", FULL_FLOW)}
+    error = refused(key, dataset(shown(offer), OTHER_CPF, changes=changes))
+    documents = {"documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao"}
+    assert fields(error) == {"titular.cpf", "recebimento.pix.chave", *documents}
+
+
+def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(key: str, partner: Partner) -> None:
+    offer = an_offer(partner, "peroba")
+    Pending.objects.create(
+        partner=partner,
+        query=offer.query,
+        provider="peroba",
+        cpf_index=offer.cpf_index,
+        type="whatsapp_link",
+        detail="",
+        reference="step-1",
+        opened_at=timezone.now() + timedelta(seconds=1),
+        expires_at=timezone.now() + timedelta(hours=1),
+    )
+    error = refused(key, dataset(shown(offer)))
+    assert fields(error) == {"offer_ref.offer_id"}
+
+
+# --- the route's own --------------------------------------------------------------------------------------------
+
+
+def test_without_a_key_it_is_a_401(db: None) -> None:
+    response = DjangoClient().post(ROUTE, "{}", content_type="application/json")
+    assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
+
+
+def test_put_is_a_405(key: str) -> None:
+    response = DjangoClient(headers={"X-Partner-Api-Key": key}).put(ROUTE, "{}", content_type="application/json")
+    assert (response.status_code, response.json()["code"]) == (405, "method_not_allowed")
+
+
+def test_a_form_is_a_415(key: str) -> None:
+    response = DjangoClient(headers={"X-Partner-Api-Key": key}).post(ROUTE, {"titular": "x"})
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported_media_type")
