@@ -1,9 +1,9 @@
 """How a worker's replies reach the web request that waits for them.
 
-Each web process has one Redis list and one reader (not a blocked connection per request). A worker pushes
-`[request, kind, payload]` onto it; the reader hands each message to the inbox of its request. Messages bear
-ids and offers, never a holder's data. A lost Redis costs the messages under way: the reader goes on once it
-is back, and requests end by their own deadline at the latest.
+Each web process has one Redis stream and one reader (not a blocked connection per request). A worker adds
+`[request, kind, payload]` to it; the reader takes all that came since its last look and hands each message to
+the inbox of its request. Messages bear ids and offers, never a holder's data. A lost Redis costs the messages
+under way: the reader goes on once it is back, and requests end by their own deadline at the latest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -26,7 +26,9 @@ from providers.shared import redis
 log = structlog.get_logger(__name__)
 
 START, ANSWER, LOST = "start", "answer", "lost"
-_LIST_TTL_S = 120
+_STREAM_TTL_S = 120
+_STREAM_LENGTH = 20_000
+_AT_ONCE = 500
 _BEAT_S = 1.0
 _BEAT_TTL_S = 5
 
@@ -57,6 +59,8 @@ class Mailbox:
     def __init__(self) -> None:
         self.address = f"replies:{uuid.uuid4().hex}"
         self._inboxes: dict[str, Inbox] = {}
+        self._last: bytes | str = "0"
+        self._trimmed = self._last
         self._missed: dict[str, int] = {}
         threading.Thread(target=self._read, name="replies", daemon=True).start()
         threading.Thread(target=self._watch, name="replies-watch", daemon=True).start()
@@ -73,13 +77,14 @@ class Mailbox:
     def _read(self) -> None:
         while True:
             try:
-                popped = redis().blpop([self.address], timeout=2)
+                found = redis().xread({self.address: self._last}, count=_AT_ONCE, block=2000)
             except RedisError:
                 log.warning("replies_unreachable")
                 time.sleep(0.2)
                 continue
-            if popped:
-                self._hand_over(popped[1])
+            for _, messages in found or ():
+                for self._last, fields in messages:
+                    self._hand_over(fields[b"m"])
 
     def _hand_over(self, message: bytes) -> None:
         request, kind, payload = msgspec.json.decode(message, type=tuple[str, str, msgspec.Raw])
@@ -94,6 +99,7 @@ class Mailbox:
         """Tell the requests of a worker that died. Two missed looks, since Redis may have been wiped."""
         while True:
             time.sleep(_BEAT_S)
+            self._trim()
             inboxes = list(self._inboxes.values())
             workers = sorted({inbox.worker for inbox in inboxes if inbox.worker})
             if not workers:
@@ -113,6 +119,13 @@ class Mailbox:
                     inbox.worker = None
                     inbox.put(LOST, b"null")
 
+    def _trim(self) -> None:
+        """Drop from the stream what was handed over, if anything was since the last time."""
+        if self._last != self._trimmed:
+            with suppress(RedisError):  # it expires by itself, and a worker caps its length
+                redis().xtrim(self.address, minid=self._last, approximate=False)
+                self._trimmed = self._last
+
 
 _lock = threading.Lock()
 _mailboxes: dict[int, Mailbox] = {}
@@ -130,8 +143,9 @@ def mailbox() -> Mailbox:
 def post(address: str, request: str, kind: str, payload: Any) -> None:
     """From a worker: send `payload` (anything msgspec encodes) to the request that waits at `address`."""
     pipe = redis().pipeline(transaction=False)
-    pipe.rpush(address, msgspec.json.encode((request, kind, payload)))
-    pipe.expire(address, _LIST_TTL_S)
+    message = {"m": msgspec.json.encode((request, kind, payload))}
+    pipe.xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
+    pipe.expire(address, _STREAM_TTL_S)
     pipe.execute()
 
 
