@@ -294,12 +294,12 @@ def _root_substitutes(home: Path) -> Iterator[Identity]:
 
 
 def _as_user(user: pwd.struct_passwd) -> Identity:
-    prefix = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+    user_options = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
     # Without this bit access(2), by which PostgreSQL finds its files, would not see the privilege below.
-    prefix += ("--securebits=+no_setuid_fixup",)
+    sight = ("--securebits=+no_setuid_fixup",)
     # The change of user clears the death signal that was set before it: it is set again here.
     rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "INT", "--")
-    return Identity((*prefix, *rights), uid=user.pw_uid, gid=user.pw_gid)
+    return Identity((*user_options, *sight, *rights), uid=user.pw_uid, gid=user.pw_gid)
 
 
 def _can_run_in(home: Path, identity: Identity) -> bool:
