@@ -62,6 +62,9 @@ class EncryptedTextField(models.TextField):
 class EncryptedJSONField(models.TextField):
     """A JSON value (dicts, lists, text, integers, booleans, None), encrypted in the database."""
 
+    _pyi_private_set_type: Any  # how django-stubs is told the attribute's type
+    _pyi_private_get_type: Any
+
     def get_prep_value(self, value: Any) -> Any:
         return None if value is None else encrypt(msgspec.json.encode(value).decode())
 

@@ -9,7 +9,20 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def given(value: T | None) -> T:
+    """`value`, where a rule outside of its type says that it is there: `Bank.required`, an account where there is
+    no PIX key, `accepted_at` when a bank is asked, the data of an answer that says success.
+
+    Raises ValueError where the rule is broken.
+    """
+    if value is None:
+        raise ValueError("a value that must be there is missing")
+    return value
 
 
 class QueryStatus(StrEnum):
@@ -198,6 +211,8 @@ class Holder:
 
 @dataclass(frozen=True)
 class IdentityDocument:
+    """What the partner told of the document; an empty one is "told nothing"."""
+
     number: str | None = None
     issuer: str | None = None
     issuer_state: str | None = None
@@ -219,6 +234,8 @@ class Address:
 
 @dataclass(frozen=True)
 class Employment:
+    """What the partner told of the employment; an empty one is "told nothing"."""
+
     employer_cnpj: str | None = None
     employer_name: str | None = None
     job_title: str | None = None
@@ -272,8 +289,8 @@ class BankSubmission:
     email: str
     address: Address
     ip: str
-    document: IdentityDocument | None = None
-    employment: Employment | None = None
+    document: IdentityDocument = IdentityDocument()
+    employment: Employment = Employment()
     account: BankAccount | None = None
     pix: PixKey | None = None
     references: tuple[PersonalReference, ...] = ()

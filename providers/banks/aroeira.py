@@ -48,6 +48,7 @@ from providers.types import (
     Link,
     ProposalStatus,
     QueryStatus,
+    given,
 )
 
 #: The bank's codes by state and city, a copy of its GET /combos/cidades.
@@ -198,7 +199,7 @@ class Aroeira(Bank):
 
     def _query_form(self, query: BankQuery) -> dict[str, str]:
         app = _app_fields(query.app_authorization)
-        accepted_on, accepted_at = to_br_time(query.accepted_at)
+        accepted_on, accepted_at = to_br_time(given(query.accepted_at))
         place = query.geolocation
         wish = {"tipo_simulacao": "1"}
         if query.loan_value is not None:
@@ -289,20 +290,21 @@ class Aroeira(Bank):
 
     def _submission_form(self, submission: BankSubmission, simulation: str) -> dict[str, str]:
         holder, document, address = submission.holder, submission.document, submission.address
+        birth_city, birth_state = given(holder.birth_city), given(holder.birth_state)
         return {
             "codigo_externo": submission.reference,
             "id_simulacao": simulation,
             **_person(holder.name, holder.cpf, to_br_date(holder.birth_date), submission.phone, submission.email),
             "sexo": holder.sex,
             "nome_mae": holder.mother_name,
-            "estado_civil": MARITAL_STATUSES[holder.marital_status],
-            "nacionalidade": "1" if _folded(holder.nationality).startswith("BRASIL") else "2",
-            "naturalidade_cidade": CITIES[holder.birth_state][_folded(holder.birth_city)],
-            "naturalidade_uf": holder.birth_state,
-            "rg_numero": document.number,
-            "rg_orgao": document.issuer,
-            "rg_uf": document.issuer_state,
-            "rg_emissao": to_br_date(document.issued_on),
+            "estado_civil": MARITAL_STATUSES[given(holder.marital_status)],
+            "nacionalidade": "1" if _folded(given(holder.nationality)).startswith("BRASIL") else "2",
+            "naturalidade_cidade": CITIES[birth_state][_folded(birth_city)],
+            "naturalidade_uf": birth_state,
+            "rg_numero": given(document.number),
+            "rg_orgao": given(document.issuer),
+            "rg_uf": given(document.issuer_state),
+            "rg_emissao": to_br_date(given(document.issued_on)),
             "cep": address.postal_code,
             "logradouro": address.street,
             "numero": address.number,
@@ -384,10 +386,11 @@ def _city_code(city: str, state: str) -> str | None:
 
 
 def _credit(submission: BankSubmission) -> dict[str, str]:
-    pix, account = submission.pix, submission.account
+    pix = submission.pix
     if pix is not None:
         key = _phone(pix.key) if pix.kind == "telefone" else pix.key
         return {"forma_credito": "X", "tipo_chave_pix": PIX_KEYS[pix.kind], "chave_pix": key}
+    account = given(submission.account)
     return {
         "forma_credito": "C",
         "banco": account.bank,

@@ -42,6 +42,7 @@ from providers.types import (
     ProposalStatus,
     QueryStatus,
     StepOutcome,
+    given,
 )
 
 log = structlog.get_logger(__name__)
@@ -389,12 +390,11 @@ def _operation_body(submission: BankSubmission) -> dict[str, Any]:
 
 
 def _bank(submission: BankSubmission) -> dict[str, Any]:
-    pix, account = submission.pix, submission.account
+    pix = submission.pix
     if pix is not None:
         key = COUNTRY + pix.key if pix.kind == "telefone" else pix.key
         return {"transfer_method": "pix", "pix_key_type": PIX_KEYS[pix.kind], "pix_key": key}
-    if account is None:
-        raise InvalidInput("Informe a conta bancária ou a chave PIX.", field="recebimento")
+    account = given(submission.account)
     return _known(
         transfer_method="ted",
         bank_code=account.bank,

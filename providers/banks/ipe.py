@@ -26,6 +26,7 @@ from providers.types import (
     Link,
     ProposalStatus,
     QueryStatus,
+    given,
 )
 
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -177,9 +178,9 @@ class Ipe(Bank):
         )
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
-        return self.call(
-            "GET", f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}", safe=True
-        ).read(dict[str, Any])
+        return self.call("GET", f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}", safe=True).read(
+            dict[str, Any]
+        )
 
     # --- proposal
 
@@ -195,18 +196,14 @@ class Ipe(Bank):
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"signature_delivery": channel} if channel else {}
-        return self._proposal(
-            self.call("POST", _debt_path(native_id, "/issue"), json=body, safe=True).read(Debt)
-        )
+        return self._proposal(self.call("POST", _debt_path(native_id, "/issue"), json=body, safe=True).read(Debt))
 
     def status(self, native_id: str) -> BankProposal:
         return self._proposal(self.call("GET", _debt_path(native_id), safe=True).read(Debt))
 
     def cancel(self, native_id: str, reason: str | None) -> BankProposal:
         body = {"reason": reason or "Cancelamento a pedido do titular."}
-        return self._proposal(
-            self.call("POST", _debt_path(native_id, "/cancel"), json=body, safe=True).read(Debt)
-        )
+        return self._proposal(self.call("POST", _debt_path(native_id, "/cancel"), json=body, safe=True).read(Debt))
 
     def _proposal(self, debt: Debt) -> BankProposal:
         signature = debt.signature
@@ -237,7 +234,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
                 "authentication_type": "opt_in",
                 "authenticity": {
                     "ip_address": query.client_ip,
-                    "timestamp": query.accepted_at.astimezone(UTC).strftime(TIMESTAMP),
+                    "timestamp": given(query.accepted_at).astimezone(UTC).strftime(TIMESTAMP),
                     # null is "not collected": this bank wants that said, and nothing is ever made up.
                     "session_id": query.authorization_reference,
                     "user_agent": query.user_agent,
@@ -276,13 +273,13 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "gender": GENDERS[holder.sex],
             "mother_name": holder.mother_name,
             **({"father_name": holder.father_name} if holder.father_name else {}),
-            "marital_status": MARITAL_STATUSES[holder.marital_status],
+            "marital_status": MARITAL_STATUSES[given(holder.marital_status)],
             "is_pep": holder.politically_exposed,
             "document_identification": {
                 "number": document.number,
                 "issuer": document.issuer,
                 "issuer_state": document.issuer_state,
-                "issue_date": _timestamp(document.issued_on),
+                "issue_date": _timestamp(given(document.issued_on)),
             },
             "address": {
                 "postal_code": address.postal_code,
@@ -301,10 +298,11 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
 
 
 def _disbursement(submission: BankSubmission) -> dict[str, Any]:
-    pix, account = submission.pix, submission.account
+    pix = submission.pix
     if pix is not None:
         key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
         return {"method": "pix", "pix": {"key_type": PIX_KEYS[pix.kind], "key": key}}
+    account = given(submission.account)
     return {
         "method": "bank_account",
         "bank_account": {

@@ -37,6 +37,7 @@ from providers.types import (
     Link,
     ProposalStatus,
     QueryStatus,
+    given,
 )
 
 PROPOSALS = "/v1/consignado-privado/propostas"
@@ -135,8 +136,9 @@ class Jatoba(Bank):
         account = self.connection.credentials
         basic = base64.b64encode(f"{account['user']}:{account['password']}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}", "ApiKey": account["api_key"]}
-        granted = self.exchange("POST", "/v1/tokens", headers=headers).read(Envelope[AccessToken]).dados
-        return Token.lasting(granted.token, granted.expira_em_segundos)
+        granted = self.exchange("POST", "/v1/tokens", headers=headers).read(Envelope[AccessToken])
+        token = given(granted.dados)
+        return Token.lasting(token.token, token.expira_em_segundos)
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
         bearer = {"Authorization": f"Bearer {token.value}"} if token else {}
@@ -161,8 +163,9 @@ class Jatoba(Bank):
         if found.codigo in (NO_OFFER, NO_GEOLOCATION):
             reason = WITHOUT_GEOLOCATION if found.codigo == NO_GEOLOCATION else found.mensagem
             return BankResult(QueryStatus.NO_OFFERS, reasons=(reason,))
-        links = {each.matricula: _link(each) for each in found.dados.vinculos}
-        offers = tuple(_offer(each, links[each.matricula]) for each in found.dados.ofertas)
+        simulation = given(found.dados)
+        links = {each.matricula: _link(each) for each in simulation.vinculos}
+        offers = tuple(_offer(each, links[each.matricula]) for each in simulation.ofertas)
         return BankResult(
             QueryStatus.OK if offers else QueryStatus.NO_OFFERS, offers=offers, links=tuple(links.values())
         )
@@ -196,7 +199,7 @@ class Jatoba(Bank):
         """The term with its evidence, signed with the service's key. What was not collected is null, as this
         bank wants it: it makes no offer without a geolocation, but that is for it to say."""
         place = query.geolocation
-        accepted_at = " ".join(to_br_time(query.accepted_at))
+        accepted_at = " ".join(to_br_time(given(query.accepted_at)))
         latitude, longitude = (_number(place.lat), _number(place.lng)) if place else (None, None)
         signed = ";".join((query.cpf, accepted_at, query.client_ip, latitude or "", longitude or ""))
         key = self.connection.credentials["term_key"].encode()
@@ -253,7 +256,7 @@ class Jatoba(Bank):
         }
 
     def _proposal(self, reply: Reply) -> BankProposal:
-        proposal = reply.read(Envelope[Proposal]).dados
+        proposal = given(reply.read(Envelope[Proposal]).dados)
         return BankProposal(
             native_id=proposal.numero_proposta,
             native_status=proposal.situacao,
@@ -300,7 +303,7 @@ def _holder(submission: BankSubmission) -> dict[str, Any]:
         "cpf": holder.cpf,
         "dataNascimento": to_br_date(holder.birth_date),
         "sexo": SEXES[holder.sex],
-        "estadoCivil": MARITAL_STATUSES[holder.marital_status],
+        "estadoCivil": MARITAL_STATUSES[given(holder.marital_status)],
         "nomeMae": holder.mother_name,
         "nomePai": holder.father_name,
         "email": submission.email,
@@ -318,12 +321,13 @@ def _holder(submission: BankSubmission) -> dict[str, Any]:
 
 
 def _credit(submission: BankSubmission) -> dict[str, Any]:
-    pix, account, holder = submission.pix, submission.account, submission.holder
+    pix, holder = submission.pix, submission.holder
     if pix is not None:
         if pix.kind == "telefone":
             # Refused here; the holder's own CPF key names the same person.
             return {"forma": "PIX", "tipoChave": PIX_KEYS["cpf"], "chave": holder.cpf}
         return {"forma": "PIX", "tipoChave": PIX_KEYS[pix.kind], "chave": pix.key}
+    account = given(submission.account)
     return {
         "forma": "CONTA",
         "banco": account.bank,

@@ -30,6 +30,7 @@ from providers.types import (
     ProposalStatus,
     QueryStatus,
     StepOutcome,
+    given,
 )
 
 log = structlog.get_logger(__name__)
@@ -252,7 +253,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
         },
         "Aceite": {
             "EnderecoIp": query.client_ip,
-            "DataHora": query.accepted_at.astimezone(UTC).strftime(MOMENT) if query.accepted_at else None,
+            "DataHora": given(query.accepted_at).astimezone(UTC).strftime(MOMENT),
             "Protocolo": query.authorization_reference,
             "Latitude": f"{place.lat:f}" if place else None,
             "Longitude": f"{place.lng:f}" if place else None,

@@ -30,9 +30,11 @@ from providers.types import (
     BankResult,
     BankSubmission,
     Geolocation,
+    IdentityDocument,
     Link,
     ProposalStatus,
     QueryStatus,
+    given,
 )
 
 log = structlog.get_logger(__name__)
@@ -243,7 +245,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
         },
         "evidencia": {
             "ip": query.client_ip,
-            "aceito-em": _ms(query.accepted_at) if query.accepted_at else None,
+            "aceito-em": _ms(given(query.accepted_at)),
             "sessao": query.authorization_reference,
             "navegador": query.user_agent,
             "aparelho": query.device_model,
@@ -313,7 +315,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
                 "uf-emissor": document.issuer_state,
                 "data-emissao": _midnight(document.issued_on) if document.issued_on else None,
             }
-            if document
+            if document != IdentityDocument()
             else None,
             "endereco": {
                 "cep": address.postal_code,
@@ -332,12 +334,11 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
 
 
 def _settlement(submission: BankSubmission) -> dict[str, Any]:
-    pix, account = submission.pix, submission.account
+    pix = submission.pix
     if pix is not None:
         key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
         return {"forma": "pix", "pix": {"tipo-chave": PIX_KEYS[pix.kind], "chave": key}}
-    if account is None:
-        raise ValueError("neither account nor PIX key")
+    account = given(submission.account)
     return {
         "forma": "conta",
         "conta": {

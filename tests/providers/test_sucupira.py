@@ -24,6 +24,7 @@ from providers.types import (
     AppAuthorization,
     AppEvidence,
     BankOffer,
+    Employment,
     Geolocation,
     IdentityDocument,
     PixKey,
@@ -381,7 +382,8 @@ def test_submit_speaks_the_banks_words(sucupira: Bank, offer: BankOffer, simulat
 
 
 def test_submit_without_what_is_optional(sucupira: Bank, offer: BankOffer) -> None:
-    whole = a_submission(offer, document=IdentityDocument("123456789"), employment=None, references=(), query=None)
+    document, employment = IdentityDocument("123456789"), Employment()
+    whole = a_submission(offer, document=document, employment=employment, references=(), query=None)
     holder = replace(whole.holder, father_name=None, marital_status=None, birth_city=None, birth_state=None)
     assert sucupira.submit(replace(whole, holder=holder)).status is ProposalStatus.CREATED
 
