@@ -73,9 +73,7 @@ def _reply(request: HttpRequest, error: ApiError) -> HttpResponse:
     """Under the API's prefix the error object, elsewhere a plain line for a person."""
     if request.path.startswith(API_PREFIX):
         return JsonResponse(error.as_dict(), status=error.http_status)
-    return HttpResponse(
-        error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8"
-    )
+    return HttpResponse(error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8")
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -73,15 +73,11 @@ EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=
 
 DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
 REDIS_URL = _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0"))
-PUBLIC_BASE_URL = _required_in_production(
-    "PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}"
-).rstrip("/")
+PUBLIC_BASE_URL = _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}").rstrip("/")
 ALLOWED_HOSTS = _required_in_production("ALLOWED_HOSTS", "*").split(",")
 TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=[])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
-    raise ImproperlyConfigured(
-        "TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)"
-    )
+    raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{env.int('SIMULATOR_PORT', 8100)}").rstrip("/")
 METRICS_NETWORKS = env.list("METRICS_NETWORKS", default=["127.0.0.0/8", "::1/128"])
 

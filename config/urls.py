@@ -10,9 +10,7 @@ urlpatterns = [
     path("health/live", health.live),
     path("health/ready", health.ready),
     path("admin/", admin.site.urls),
-    path(
-        "schema/", SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()), name="schema"
-    ),
+    path("schema/", SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()), name="schema"),
     path(
         "docs/",
         SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=(), permission_classes=()),
