@@ -1,0 +1,477 @@
+"""`make demo`: a guided tour of a running service. Every request and answer is shown, and checked: exit code 1
+where an answer is not what the tour says.
+
+It acts as a partner's backend against BASE_URL (default: 127.0.0.1 at PORT), as the operator through `manage.py`,
+and as the holder through the simulated banks' controls (SIMULATOR_URL, default: 127.0.0.1 at SIMULATOR_PORT). It
+needs a sandbox: the partner that it makes is suspended at the end, and the simulated banks forget earlier runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import environ
+import requests
+
+from providers import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+BANKS = registry.names()
+CATALOGUE = json.loads((ROOT / "providers" / "simulator" / "catalogue.json").read_text(encoding="utf-8"))
+CPFS = {row["scenario"]: row["cpf"] for row in CATALOGUE["scenarios"]}
+TIMEOUT_S = 45
+WEBHOOK_WAIT_S = 30
+WIDTH = 116
+HOLDER = {
+    "nome": "Maria Teste da Silva",
+    "data_nascimento": "1985-03-14",
+    "telefone": "11987654321",
+    "email": "maria.teste@example.com",
+}
+WHERE = {"client_ip": "203.0.113.7", "geolocation": {"lat": -23.55052, "lng": -46.633308}}
+
+
+class NotAsShown(Exception):
+    """An answer is not what the tour says; the text names the difference."""
+
+
+def expect(holds: bool, what: str) -> None:
+    """Raises NotAsShown unless `what` holds; shown either way."""
+    if not holds:
+        raise NotAsShown(what)
+    say("✓ " + what, "32")
+
+
+def say(text: str = "", colour: str = "") -> None:
+    """A line, coloured (an ANSI code) where a person looks on."""
+    print(f"\033[{colour}m{text}\033[0m" if colour and text and sys.stdout.isatty() else text, flush=True)
+
+
+def title(text: str) -> None:
+    say()
+    say(f"── {text} ".ljust(WIDTH, "─"), "1;36")
+
+
+def show(value: dict[str, Any]) -> None:
+    """A JSON object as it came; lists, and inner objects of a kind that was shown before, are cut."""
+    for line in _lines({name: _cut(item) for name, item in value.items()}, ""):
+        say("    " + line, "2")
+
+
+_kinds_shown: set[frozenset[str]] = set()
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, list):
+        rest = [f"… {len(value) - 1} more"] if len(value) > 3 else []
+        return [_cut(item) for item in (value[:1] if rest else value)] + rest
+    if not isinstance(value, dict):
+        return value
+    kind, kept = frozenset(value), len(value)
+    if kept > 8 and kind in _kinds_shown:
+        kept = 3
+    elif kept > 3 and kind <= set(BANKS):
+        kept = 1
+    _kinds_shown.add(kind)
+    rest = {"…": f"{len(value) - kept} more"} if kept < len(value) else {}
+    return {name: _cut(item) for name, item in list(value.items())[:kept]} | rest
+
+
+def _lines(value: Any, name: str) -> list[str]:
+    """Indented JSON in which whatever fits a line stands on one."""
+    line = name + json.dumps(value, ensure_ascii=False)
+    if len(line) < WIDTH - 8 or not isinstance(value, list | dict):
+        return [line]
+    ends = "{}" if isinstance(value, dict) else "[]"
+    items = (
+        [(f'"{key}": ', item) for key, item in value.items()] if isinstance(value, dict) else [("", i) for i in value]
+    )
+    inner: list[str] = []
+    for position, (label, item) in enumerate(items, start=1):
+        inner += ["  " + each for each in _lines(item, label)]
+        inner[-1] += "," if position < len(items) else ""
+    return [name + ends[0], *inner, ends[1]]
+
+
+def table(rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        say("    " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+class Caller:
+    """A partner's backend with its `key`, or without one a holder's browser. Requests and answers are shown."""
+
+    def __init__(self, url: str, key: str | None = None) -> None:
+        self.url = f"{url}/partners/v1"
+        self.session = requests.Session()
+        self.session.trust_env = False
+        if key:
+            self.session.headers["X-Partner-Api-Key"] = key
+        self.last_body: Any = None
+
+    def _show_body(self, body: Any) -> None:
+        if body == self.last_body and body:
+            say("    the same body", "2")
+        elif body is not None:
+            show(body)
+            self.last_body = body
+
+    def call(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
+        """The answer's JSON, which has to bear the HTTP status `status`. Raises NotAsShown."""
+        say(f"{method} /partners/v1{path}", "1")
+        self._show_body(body)
+        began = time.monotonic()
+        answer = self.session.request(method, self.url + path, json=body, timeout=TIMEOUT_S)
+        say(f"{answer.status_code} {answer.reason}, {(time.monotonic() - began) * 1000:.0f} ms", "1")
+        told = answer.json()
+        show(told)
+        if answer.status_code != status:
+            raise NotAsShown(f"HTTP {status} expected")
+        return told
+
+    def stream(self, body: Any) -> Iterator[tuple[float, dict[str, Any]]]:
+        """The events of a streamed query as they arrive, each with the milliseconds since the request."""
+        say("POST /partners/v1/consultas/stream", "1")
+        self._show_body(body)
+        began = time.monotonic()
+        address = f"{self.url}/consultas/stream"
+        with self.session.post(address, json=body, stream=True, timeout=TIMEOUT_S) as answer:
+            say(f"{answer.status_code} {answer.reason}, {answer.headers['Content-Type']}", "1")
+            for line in answer.iter_lines():
+                if line.startswith(b"data: "):
+                    yield (time.monotonic() - began) * 1000, json.loads(line[6:])
+
+
+class Receiver:
+    """The partner's webhook endpoint, on a free port of this machine. Confirms what is signed with `secret`."""
+
+    def __init__(self) -> None:
+        self.secret = ""
+        self.events: list[dict[str, Any]] = []
+        self.forged = 0
+        self.news = threading.Condition()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                genuine = receiver.take(body, self.headers["X-Service-Signature"] or "", self.headers["webhook-id"])
+                self.send_response(204 if genuine else 401)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """What came is shown by the tour."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/webhooks"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def take(self, body: bytes, signature: str, webhook_id: str) -> bool:
+        """Keep a delivery if it is genuine: HMAC-SHA256 over the bytes as they came, compared in constant time."""
+        expected = hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
+        genuine = hmac.compare_digest(expected, signature)
+        with self.news:
+            if genuine:
+                self.events.append({"webhook-id": webhook_id, "X-Service-Signature": signature, **json.loads(body)})
+            else:
+                self.forged += 1
+            self.news.notify_all()
+        return genuine
+
+    def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
+        """The first event of that name with these fields. Raises NotAsShown when none came in time."""
+
+        def found() -> dict[str, Any] | None:
+            wanted = {"event": event, **fields}
+            return next((each for each in self.events if wanted.items() <= each.items()), None)
+
+        with self.news:
+            self.news.wait_for(lambda: found() or self.forged, WEBHOOK_WAIT_S)
+            if self.forged:
+                raise NotAsShown("every webhook bears the right signature")
+            event_found = found()
+        if event_found is None:
+            raise NotAsShown(f"the webhook {event} arrives within {WEBHOOK_WAIT_S} s")
+        say(f"webhook {event}", "1")
+        show(event_found)
+        say("✓ the webhook arrived, and its signature is genuine", "32")
+        return event_found
+
+
+class Tour:
+    """The whole story, in order; every method is a chapter."""
+
+    def __init__(self, api: str, simulator: str, control_token: str) -> None:
+        self.api, self.simulator = api, simulator
+        self.control_token = control_token
+        self.receiver = Receiver()
+
+    def run(self) -> None:
+        """Raises NotAsShown, and requests' errors where a part is out of reach."""
+        with self.registration() as partner:
+            self.aggregated(partner)
+            self.by_value(partner)
+            self.streamed(partner)
+            self.one_bank(partner)
+            self.biometrics(partner)
+            self.auction(partner)
+            self.refusal(partner)
+            self.proposal(partner)
+            self.authorization(partner)
+
+    # --- The operator and the holder --------------------------------------------------------------------------
+
+    @contextmanager
+    def registration(self) -> Iterator[Caller]:
+        """A partner of its own for the tour, whose webhooks come here; suspended at the end."""
+        title("The operator registers a partner")
+        ready = requests.get(f"{self.api}/health/ready", timeout=TIMEOUT_S).json()
+        expect(ready["status"] == "ok", f"the service at {self.api} is ready")
+        self.control("/_control/reset")
+        made = manage(
+            "create_partner",
+            "Demonstração",
+            *("--providers", ",".join(BANKS)),
+            *("--webhook-url", self.receiver.url),
+            *("--events", "lead,authorization_result,authorization.completed,proposal"),
+        )
+        self.receiver.secret = made["webhook_secret"]
+        try:
+            yield Caller(self.api, made["api_key"])
+        finally:
+            say()
+            manage("suspend_partner", made["partner_id"])
+
+    def control(self, path: str, body: Any = None, *, quiet: bool = False) -> None:
+        """Order the simulated banks about, or act as the holder at one."""
+        if not quiet:
+            say(f"simulated banks: POST {path} {json.dumps(body) if body else ''}".rstrip(), "35")
+        headers = {"X-Control-Token": self.control_token}
+        answer = requests.post(self.simulator + path, json=body or {}, headers=headers, timeout=TIMEOUT_S)
+        if not answer.ok:
+            raise NotAsShown(f"the simulator takes {path}: HTTP {answer.status_code} {answer.text}")
+
+    def completes(self, scenario: str, provider: str, step: str) -> None:
+        self.control(f"/_control/holders/{CPFS[scenario]}/complete", {"provider": provider, "step": step})
+
+    # --- Queries --------------------------------------------------------------------------------------------------
+
+    def aggregated(self, partner: Caller) -> None:
+        title("One query, every bank")
+        body = {"cpf": CPFS["full_flow"], **HOLDER, **WHERE}
+        first = partner.call("POST", "/consultas", body)
+        table([[offer["provider"], _reais(offer["loanValue"]), _terms(offer)] for offer in first["proposals"]])
+        answered = {name: result["status"] for name, result in first["providerResults"].items()}
+        expect(answered == dict.fromkeys(BANKS, "ok"), f"{len(BANKS)} banks have offers")
+        expect(all(offer["offerId"] for offer in first["proposals"]), "every offer bears the offerId to submit it by")
+        lead = self.receiver.wait_for("lead")
+        expect(lead["simulation_group_id"] == first["simulationGroupId"], "the lead names this simulation")
+
+        say("The same query again within 60 seconds:")
+        again = partner.call("POST", "/consultas", body)
+        expect(
+            again["simulationGroupId"] == first["simulationGroupId"],
+            "the simulation is the same one: settled answers are reused",
+        )
+        expect(_ids(again) == _ids(first), "the offers kept their ids")
+
+    def by_value(self, partner: Caller) -> None:
+        title("By value: more than a bank gives is adjusted, and the answer says how")
+        wish = {"loan_value": 20000.00, "prazo": 60, "with_insurance": False, "providers": ["ipe", "imbuia"]}
+        told = partner.call("POST", "/consultas", {"cpf": CPFS["full_flow"], **HOLDER, **WHERE, **wish})
+        for offer in told["proposals"]:
+            say(f"{offer['provider']}: {_terms(offer)}: {' '.join(offer['adjustments'])}")
+        expect(len(told["proposals"]) == 2, "one offer of each of the two banks, without insurance")
+        expect(all(offer["adjusted"] for offer in told["proposals"]), "both are adjusted")
+
+    def streamed(self, partner: Caller) -> None:
+        title("Streamed: each bank's answer as it lands")
+        say("The simulated banks are told to take their time, each 200 ms more than the one before.", "35")
+        for position, bank in enumerate(BANKS):
+            self.control(f"/_control/banks/{bank}", {"latency_ms": 200 * position, "operation": "query"}, quiet=True)
+        events = []
+        try:
+            for at_ms, event in partner.stream({"cpf": CPFS["full_flow"], **HOLDER, **WHERE}):
+                offers = f"{len(event['proposals'])} offers" if "proposals" in event else event.get("message", "")
+                say(f"  {at_ms:6.0f} ms  {event['event']:<16}{event.get('provider', ''):<10}{offers}".rstrip())
+                events.append((event["event"], event.get("provider")))
+        finally:
+            for bank in BANKS:
+                self.control(f"/_control/banks/{bank}", quiet=True)
+        begun = [("start", None), *(("provider_start", bank) for bank in BANKS)]
+        expect(events[: len(begun)] == begun, "every bank is announced first")
+        results = sorted(events[len(begun) : -1], key=str)
+        expect(results == [("provider_result", bank) for bank in BANKS], "then comes one result of each")
+        expect(events[-1] == ("complete", None), "complete comes last")
+
+    def one_bank(self, partner: Caller) -> None:
+        title("One bank")
+        told = partner.call("POST", "/providers/jatoba/consultas", {"cpf": CPFS["success_jatoba"], **HOLDER, **WHERE})
+        expect(told["status"] == "ok" and len(told["offers"]) == 2, "jatoba has two offers")
+
+    def biometrics(self, partner: Caller) -> None:
+        title("A pending step: the bank wants to see the holder")
+        body = {"cpf": CPFS["biometric"], **HOLDER, **WHERE}
+        before = partner.call("POST", "/providers/imbuia/consultas", body)
+        expect(before["status"] == "requires_action" and not before["offers"], "imbuia has no offer yet")
+        expect(before["action"]["type"] == "biometria", "the partner gets the link for the holder")
+        say("The holder opens the link and looks into the camera:")
+        self.completes("biometric", "imbuia", "liveness")
+        result = self.receiver.wait_for("authorization_result", provider="imbuia", status="approved")
+        after = partner.call("POST", "/consultas", body | {"providers": ["imbuia"]})
+        expect(_ids(after) == {offer["offerId"] for offer in result["offers"]}, "a new query shows the same offers")
+
+    def auction(self, partner: Caller) -> None:
+        title("Auction look-up: nothing is created at the bank")
+        keys = CATALOGUE["auction_keys"]
+        found = partner.call("GET", f"/auction-proposals/{keys['found']}")
+        bid = found["proposal"]["proposal_data"]["disbursed_issue_amount"]
+        expect(bid != found["disbursed_issue_amount"], f"the bid is {_reais(bid)}, not what the worker asked for")
+        unknown = partner.call("GET", f"/auction-proposals/{keys['unknown']}", status=404)
+        expect(unknown["code"] == "not_found", "an unknown key is not_found")
+
+    def refusal(self, partner: Caller) -> None:
+        title("An error names every fault at once")
+        body = {"cpf": "111.222.333-44", **HOLDER, **WHERE, "telefone": "+55 11 98765-4321", "email": ""}
+        told = partner.call("POST", "/consultas", body, status=422)
+        expect([each["field"] for each in told["details"]] == ["cpf", "telefone", "email"], "three fields are named")
+
+    # --- Proposal -----------------------------------------------------------------------------------------------
+
+    def proposal(self, partner: Caller) -> None:
+        title("From the offer to the money")
+        query = {"cpf": CPFS["full_flow"], **HOLDER, **WHERE, "providers": ["ipe"], "with_insurance": False}
+        (offer,) = partner.call("POST", "/consultas", query)["proposals"]
+        dataset = _dataset(CPFS["full_flow"], offer)
+        submitted = partner.call("POST", "/proposals", dataset, status=201)
+        address = f"/proposals/{submitted['proposal_id']}"
+        say("The same submission again, as after a lost connection:")
+        repeated = partner.call("POST", "/proposals", dataset)
+        expect(repeated["proposal_id"] == submitted["proposal_id"], "the bank got one proposal")
+
+        formalized = partner.call("POST", f"{address}/formalize", {})
+        expect(formalized["status"] == "awaiting_signature", "the contract awaits the holder's signature")
+        expect(formalized["action"]["type"] == "signature", "the partner gets the link for the holder")
+        say("The holder signs:")
+        self.completes("full_flow", "ipe", "signature")
+        self.receiver.wait_for("proposal.disbursed", external_reference=submitted["proposal_id"])
+        expect(partner.call("GET", address)["status"] == "disbursed", "the money is on its way to the holder")
+        told = [each["status"] for each in self.receiver.events if each["event"].startswith("proposal.")]
+        say("Moves told by webhook: " + ", ".join(told))
+
+    # --- Authorization ----------------------------------------------------------------------------------------
+
+    def authorization(self, partner: Caller) -> None:
+        title("In a chat: the holder authorizes on the service's page")
+        request = {"cpf": CPFS["full_flow"], "nome": HOLDER["nome"], "telefone": HOLDER["telefone"]}
+        session = partner.call("POST", "/authorizations", request, status=201)
+        name = session["authorization_id"]
+        page = requests.get(session["url"], timeout=TIMEOUT_S)
+        expect(page.ok and HOLDER["nome"] in page.text, "the page greets the holder; it is made for a phone: open it")
+        say("The holder accepts (the page does the same without a program):")
+        evidence = {
+            "geolocation": {"lat": -23.55, "lng": -46.63, "accuracy": 20},
+            "geolocation_status": "granted",
+            "device": {"platform": "Android"},
+        }
+        Caller(self.api).call("POST", f"/authorizations/public/{name}/accept", evidence)
+        self.receiver.wait_for("authorization.completed", authorization_id=name)
+        known = partner.call("GET", f"/authorizations/{name}")
+        expect(known["evidence"]["ip"] not in ("", None), "the evidence holds the address that the service saw")
+        told = partner.call(
+            "POST",
+            "/consultas",
+            {"cpf": CPFS["full_flow"], **HOLDER, "authorization_id": name, "providers": ["jatoba"]},
+        )
+        expect(len(told["proposals"]) == 2, "a query with authorization_id instead of client_ip has offers")
+
+
+def manage(*arguments: str) -> dict[str, Any]:
+    """Run an operator's command against the service's database; its JSON object. Raises NotAsShown."""
+    say("manage.py " + " ".join(arguments), "1")
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotAsShown(f"manage.py {arguments[0]} succeeds: {done.stderr.strip().splitlines()[-1]}")
+    told: dict[str, Any] = json.loads(done.stdout)
+    show(told)
+    return told
+
+
+def _dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
+    """The supplementary data of a submission, for every bank that needs no more than `ipe`."""
+    return {
+        "offer_ref": {"provider": offer["provider"], "offer_id": offer["offerId"]},
+        "titular": {
+            "nome": HOLDER["nome"],
+            "cpf": cpf,
+            "data_nascimento": HOLDER["data_nascimento"],
+            "sexo": "F",
+            "nome_mae": "Ana Teste da Silva",
+            "estado_civil": "casado",
+            "exposicao_politica": False,
+        },
+        "documento": {"numero": "123456789", "orgao_emissor": "SSP", "uf_emissor": "SP", "data_emissao": "2005-06-01"},
+        "contato": {"telefone": HOLDER["telefone"], "email": HOLDER["email"]},
+        "endereco": {
+            "cep": "01310-100",
+            "logradouro": "Avenida Paulista",
+            "numero": "1000",
+            "bairro": "Bela Vista",
+            "cidade": "São Paulo",
+            "uf": "SP",
+        },
+        "recebimento": {"pix": {"tipo_chave": "cpf", "chave": cpf}},
+        "evidencia": {"ip": WHERE["client_ip"]},
+    }
+
+
+def _ids(told: dict[str, Any]) -> set[str]:
+    return {offer["offerId"] for offer in told["proposals"]}
+
+
+def _terms(offer: dict[str, Any]) -> str:
+    insured = " with insurance" if offer["providerData"]["withInsurance"] else ""
+    each, rate = _reais(offer["installmentValue"]), offer["interestRate"]
+    return f"{offer['installments']} x {each} at {rate:.2f} % a month{insured}"
+
+
+def _reais(value: float) -> str:
+    return f"R$ {value:,.2f}"
+
+
+def main() -> int:
+    """The process's exit code: 0 where everything was as shown."""
+    environ.Env.read_env(ROOT / ".env")
+    api = os.environ.get("BASE_URL") or f"http://127.0.0.1:{os.environ.get('PORT') or 8000}"
+    simulator = os.environ.get("SIMULATOR_URL") or f"http://127.0.0.1:{os.environ.get('SIMULATOR_PORT') or 8100}"
+    tour = Tour(api.rstrip("/"), simulator.rstrip("/"), os.environ.get("SIMULATOR_CONTROL_TOKEN") or "dev-control")
+    try:
+        tour.run()
+    except NotAsShown as difference:
+        say(f"✗ not as shown: {difference}", "1;31")
+        return 1
+    except requests.RequestException as fault:
+        say(f"✗ out of reach: {fault}", "1;31")
+        say(f"The tour needs a running service at {api} and its simulated banks at {simulator}: make run")
+        return 1
+    say()
+    say("Everything was as shown.", "1;32")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
