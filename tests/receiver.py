@@ -156,7 +156,7 @@ class Receiver:
                         return
                     self.wfile.write(answer[position : position + 1])
 
-            do_GET = do_POST
+            do_GET = do_PUT = do_POST
 
             def log_message(self, *_: object) -> None:
                 """Requests are kept, not printed."""

@@ -1,0 +1,601 @@
+"""canela's quirks: an SMS without a link, 500 for a bad token, a limit per token, a desk, callbacks it signs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+import urllib3
+from requests.structures import CaseInsensitiveDict
+from structlog.testing import capture_logs
+
+from providers.banks.canela import Canela
+from providers.base import Bank, Connection
+from providers.errors import (
+    InvalidInput,
+    InvalidState,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+    Unauthorized,
+)
+from providers.types import (
+    ActionType,
+    AppAuthorization,
+    AppEvidence,
+    BankAccount,
+    Geolocation,
+    PixKey,
+    ProposalStatus,
+    QueryStatus,
+    StepOutcome,
+)
+from tests.processes import Simulator
+from tests.providers.callbacks import simulator_calling
+from tests.providers.conftest import Connect
+from tests.providers.samples import CALLBACK_SECRETS, CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.receiver import Received, Receiver, Reply
+
+SMS_PENDING = HOLDERS["sms_pending"]
+DESK_REFUSED = HOLDERS["desk_refused"]
+
+
+@pytest.fixture
+def canela(connect: Connect) -> Bank:
+    return connect("canela")
+
+
+def sent(simulator: Simulator, operation: str) -> Any:
+    """The body of the newest call of that operation."""
+    return json.loads(simulator.calls("canela", operation)[-1]["body"])
+
+
+def messages(simulator: Simulator, cpf: str) -> int:
+    """How many SMS are on the holder's phone."""
+    phone = urllib3.request("GET", f"{simulator.url}/phone/{cpf}", retries=False).data.decode()
+    return phone.count('class="message sms"')
+
+
+def reference_of(bank: Bank, cpf: str = SMS_PENDING) -> str:
+    """Ask for offers; the bank's name of the authorization that it wants first."""
+    action = bank.query(a_query(cpf)).action
+    assert action is not None
+    return action.reference
+
+
+def at(url: str) -> Canela:
+    """The adapter at another address than the simulator's."""
+    return Canela(Connection(url, CREDENTIALS["canela"]), deadline=time.monotonic() + 10, request_id="request-1")
+
+
+def answering(*replies: Reply) -> Callable[[Received], Reply]:
+    """A bank that gives a token and then these answers, one after the other."""
+    rest = iter(replies)
+
+    def reply(request: Received) -> Reply:
+        return Reply(200, b'{"token": "token-1", "expiraEm": 7200}') if request.path == "/login" else next(rest)
+
+    return reply
+
+
+# --- authentication, the 500s and the limit of a token
+
+
+def test_bad_credentials_at_500_are_an_error_of_ours_and_no_outage(connect: Connect) -> None:
+    bank = connect("canela", credentials={**CREDENTIALS["canela"], "password": "wrong"})
+    with capture_logs() as logs, pytest.raises(ProviderError) as caught:
+        bank.query(a_query())
+    assert (caught.value.sent, caught.value.retryable) == (False, False)
+    assert [line["event"] for line in logs] == ["bank_login_refused"]
+
+
+@pytest.mark.parametrize("body", [b"", b"Internal Server Error", b'{"mensagem": "falha interna"}'])
+def test_any_other_500_at_login_is_an_outage(body: bytes) -> None:
+    with Receiver(Reply(500, body)) as bank, pytest.raises(ProviderUnavailable) as caught:
+        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+    assert caught.value.sent is False
+
+
+def test_submit_whose_token_is_refused_with_500_was_not_done_and_goes_on_with_another(
+    canela: Bank, simulator: Simulator
+) -> None:
+    offer = canela.query(a_query()).offers[0]
+    simulator.bank("canela", fault="expired_token", operation="submit", times=1)
+    assert canela.submit(a_submission(offer)).native_id
+    assert [call["worked"] for call in simulator.calls("canela", "submit")] == [False, True]
+    assert len(simulator.calls("canela", "token")) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b'{"mensagem": "falha interna"}',
+        b'{"mensagem": "token invalido na camara de pagamentos"}',
+        b'{"mensagem": "Token invalido"}',
+        b'{"erro": "token invalido"}',
+    ],
+)
+def test_submit_with_any_other_500_has_an_unknown_outcome_and_is_not_repeated(canela: Bank, body: bytes) -> None:
+    submission = a_submission(canela.query(a_query()).offers[0])
+    with Receiver(answering(Reply(500, body))) as bank:
+        with pytest.raises(ProviderUnavailable) as caught:
+            at(f"http://127.0.0.1:{bank.port}").submit(submission)
+        assert [request.path for request in bank.received] == ["/login", "/v3/operacoes"]
+    assert caught.value.sent is True
+
+
+def test_200_queries_at_once_log_in_for_as_many_tokens_as_they_need(canela: Bank, simulator: Simulator) -> None:
+    with ThreadPoolExecutor(200) as pool:
+        results = list(pool.map(lambda _: canela.query(a_query()), range(200)))
+    assert {result.status for result in results} == {QueryStatus.OK}
+    assert all(call["worked"] for call in simulator.calls("canela"))
+    assert len(simulator.calls("canela", "token")) == 7
+
+
+def test_when_the_bank_dropped_all_its_tokens_none_of_them_is_tried_again(canela: Bank, simulator: Simulator) -> None:
+    with ThreadPoolExecutor(61) as pool:
+        list(pool.map(lambda _: canela.query(a_query()), range(61)))
+    assert len(simulator.calls("canela", "token")) == 3
+    simulator.bank("canela", fault="expired_token", operation="query", times=1)
+    assert canela.query(a_query()).status is QueryStatus.OK
+    assert canela.query(a_query()).status is QueryStatus.OK
+    assert len(simulator.calls("canela", "token")) == 4
+
+
+def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: Bank) -> None:
+    submission = a_submission(canela.query(a_query()).offers[0])
+    limited = Reply(429, b'{"mensagem": "limite de 30 requisicoes por minuto excedido"}')
+    with Receiver(answering(limited)) as bank, pytest.raises(ProviderUnavailable) as caught:
+        at(f"http://127.0.0.1:{bank.port}").submit(submission)
+    assert (caught.value.sent, caught.value.retryable) == (False, True)
+
+
+# --- query
+
+
+def test_what_was_collected_of_the_holder_reaches_the_bank(canela: Bank, simulator: Simulator) -> None:
+    app = AppEvidence(
+        "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
+    )
+    query = a_query(
+        sex=1,
+        geolocation=Geolocation(Decimal("-23.55"), Decimal("-46.63"), Decimal("12.5")),
+        user_agent="Mozilla/5.0",
+        device_model="Pixel 8",
+        platform="Android",
+        accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC),
+        authorization_reference="session-1",
+        app_authorization=AppAuthorization("app-1", "2026-11-21T11:59:58Z", app),
+        portfolio="CARTEIRA-1",
+        installment_value=Decimal("200.00"),
+        installments=24,
+        with_insurance=False,
+    )
+    assert canela.query(query).status is QueryStatus.OK
+    assert sent(simulator, "query") == {
+        "tomador": {
+            "cpf": FULL_FLOW,
+            "nome": "Maria da Silva",
+            "dataNascimento": "1985-03-14T00:00:00-03:00",
+            "email": "maria@example.com",
+            "telefone": {"ddd": "11", "numero": "987654321"},
+            "sexo": "M",
+        },
+        "consentimento": {
+            "dataHora": "2026-11-21T22:30:00-03:00",
+            "ip": "203.0.113.7",
+            "protocolo": "session-1",
+            "userAgent": "Mozilla/5.0",
+            "deviceModel": "Pixel 8",
+            "plataforma": "Android",
+            "geoLocalizacao": {"latitude": -23.55, "longitude": -46.63, "precisao": 12.5},
+            "aplicativo": {
+                "protocolo": "app-1",
+                "dataAssinatura": "2026-11-21T11:59:58Z",
+                "userAgent": "App/1",
+                "sistemaOperacional": "Android 15",
+                "deviceModel": "Pixel 8",
+                "deviceName": "Telefone",
+                "deviceType": "phone",
+                "geoLocalizacao": {"latitude": -23.5, "longitude": -46, "precisao": None},
+            },
+        },
+        "proposta": {
+            "valorSolicitado": None,
+            "valorParcela": 200.0,
+            "quantidadeParcelas": 24,
+            "comSeguro": False,
+        },
+        "carteiraId": "CARTEIRA-1",
+    }
+
+
+def test_what_was_not_collected_is_null(canela: Bank, simulator: Simulator) -> None:
+    canela.query(a_query(sex=0, geolocation=None, app_authorization=AppAuthorization("app-1")))
+    body = sent(simulator, "query")
+    consent = body["consentimento"]
+    app = consent.pop("aplicativo")
+    assert (app.pop("protocolo"), set(app.values())) == ("app-1", {None})
+    assert (consent.pop("dataHora"), consent.pop("ip")) == ("2026-11-21T09:00:00-03:00", "203.0.113.7")
+    assert set(consent.values()) == {None}
+    assert (body["tomador"]["sexo"], body["carteiraId"]) == (None, None)
+
+
+def test_the_operators_portfolio_is_used_where_the_call_names_none(connect: Connect, simulator: Simulator) -> None:
+    canela = connect("canela", portfolio="CARTEIRA-2")
+    canela.submit(a_submission(canela.query(a_query()).offers[0]))
+    assert [sent(simulator, each)["carteiraId"] for each in ("query", "submit")] == ["CARTEIRA-2", "CARTEIRA-2"]
+
+
+@pytest.mark.parametrize("offset", ["-03:00", "+02:00", "+00:00"])
+def test_days_are_read_in_their_own_offset(offset: str) -> None:
+    simulation = {
+        "simulacaoId": "s1",
+        "tabelaId": "CNL-4810",
+        "seguro": False,
+        "valorLiquido": 100.00,
+        "quantidadeParcelas": 6,
+        "valorParcela": 20.00,
+        "valorTotal": 120.00,
+        "taxa": 2.09,
+        "cet": 2.09,
+        "primeiroVencimento": f"2027-01-01T00:00:00{offset}",
+        "vinculo": {
+            "registroEmpregaticio": "100200",
+            "cnpjEmpregador": "11222333000181",
+            "nomeEmpregador": "Metalúrgica Aurora Ltda",
+            "cargo": None,
+            "dataAdmissao": f"2019-03-01T00:00:00{offset}",
+        },
+    }
+    with Receiver(answering(Reply(200, json.dumps({"id": [simulation]}).encode()))) as bank:
+        result = at(f"http://127.0.0.1:{bank.port}").query(a_query())
+    assert [offer.first_due_date for offer in result.offers] == [date(2027, 1, 1)]
+    assert [link.admission_date for link in result.links] == [date(2019, 3, 1)]
+
+
+def test_a_refusal_by_policy_is_no_lack_of_offers() -> None:
+    refused = Reply(400, '{"mensagem": "Cliente não aceito pela política.", "motivo": "POLITICA"}'.encode())
+    with Receiver(answering(refused)) as bank, pytest.raises(ProviderRejected, match=r"^Cliente não aceito"):
+        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+
+
+def test_a_query_whose_connection_breaks_is_not_repeated(canela: Bank, simulator: Simulator) -> None:
+    assert canela.notifies_holder
+    simulator.bank("canela", fault="drop_after_accept", operation="query")
+    with pytest.raises(ProviderUnavailable):
+        canela.query(a_query(SMS_PENDING))
+    assert len(simulator.calls("canela", "query")) == messages(simulator, SMS_PENDING) == 1
+
+
+# --- the SMS
+
+
+def test_an_sms_is_a_pending_action_without_a_link(canela: Bank, simulator: Simulator) -> None:
+    result = canela.query(a_query(SMS_PENDING))
+    assert (result.status, result.step, result.offers) == (QueryStatus.PENDING, StepOutcome.OPEN, ())
+    assert result.action is not None
+    assert (result.action.type, result.action.url) == (ActionType.PAYROLL_DATA, None)
+    assert "SMS" in result.action.detail
+    assert result.action.expires_at is not None
+    assert timedelta(hours=71) < result.action.expires_at - datetime.now(UTC) <= timedelta(hours=72)
+    assert canela.check(a_query(SMS_PENDING), result.action.reference) == result
+    assert canela.query(a_query(SMS_PENDING)).action == result.action
+    assert messages(simulator, SMS_PENDING) == 1
+
+
+def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: Bank, simulator: Simulator) -> None:
+    reference = reference_of(canela)
+    simulator.complete(SMS_PENDING, "canela", "sms")
+    wish = a_query(SMS_PENDING, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
+    result = canela.check(wish, reference)
+    assert (result.status, result.step, result.action) == (QueryStatus.OK, StepOutcome.APPROVED, None)
+    [offer] = result.offers
+    assert (offer.loan_value, offer.installments) == (Decimal("3000.00"), 12)
+    assert len(result.links) == 1
+    assert canela.submit(a_submission(offer, SMS_PENDING)).native_id
+    assert len(simulator.calls("canela", "query")) == messages(simulator, SMS_PENDING) == 1
+
+
+def test_a_refused_one_has_no_offers_and_says_why(canela: Bank, simulator: Simulator) -> None:
+    reference = reference_of(canela)
+    simulator.complete(SMS_PENDING, "canela", "sms", "refused")
+    result = canela.check(a_query(SMS_PENDING), reference)
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
+    assert result.reasons == ("O titular não autorizou a consulta aos seus dados de folha.",)
+    assert messages(simulator, SMS_PENDING) == 1
+
+
+def test_an_expired_one_has_no_offers_and_says_why(canela: Bank, simulator: Simulator) -> None:
+    reference = reference_of(canela)
+    simulator.advance(72 * 3600 + 1)
+    result = canela.check(a_query(SMS_PENDING), reference)
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
+    assert result.reasons == ("O prazo para o titular responder o SMS do banco terminou.",)
+
+
+def test_an_authorization_that_the_bank_forgot_counts_as_expired(canela: Bank) -> None:
+    result = canela.check(a_query(SMS_PENDING), "no-such/authorization?x=ç")
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
+
+
+def test_an_unknown_word_of_an_authorization_leaves_it_open_and_is_logged() -> None:
+    strange = b'{"autorizacaoId": "a1", "situacao": "EM_ORBITA", "validade": "2026-11-24T09:00:00-03:00"}'
+    with capture_logs() as logs, Receiver(answering(Reply(200, strange))) as bank:
+        result = at(f"http://127.0.0.1:{bank.port}").check(a_query(SMS_PENDING), "a1")
+    assert (result.status, result.step) == (QueryStatus.PENDING, StepOutcome.OPEN)
+    assert result.action is not None
+    assert result.action.expires_at == datetime(2026, 11, 24, 12, tzinfo=UTC)
+    assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == ["EM_ORBITA"]
+
+
+def test_approved_but_nothing_to_offer_ends_the_step() -> None:
+    approved = b'{"autorizacaoId": "a1", "situacao": "AUTORIZADA", "validade": "2026-11-24T09:00:00-03:00"}'
+    nothing = '{"mensagem": "margem consignável insuficiente", "motivo": "SEM_OFERTA"}'.encode()
+    with Receiver(answering(Reply(200, approved), Reply(400, nothing))) as bank:
+        result = at(f"http://127.0.0.1:{bank.port}").check(a_query(SMS_PENDING), "a1")
+    assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.APPROVED)
+    assert result.reasons == ("margem consignável insuficiente",)
+
+
+def test_a_403_that_names_no_authorization_is_an_error() -> None:
+    """The account itself is shut out, say: nothing that the holder could do."""
+    with Receiver(answering(Reply(403, b'{"mensagem": "acesso negado"}'))) as bank, pytest.raises(ProviderError):
+        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+
+
+# --- callbacks
+
+
+SECRET = CALLBACK_SECRETS["canela"]
+ANSWERED = b'{"aviso": "SMS_RESPONDIDO", "autorizacaoId": "a1"}'
+HEADER = "Canela-Assinatura"
+
+
+def callback(
+    body: bytes = ANSWERED, *, age_s: float = 0, secret: str = SECRET, moment: str | None = None
+) -> tuple[dict[str, str], bytes]:
+    """A callback as the manual has it, signed so many seconds ago."""
+    if moment is None:
+        signed_at = datetime.now(timezone(timedelta(hours=-3))) - timedelta(seconds=age_s)
+        moment = signed_at.isoformat(timespec="seconds")
+    digest = hmac.new(secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512).digest()
+    return {HEADER: f"t={moment}, v={base64.b64encode(digest).decode()}"}, body
+
+
+def test_the_simulated_banks_own_callback_names_the_authorization() -> None:
+    with Receiver() as service, simulator_calling(service) as simulator:
+        bank = at(f"{simulator.url}/canela")
+        reference = reference_of(bank)
+        simulator.complete(SMS_PENDING, "canela", "sms")
+        [request] = service.wait_for(1)
+        assert Canela.verify_callback(SECRET, CaseInsensitiveDict(request.headers), request.body) == reference
+        assert bank.check(a_query(SMS_PENDING), reference).step is StepOutcome.APPROVED
+
+
+def test_a_callback_is_taken_again_within_five_minutes() -> None:
+    assert Canela.calls_back
+    for age_s in (0, 0, 290, -3600):  # the bank's clock may be ahead of ours
+        assert Canela.verify_callback(SECRET, *callback(age_s=age_s)) == "a1"
+
+
+def test_a_callback_that_is_forged_altered_or_old_is_refused() -> None:
+    headers, body = callback()
+    moment, signature = headers[HEADER].split(", ")
+    attempts: list[tuple[dict[str, str], bytes]] = [
+        ({}, body),
+        callback(secret="another-secret"),
+        callback(age_s=302),
+        callback(b"{}"),
+        callback(b"not JSON"),
+        callback(moment="yesterday"),
+        callback(moment="2026-11-21T09:00:00"),  # no offset
+        (headers, body.replace(b"a1", b"a2")),
+        (headers, body + b" "),
+        (headers, b""),
+        ({HEADER: ""}, body),
+        ({HEADER: moment}, body),
+        ({HEADER: signature}, body),
+        ({HEADER: f"{moment}, v="}, body),
+        ({HEADER: f"{moment}, v=ç"}, body),
+        ({HEADER: f"t=2026-11-21T00:00:00-03:00, {signature}"}, body),
+        ({HEADER: f"{moment}, v={base64.b64encode(hashlib.sha512(body).digest()).decode()}"}, body),
+    ]
+    for sent_headers, sent_body in attempts:
+        with pytest.raises(Unauthorized):
+            Canela.verify_callback(SECRET, sent_headers, sent_body)
+
+
+def test_without_a_secret_no_callback_is_taken() -> None:
+    with pytest.raises(Unauthorized):
+        Canela.verify_callback("", *callback(secret=""))
+
+
+# --- proposal
+
+
+def test_submit_sends_only_job_title_and_employer_of_the_job_and_no_income(canela: Bank, simulator: Simulator) -> None:
+    submission = a_submission(canela.query(a_query()).offers[0])
+    assert submission.employment is not None
+    assert submission.employment.salary is not None
+    canela.submit(submission)
+    body = sent(simulator, "submit")
+    assert body["tomador"]["vinculoEmpregaticio"] == {
+        "cargo": "Operador de Produção",
+        "nomeEmpregador": "Metalúrgica Aurora Ltda",
+    }
+    assert "4500" not in json.dumps(body)
+
+
+def test_submit_needs_job_title_and_employer(canela: Bank) -> None:
+    assert set(canela.required) == {"vinculo.cargo", "vinculo.nome_empregador"}
+    whole = a_submission(canela.query(a_query()).offers[0])
+    assert whole.employment is not None
+    for employment in (
+        None,
+        replace(whole.employment, job_title=None),
+        replace(whole.employment, employer_name=None),
+    ):
+        with pytest.raises(ProviderRejected, match=r"vinculoEmpregaticio\.(cargo|nomeEmpregador)"):
+            canela.submit(replace(whole, employment=employment))
+
+
+def test_submit_unauthorized_names_the_offer(canela: Bank, simulator: Simulator) -> None:
+    offer = canela.query(a_query()).offers[0]
+    for _ in ("before any SMS", "while one is open"):
+        with pytest.raises(InvalidInput) as caught:
+            canela.submit(a_submission(offer, SMS_PENDING))
+        assert caught.value.field == "offer_ref.offer_id"
+        assert "SMS" in caught.value.message
+        reference_of(canela)
+    assert simulator.contracts("canela") == []
+
+
+def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(canela: Bank) -> None:
+    offer = canela.query(a_query()).offers[0]
+    with pytest.raises(OfferExpired):
+        canela.submit(a_submission(replace(offer, native_offer_id="x")))
+
+
+def test_submit_to_an_account_speaks_the_banks_words(canela: Bank, simulator: Simulator) -> None:
+    offer = canela.query(a_query()).offers[0]
+    account = BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5")
+    canela.submit(a_submission(offer, account=account, channel="whatsapp", portfolio="CARTEIRA-1"))
+    assert sent(simulator, "submit") == {
+        "identificadorExterno": "reference-1",
+        "simulacaoId": offer.native_offer_id,
+        "carteiraId": "CARTEIRA-1",
+        "tomador": {
+            "cpf": FULL_FLOW,
+            "nome": "Maria da Silva",
+            "dataNascimento": "1985-03-14T00:00:00-03:00",
+            "sexo": "Feminino",
+            "email": "maria@example.com",
+            "telefone": {"ddd": "11", "numero": "987654321"},
+            "nomeMae": "Ana da Silva",
+            "nomePai": "João da Silva",
+            "estadoCivil": "Casado(a)",
+            "vinculoEmpregaticio": {"cargo": "Operador de Produção", "nomeEmpregador": "Metalúrgica Aurora Ltda"},
+            "endereco": {
+                "cep": "01310100",
+                "rua": "Avenida Paulista",
+                "numero": "1000",
+                "complemento": None,
+                "bairro": "Bela Vista",
+                "cidade": "São Paulo",
+                "estado": "SP",
+            },
+            "dadosBancarios": {
+                "formaCredito": 1,
+                "codigoBanco": "001",
+                "agencia": "1234",
+                "digitoAgencia": "5",
+                "conta": "567890",
+                "digitoConta": "X",
+            },
+        },
+        "ip": "203.0.113.7",
+        "envioLink": "WHATSAPP",
+    }
+
+
+@pytest.mark.parametrize(("kind", "code"), [("poupanca", 1), ("corrente", 2), ("salario", 2)])
+def test_submit_sends_a_salary_account_as_a_current_one(
+    canela: Bank, simulator: Simulator, kind: str, code: int
+) -> None:
+    offer = canela.query(a_query()).offers[0]
+    canela.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "1", kind)))
+    assert sent(simulator, "submit")["tomador"]["dadosBancarios"]["formaCredito"] == code
+
+
+@pytest.mark.parametrize(("sex", "word"), [("M", "Masculino"), ("F", "Feminino")])
+def test_submit_writes_the_sex_out(canela: Bank, simulator: Simulator, sex: str, word: str) -> None:
+    whole = a_submission(canela.query(a_query()).offers[0])
+    canela.submit(replace(whole, holder=replace(whole.holder, sex=sex)))
+    assert sent(simulator, "submit")["tomador"]["sexo"] == word
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        ("solteiro", "Solteiro(a)"),
+        ("casado", "Casado(a)"),
+        ("divorciado", "Divorciado(a)"),
+        ("viuvo", "Viúvo(a)"),
+        ("separado", "Separado(a)"),
+        ("uniao_estavel", "União estável"),
+        (None, None),
+    ],
+)
+def test_submit_translates_the_marital_status(
+    canela: Bank, simulator: Simulator, status: str | None, word: str | None
+) -> None:
+    whole = a_submission(canela.query(a_query()).offers[0])
+    canela.submit(replace(whole, holder=replace(whole.holder, marital_status=status)))
+    assert sent(simulator, "submit")["tomador"]["estadoCivil"] == word
+
+
+@pytest.mark.parametrize(
+    ("pix", "code", "key"),
+    [
+        (PixKey("cpf", FULL_FLOW), 1, FULL_FLOW),
+        (PixKey("email", "maria@example.com"), 3, "maria@example.com"),
+        (PixKey("telefone", "11987654321"), 4, "+5511987654321"),
+        (
+            PixKey("aleatoria", "123e4567-e89b-42d3-a456-426614174000"),
+            5,
+            "123e4567-e89b-42d3-a456-426614174000",
+        ),
+    ],
+)
+def test_submit_with_a_pix_key(canela: Bank, simulator: Simulator, pix: PixKey, code: int, key: str) -> None:
+    offer = canela.query(a_query()).offers[0]
+    canela.submit(a_submission(offer, account=None, pix=pix))
+    credit = sent(simulator, "submit")["tomador"]["dadosBancarios"]
+    assert credit == {"formaCredito": 3, "tipoChavePixId": code, "chavePix": key}
+
+
+def test_submit_repeated_gives_the_same_proposal(canela: Bank, simulator: Simulator) -> None:
+    submission = a_submission(canela.query(a_query()).offers[0])
+    assert canela.submit(submission).native_id == canela.submit(submission).native_id
+    assert len(simulator.contracts("canela")) == 1
+
+
+# --- the desk
+
+
+def test_before_the_desk_approved_there_is_no_link(canela: Bank, simulator: Simulator) -> None:
+    submitted = canela.submit(a_submission(canela.query(a_query()).offers[0]))
+    assert (submitted.status, submitted.native_status) == (ProposalStatus.IN_ANALYSIS, "Em mesa de crédito")
+    with pytest.raises(InvalidState):
+        canela.formalize(submitted.native_id, None)
+    simulator.advance(3.1)
+    approved = canela.status(submitted.native_id)
+    assert (approved.status, approved.signature_url) == (ProposalStatus.AWAITING_SIGNATURE, None)
+    formalized = canela.formalize(submitted.native_id, "sms")
+    assert formalized.signature_expires_at is not None
+    assert formalized.signature_expires_at.utcoffset() == timedelta(0)
+    assert formalized.signature_expires_at > datetime.now(UTC) + timedelta(days=29)
+    assert canela.status(submitted.native_id).signature_url == formalized.signature_url
+    assert messages(simulator, FULL_FLOW) == 1
+
+
+def test_a_desk_that_refuses_rejects_the_proposal(canela: Bank, simulator: Simulator) -> None:
+    offer = canela.query(a_query(DESK_REFUSED)).offers[0]
+    submitted = canela.submit(a_submission(offer, DESK_REFUSED))
+    simulator.advance(3.1)
+    assert canela.status(submitted.native_id).status is ProposalStatus.REJECTED
+    with pytest.raises(InvalidState):
+        canela.formalize(submitted.native_id, None)
