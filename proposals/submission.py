@@ -55,7 +55,7 @@ Operation = BankCall.Operation
 RECONCILE_AFTER_S = (5, 30, 120, 600, 3600)
 #: A worker may look, then send: so many time-outs of the bank, and some seconds to write it down.
 TIMEOUTS_PER_TRY = 3
-MARGIN = timedelta(seconds=15)
+MARGIN = timedelta(seconds=5)
 #: Submissions looked for in one sweep, and how long one may take before another sweep may look.
 BATCH = 50
 LOOK_LEASE = timedelta(seconds=60)

@@ -14,7 +14,7 @@ class ProposalsView(PartnerView):
     @schema.submit
     def post(self, request: Request) -> Response:
         data = self.valid(serializers.SubmissionRequest)
-        proposal, is_new = submission.submit(self.partner, data, request.request_id)
+        proposal, is_new = submission.submit(self.partner, data, self.request_id)
         return Response(serializers.envelope(proposal), status=201 if is_new else 200)
 
     @schema.listed
@@ -30,7 +30,7 @@ class ProposalView(PartnerView):
     @schema.status
     def get(self, request: Request, proposal_id: str) -> Response:
         proposal = actions.get(self.partner, proposal_id)
-        proposal, error = actions.refreshed(proposal, request.request_id)
+        proposal, error = actions.refreshed(proposal, self.request_id)
         return Response(serializers.envelope(proposal, error))
 
 
@@ -39,7 +39,7 @@ class FormalizeView(PartnerView):
     def post(self, request: Request, proposal_id: str) -> Response:
         data = self.valid(serializers.FormalizeRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
-        formalized = actions.formalize(proposal, data.get("tipo_envio"), request.request_id)
+        formalized = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
         return Response(serializers.envelope(formalized))
 
 
@@ -48,7 +48,7 @@ class CancelView(PartnerView):
     def post(self, request: Request, proposal_id: str) -> Response:
         data = self.valid(serializers.CancelRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
-        cancelled = actions.cancel(proposal, data.get("motivo") or None, request.request_id)
+        cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id)
         return Response(serializers.envelope(cancelled))
 
 

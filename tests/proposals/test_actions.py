@@ -1,0 +1,338 @@
+"""Formalize, status and cancel over HTTP: /partners/v1/proposals/{id}…"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from partners.models import Partner
+from proposals.models import BankCall, Proposal
+from providers import registry
+from providers.models import Provider
+from tests.client import FULL_FLOW, Client
+from tests.processes import Simulator, wait_until
+from tests.proposals.datasets import dataset
+
+NOT_FOUND = {"code": "not_found", "message": "Recurso não encontrado.", "retryable": False, "field": None}
+UNAVAILABLE = {
+    "code": "provider_unavailable",
+    "message": "Banco indisponível no momento. Tente novamente em instantes.",
+    "retryable": True,
+    "field": None,
+}
+NO_CANCEL = {
+    "code": "not_supported",
+    "message": "Este banco não permite cancelamento.",
+    "retryable": False,
+    "field": None,
+}
+INVALID_STATE = "O estado atual não permite esta operação."
+WAIT_S = 30
+
+
+def submitted(client: Client, bank: str, cpf: str = FULL_FLOW, changes: dict[str, Any] | None = None) -> str:
+    offer = client.query(cpf, providers=[bank])["proposals"][0]
+    response = client.post("/proposals", dataset(offer, cpf, changes))
+    assert response.status_code == 201, response.text
+    return response.json()["proposal_id"]  # type: ignore[no-any-return]
+
+
+def look_again(proposal_id: str) -> None:
+    """As if the last look at the bank were long ago, and the background's next one far away."""
+    far = timezone.now() + timedelta(hours=1)
+    Proposal.objects.filter(pk=proposal_id).update(last_status_at=None, next_refresh_at=far)
+
+
+def status(client: Client, proposal_id: str) -> dict[str, Any]:
+    look_again(proposal_id)
+    response = client.get(f"/proposals/{proposal_id}")
+    assert response.status_code == 200, response.text
+    return response.json()  # type: ignore[no-any-return]
+
+
+def set_status(proposal_id: str, value: str) -> None:
+    Proposal.objects.filter(pk=proposal_id).update(status=value, next_refresh_at=None)
+
+
+# --- formalize --------------------------------------------------------------------------------------------------
+
+
+def test_formalize_gives_the_link(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    body = client.post(f"/proposals/{proposal_id}/formalize").json()
+    assert body["status"] == "awaiting_signature"
+    assert body["action"] == {
+        "type": "signature",
+        "url": body["action"]["url"],
+        "delivery": {"channel": "link", "destination": None},
+    }
+    assert body["action"]["url"].startswith(simulator.url)
+    assert status(client, proposal_id)["action"] == body["action"]
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_formalize_again_gives_the_same_link(client: Client, simulator: Simulator, bank: str) -> None:
+    proposal_id = submitted(client, bank)
+    if registry.get(bank).authorization == "sms":  # type: ignore[union-attr]
+        simulator.complete(FULL_FLOW, bank, "desk")
+    first = client.post(f"/proposals/{proposal_id}/formalize")
+    again = client.post(f"/proposals/{proposal_id}/formalize", {})
+    assert (first.status_code, again.status_code) == (200, 200), first.text
+    assert first.json()["action"]["url"] == again.json()["action"]["url"]
+
+
+def test_formalize_gives_a_fresh_link_where_the_banks_expired(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    first = client.post(f"/proposals/{proposal_id}/formalize").json()["action"]["url"]
+    simulator.advance(31 * 24 * 3600)
+    fresh = client.post(f"/proposals/{proposal_id}/formalize").json()["action"]["url"]
+    assert fresh != first
+
+
+@pytest.mark.parametrize("channel", ["sms", "whatsapp"])
+def test_tipo_envio_of_formalize_goes_before_that_of_submit(client: Client, simulator: Simulator, channel: str) -> None:
+    proposal_id = submitted(client, "ipe", changes={"evidencia.tipo_envio": "sms"})
+    body = client.post(f"/proposals/{proposal_id}/formalize", {"tipo_envio": channel}).json()
+    assert body["action"]["delivery"] == {"channel": channel, "destination": "(11) *****-4321"}
+    [call] = simulator.calls("ipe", "formalize")
+    assert channel in call["body"]
+
+
+def test_a_wrong_tipo_envio_is_named(client: Client) -> None:
+    proposal_id = submitted(client, "ipe")
+    response = client.post(f"/proposals/{proposal_id}/formalize", {"tipo_envio": "email"})
+    assert (response.status_code, response.json()["field"]) == (422, "tipo_envio")
+
+
+@pytest.mark.parametrize("final", ["disbursed", "rejected", "cancelled", "expired"])
+def test_formalize_in_a_final_state_is_a_409(client: Client, simulator: Simulator, final: str) -> None:
+    proposal_id = submitted(client, "ipe")
+    set_status(proposal_id, final)
+    response = client.post(f"/proposals/{proposal_id}/formalize")
+    assert (response.status_code, response.json()) == (
+        409,
+        {"code": "invalid_state", "message": INVALID_STATE, "retryable": False, "field": None},
+    )
+    assert simulator.calls("ipe", "formalize") == []
+
+
+def test_canela_before_its_desk_approved_is_a_409_and_then_awaits_the_signature(
+    client: Client, simulator: Simulator
+) -> None:
+    proposal_id = submitted(client, "canela")
+    assert status(client, proposal_id)["status"] == "in_analysis"
+    early = client.post(f"/proposals/{proposal_id}/formalize")
+    assert (early.status_code, early.json()["code"]) == (409, "invalid_state")
+    simulator.complete(FULL_FLOW, "canela", "desk")
+    approved = status(client, proposal_id)
+    assert (approved["status"], approved["action"]) == ("awaiting_signature", None)
+    late = client.post(f"/proposals/{proposal_id}/formalize")
+    assert late.status_code == 200
+    assert late.json()["action"]["url"].startswith(simulator.url)
+
+
+def test_canela_refused_by_its_desk_is_rejected(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "canela", "90000002038")
+    simulator.advance(5)
+    assert status(client, proposal_id)["status"] == "rejected"
+
+
+@pytest.mark.parametrize("bank", ["jatoba", "imbuia"])
+def test_a_status_read_alone_leads_to_the_signature(client: Client, simulator: Simulator, bank: str) -> None:
+    proposal_id = submitted(client, bank)
+    simulator.advance(3)
+    body = status(client, proposal_id)
+    assert body["status"] == "awaiting_signature"
+    assert body["action"]["url"].startswith(simulator.url)
+    assert simulator.calls(bank, "formalize") == []
+
+
+def test_a_bank_that_is_down_on_formalize_is_a_502_and_the_retry_works(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    simulator.bank("ipe", fault="http_503", operation="formalize")
+    response = client.post(f"/proposals/{proposal_id}/formalize")
+    assert (response.status_code, response.json()) == (502, UNAVAILABLE)
+    simulator.bank("ipe")
+    assert client.post(f"/proposals/{proposal_id}/formalize").status_code == 200
+
+
+def test_a_bank_that_is_unreadable_on_formalize_is_a_provider_error(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    simulator.bank("ipe", fault="garbage", operation="formalize")
+    response = client.post(f"/proposals/{proposal_id}/formalize")
+    assert (response.status_code, response.json()) == (
+        502,
+        {
+            "code": "provider_error",
+            "message": "O banco respondeu de forma inesperada.",
+            "retryable": False,
+            "field": None,
+        },
+    )
+
+
+# --- status -----------------------------------------------------------------------------------------------------
+
+
+def test_status_asks_the_bank_at_most_once_in_5_s(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    Proposal.objects.update(next_refresh_at=timezone.now() + timedelta(hours=1))
+    for _ in range(5):
+        assert client.get(f"/proposals/{proposal_id}").status_code == 200
+    assert len(simulator.calls("ipe", "status")) == 1
+    Proposal.objects.update(last_status_at=timezone.now() - timedelta(seconds=6))
+    client.get(f"/proposals/{proposal_id}")
+    assert len(simulator.calls("ipe", "status")) == 2
+
+
+def test_a_final_status_is_not_asked_again(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    client.post(f"/proposals/{proposal_id}/cancel")
+    body = status(client, proposal_id)
+    assert body["status"] == "cancelled"
+    assert simulator.calls("ipe", "status") == []
+
+
+@pytest.mark.parametrize("fault", ["http_500", "html", "reset", "expired_token"])
+def test_a_bank_that_can_not_tell_leaves_the_last_known_status(
+    client: Client, simulator: Simulator, fault: str
+) -> None:
+    proposal_id = submitted(client, "ipe")
+    simulator.bank("ipe", fault=fault, operation="status")
+    failed = status(client, proposal_id)
+    assert (failed["status"], failed["error"]) == ("created", UNAVAILABLE)
+    soon = client.get(f"/proposals/{proposal_id}").json()
+    assert soon["error"] == UNAVAILABLE
+    simulator.bank("ipe")
+    assert status(client, proposal_id)["error"] is None
+
+
+def test_a_disabled_bank_leaves_the_last_known_status(client: Client) -> None:
+    proposal_id = submitted(client, "ipe")
+    Provider.objects.filter(name="ipe").update(enabled=False)
+    body = status(client, proposal_id)
+    assert (body["status"], body["error"]["code"]) == ("created", "provider_unavailable")
+
+
+def test_a_refused_signature_is_rejected(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    client.post(f"/proposals/{proposal_id}/formalize")
+    simulator.complete(FULL_FLOW, "ipe", "signature", "refused")
+    assert status(client, proposal_id)["status"] == "rejected"
+
+
+def test_a_contract_that_nobody_signs_expires(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe", "90000002704")
+    client.post(f"/proposals/{proposal_id}/formalize")
+    simulator.advance(120)
+    body = status(client, proposal_id)
+    assert (body["status"], body["action"]) == ("expired", None)
+
+
+def test_open_proposals_are_refreshed_without_being_asked_about(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "jatoba")
+    simulator.advance(3)
+    Proposal.objects.update(next_refresh_at=timezone.now())
+    wait_until(lambda: Proposal.objects.get().status == "awaiting_signature", WAIT_S, "the sweep looked")
+    row = Proposal.objects.get(pk=proposal_id)
+    assert row.moves.last().cause == "refresh"
+    assert row.next_refresh_at > timezone.now()
+    assert len(simulator.calls("jatoba", "status")) == 1
+
+
+def test_looks_grow_rarer_with_time_and_end_with_the_proposal(db: None) -> None:
+    now = timezone.now()
+    waits = []
+    for age in (timedelta(0), timedelta(minutes=10), timedelta(days=3)):
+        row = Proposal(status="created", moved_at=now - age)
+        row.plan_refresh()
+        assert row.next_refresh_at is not None
+        waits.append(round((row.next_refresh_at - now).total_seconds()))
+    assert waits == [10, 60, 600]
+    final = Proposal(status="disbursed")
+    final.plan_refresh()
+    assert final.next_refresh_at is None
+
+
+# --- cancel -----------------------------------------------------------------------------------------------------
+
+
+def test_cancel_and_again(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    first = client.post(f"/proposals/{proposal_id}/cancel", {"motivo": "Desistência do titular."})
+    again = client.post(f"/proposals/{proposal_id}/cancel")
+    assert (first.status_code, first.json()["status"]) == (200, "cancelled")
+    assert (again.status_code, again.json()) == (200, first.json())
+    [call] = simulator.calls("ipe", "cancel")
+    assert "Desistência do titular." in call["body"]
+    assert [contract["status"] for contract in simulator.contracts("ipe")] == ["cancelled"]
+
+
+def test_a_signed_proposal_can_be_cancelled(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    client.post(f"/proposals/{proposal_id}/formalize")
+    simulator.complete(FULL_FLOW, "ipe", "signature")
+    response = client.post(f"/proposals/{proposal_id}/cancel")
+    assert (response.status_code, response.json()["status"]) == (200, "cancelled"), response.text
+
+
+@pytest.mark.parametrize("final", ["disbursed", "rejected", "expired"])
+def test_cancel_in_another_final_state_is_a_409(client: Client, final: str) -> None:
+    proposal_id = submitted(client, "ipe")
+    set_status(proposal_id, final)
+    response = client.post(f"/proposals/{proposal_id}/cancel")
+    assert (response.status_code, response.json()["code"]) == (409, "invalid_state")
+
+
+def test_cancel_of_one_that_the_bank_paid_meanwhile_is_a_409(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    client.post(f"/proposals/{proposal_id}/formalize")
+    simulator.complete(FULL_FLOW, "ipe", "signature")
+    simulator.advance(10)
+    response = client.post(f"/proposals/{proposal_id}/cancel")
+    assert (response.status_code, response.json()["code"]) == (409, "invalid_state")
+    wait_until(lambda: Proposal.objects.get().status == "disbursed", WAIT_S, "the sweep looked at once")
+
+
+@pytest.mark.parametrize("bank", [name for name in registry.names() if name != "ipe"])
+def test_cancel_at_a_bank_that_can_not_is_a_501_in_every_state(client: Client, bank: str) -> None:
+    proposal_id = submitted(client, bank)
+    for state in ("created", "awaiting_signature", "disbursed", "cancelled"):
+        set_status(proposal_id, state)
+        response = client.post(f"/proposals/{proposal_id}/cancel")
+        assert (response.status_code, response.json()) == (501, NO_CANCEL)
+
+
+# --- who may ----------------------------------------------------------------------------------------------------
+
+
+def test_to_others_a_proposal_is_not_there(client: Client, stranger: Client, partner: Partner) -> None:
+    """Another partner's, one at a bank that left the contract, an unknown id and no id: the same 404."""
+    proposal_id = submitted(client, "jatoba")
+    calls = BankCall.objects.count()
+
+    def all_are_404(caller: Client, name: str) -> None:
+        for response in (
+            caller.get(f"/proposals/{name}"),
+            caller.post(f"/proposals/{name}/formalize"),
+            caller.post(f"/proposals/{name}/cancel"),
+        ):
+            assert (response.status_code, response.json()) == (404, NOT_FOUND)
+
+    all_are_404(stranger, proposal_id)
+    for name in (str(uuid4()), "x", "0", "%00", proposal_id + "0"):
+        all_are_404(client, name)
+    assert len(client.get("/proposals").json()["proposals"]) == 1
+    partner.allow_only(["ipe"])
+    all_are_404(client, proposal_id)
+    assert client.get("/proposals").json() == {"proposals": [], "next_cursor": None}
+    assert BankCall.objects.count() == calls
+
+
+def test_the_body_is_looked_at_before_the_proposal(client: Client) -> None:
+    assert client.post("/proposals/x/formalize", {"tipo_envio": 1}).status_code == 422
+    assert client.post("/proposals/x/cancel", {"motivo": 1}).status_code == 422

@@ -1,0 +1,202 @@
+"""GET /partners/v1/proposals and GET /partners/v1/banks."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client as DjangoClient
+from django.utils import timezone
+
+from partners.models import Partner
+from proposals import compe
+from proposals.models import Proposal
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory, issue_key
+from tests.proposals.datasets import dataset
+from tests.proposals.rows import an_offer, shown
+
+OTHER_CPF = "52998224725"
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=["ipe", "jatoba"])
+
+
+@pytest.fixture
+def http(partner: Partner) -> DjangoClient:
+    return DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+
+
+def a_proposal(partner: Partner, bank: str = "ipe", cpf: str = FULL_FLOW, **changes: Any) -> Proposal:
+    offer = an_offer(partner, bank, cpf)
+    values = {"submission": "accepted", "native_id": "N-1", "native_status": "new", **changes}
+    return Proposal.objects.create(
+        partner=partner,
+        offer=offer,
+        provider=bank,
+        cpf_index=offer.cpf_index,
+        dataset=dataset(shown(offer), cpf),
+        terms={"loanValue": 5000.0},
+        request_id="request-1",
+        **values,
+    )
+
+
+def listed(http: DjangoClient, **filters: str) -> dict[str, Any]:
+    response = http.get("/partners/v1/proposals", filters)
+    assert response.status_code == 200, response.content
+    return response.json()  # type: ignore[no-any-return]
+
+
+def ids(page: dict[str, Any]) -> list[str]:
+    return [row["proposal_id"] for row in page["proposals"]]
+
+
+def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
+    row = a_proposal(partner, data={"sequencia": 7}, error={"code": "x"})
+    assert listed(http) == {
+        "proposals": [
+            {
+                "proposal_id": str(row.pk),
+                "provider": "ipe",
+                "status": "created",
+                "offer": {"loanValue": 5000.0},
+                "action": None,
+                "error": {"code": "x"},
+                "provider_data": {"sequencia": 7, "nativeProposalId": "N-1", "nativeStatus": "new"},
+                "created_at": row.created_at.strftime("%Y-%m-%dT%H:%M:%S.")
+                + f"{row.created_at.microsecond // 1000:03}Z",
+                "updated_at": row.updated_at.strftime("%Y-%m-%dT%H:%M:%S.")
+                + f"{row.updated_at.microsecond // 1000:03}Z",
+            }
+        ],
+        "next_cursor": None,
+    }
+
+
+def test_only_what_a_bank_answered_is_listed(http: DjangoClient, partner: Partner) -> None:
+    for submission in ("sending", "unknown", "not_sent"):
+        a_proposal(partner, submission=submission)
+    refused = a_proposal(partner, submission="refused", status="rejected")
+    assert ids(listed(http)) == [str(refused.pk)]
+
+
+def test_filters(http: DjangoClient, partner: Partner) -> None:
+    ipe = a_proposal(partner)
+    jatoba = a_proposal(partner, "jatoba", OTHER_CPF, status="signed")
+    assert ids(listed(http)) == [str(jatoba.pk), str(ipe.pk)]
+    for filters, found in (
+        ({"status": "signed"}, jatoba),
+        ({"provider": "ipe"}, ipe),
+        ({"cpf": OTHER_CPF}, jatoba),
+        ({"status": "created", "provider": "ipe", "cpf": FULL_FLOW}, ipe),
+    ):
+        assert ids(listed(http, **filters)) == [str(found.pk)]
+    for nothing in ({"status": "expired"}, {"provider": "desconhecido"}, {"provider": "ipe", "cpf": OTHER_CPF}):
+        assert listed(http, **nothing) == {"proposals": [], "next_cursor": None}
+
+
+def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: DjangoClient, partner: Partner) -> None:
+    offer = an_offer(partner, "ipe")
+    now = timezone.now()
+    rows = Proposal.objects.bulk_create(
+        Proposal(
+            partner=partner,
+            offer=offer,
+            provider="ipe",
+            cpf_index=offer.cpf_index,
+            dataset={},
+            terms={},
+            status="cancelled",
+            submission="accepted",
+            request_id="request-1",
+            # Pairs of the same moment: the id tells them apart.
+            created_at=now - timedelta(seconds=number // 2),
+        )
+        for number in range(230)
+    )
+    expected = [str(row.pk) for row in sorted(rows, key=lambda row: (row.created_at, row.pk), reverse=True)]
+    first = listed(http)
+    a_proposal(partner)
+    second = listed(http, cursor=first["next_cursor"])
+    third = listed(http, cursor=second["next_cursor"])
+    assert [len(ids(page)) for page in (first, second, third)] == [100, 100, 30]
+    assert ids(first) + ids(second) + ids(third) == expected
+    assert third["next_cursor"] is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("status", "paid"),
+        ("cpf", "123"),
+        ("cursor", "x"),
+        ("cursor", "é"),
+        ("cursor", base64.urlsafe_b64encode(b"2026-11-21 not-an-id").decode()),
+        ("cursor", base64.urlsafe_b64encode(b"yesterday 1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11").decode()),
+        ("cursor", base64.urlsafe_b64encode(b"2026-11-21 1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11").decode()),
+    ],
+)
+def test_a_wrong_filter_is_named(http: DjangoClient, field: str, value: str) -> None:
+    response = http.get("/partners/v1/proposals", {field: value})
+    assert (response.status_code, response.json()["code"], response.json()["field"]) == (422, "invalid_input", field)
+
+
+def test_another_partners_proposals_are_not_listed(http: DjangoClient) -> None:
+    a_proposal(PartnerFactory(providers=["ipe"]))
+    assert listed(http) == {"proposals": [], "next_cursor": None}
+
+
+# --- banks ------------------------------------------------------------------------------------------------------
+
+
+def test_banks_are_listed_by_code(http: DjangoClient) -> None:
+    banks = http.get("/partners/v1/banks").json()["banks"]
+    assert {"code": "001", "name": "Banco do Brasil S.A."} in banks
+    codes = [bank["code"] for bank in banks]
+    assert codes == sorted(set(codes))
+    assert all(len(code) == 3 and code.isdigit() for code in codes)
+    assert all(set(bank) == {"code", "name"} and bank["name"] for bank in banks)
+
+
+def test_banks_need_a_key(db: None) -> None:
+    assert DjangoClient().get("/partners/v1/banks").status_code == 401
+
+
+def test_the_list_says_where_it_is_from() -> None:
+    content = json.loads(compe.FILE.read_text("utf-8"))
+    assert set(content) == {"source", "date", "banks"}
+    assert content["source"].startswith("bancos-brasileiros ")
+
+
+def test_refresh_bank_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, target = tmp_path / "bancos.json", tmp_path / "compe.json"
+    monkeypatch.setattr(compe, "FILE", target)
+    rows = [
+        {"COMPE": "104", "LongName": "Caixa  Econômica", "DateUpdated": "2026-09-12T10:00:00Z"},
+        {"COMPE": "001", "LongName": "Banco do Brasil", "DateUpdated": "2025-01-01T10:00:00Z"},
+        {"COMPE": "000", "LongName": "Sem código", "DateUpdated": None},
+    ]
+    package.write_text("\ufeff" + json.dumps(rows), "utf-8")
+    call_command("refresh_bank_list", str(package), "--source", "teste 1")
+    assert json.loads(target.read_text("utf-8")) == {
+        "source": "teste 1",
+        "date": "2026-09-12",
+        "banks": [{"code": "001", "name": "Banco do Brasil"}, {"code": "104", "name": "Caixa Econômica"}],
+    }
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '[{"COMPE": "001"}]', "not json"])
+def test_refresh_bank_list_refuses_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.setattr(compe, "FILE", tmp_path / "compe.json")
+    (tmp_path / "bancos.json").write_text(content)
+    with pytest.raises(CommandError):
+        call_command("refresh_bank_list", str(tmp_path / "bancos.json"), "--source", "teste 1")
+    assert not compe.FILE.exists()
