@@ -78,7 +78,7 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
 
 
 def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
-    parameters = {
+    parameters: dict[str, Any] = {
         "partner": query.partner_id,
         "query": query.id,
         "cpf_index": query.cpf_index,

@@ -148,7 +148,7 @@ def _flight(query: Query) -> Iterator[str | None]:
         try:
             taken = redis().set(key, str(query.id), nx=True, ex=settings.QUERY_DEADLINE_S + 5)
             held = None if taken else redis().get(key)
-            leader = held.decode() if held else None
+            leader = held.decode() if isinstance(held, bytes) else None
             if not taken and leader is None:
                 leader = ""  # its end came between the two looks: the caller tries again
         except RedisError:

@@ -120,10 +120,14 @@ class Mailbox:
                     inbox.put(LOST, b"null")
 
     def _trim(self) -> None:
-        """Drop from the stream what was handed over, if anything was since the last time."""
+        """Drop from the stream what was handed over, if anything was since the last time, and see to it that
+        the stream goes when this process is gone; no request waits longer than that."""
         if self._last != self._trimmed:
-            with suppress(RedisError):  # it expires by itself, and a worker caps its length
-                redis().xtrim(self.address, minid=self._last, approximate=False)
+            with suppress(RedisError):  # a worker caps its length
+                pipe = redis().pipeline(transaction=False)
+                pipe.xtrim(self.address, minid=self._last, approximate=False)
+                pipe.expire(self.address, _STREAM_TTL_S)
+                pipe.execute()
                 self._trimmed = self._last
 
 
@@ -142,11 +146,8 @@ def mailbox() -> Mailbox:
 
 def post(address: str, request: str, kind: str, payload: Any) -> None:
     """From a worker: send `payload` (anything msgspec encodes) to the request that waits at `address`."""
-    pipe = redis().pipeline(transaction=False)
     message = {"m": msgspec.json.encode((request, kind, payload))}
-    pipe.xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
-    pipe.expire(address, _STREAM_TTL_S)
-    pipe.execute()
+    redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
 
 
 def claim(request: str, round_: int, ttl_s: int) -> bool:

@@ -11,6 +11,9 @@ from consultas.serializers import IndividualQueryRequest, QueryRequest
 from partners.schema import errors
 from providers.types import ActionType, QueryStatus
 
+STATUSES = [item.value for item in QueryStatus]
+ACTION_TYPES = [item.value for item in ActionType]
+
 
 class OfferSchema(drf.Serializer[Any]):
     provider = drf.CharField()
@@ -34,7 +37,7 @@ class OfferSchema(drf.Serializer[Any]):
 
 
 class ActionSchema(drf.Serializer[Any]):
-    type = drf.ChoiceField([item.value for item in ActionType])
+    type = drf.ChoiceField(ACTION_TYPES)
     url = drf.URLField(allow_null=True)
     detail = drf.CharField()
 
@@ -56,7 +59,7 @@ class VinculoSchema(drf.Serializer[Any]):
 
 class ProviderResultSchema(drf.Serializer[Any]):
     provider = drf.CharField()
-    status = drf.ChoiceField([item.value for item in QueryStatus])
+    status = drf.ChoiceField(STATUSES)
     success = drf.BooleanField()
     proposals = OfferSchema(many=True)
     vinculos = VinculoSchema(many=True)
@@ -123,7 +126,7 @@ class SnakeVinculoSchema(drf.Serializer[Any]):
 
 class EnvelopeSchema(drf.Serializer[Any]):
     provider = drf.CharField()
-    status = drf.ChoiceField([item.value for item in QueryStatus])
+    status = drf.ChoiceField(STATUSES)
     offers = SnakeOfferSchema(many=True)
     vinculos = SnakeVinculoSchema(many=True)
     proposal_id = drf.CharField(allow_null=True)
@@ -206,7 +209,7 @@ _AGGREGATED = {
     "timestamp": "2026-11-21T12:00:00.000Z",
     "simulationGroupId": "5e1d7a52-2d5b-4f37-9a0a-54a0f5a3c7d1",
 }
-_ENVELOPE = {
+_ENVELOPE: dict[str, Any] = {
     "provider": "imbuia",
     "status": "requires_action",
     "offers": [],

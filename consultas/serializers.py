@@ -129,7 +129,7 @@ class QueryRequest(Block):
 class IndividualQueryRequest(QueryRequest):
     """The same for one bank, which the path names: `providers` is ignored."""
 
-    providers = None
+    providers = None  # type: ignore[assignment]  # drops the field, as Django REST framework has it
 
 
 # --- Out --------------------------------------------------------------------------------------------------------

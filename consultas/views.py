@@ -31,7 +31,7 @@ class AggregatedQueryView(PartnerView):
         started = time.monotonic()
         data = self.valid(serializers.QueryRequest)
         banks = queries.choose_banks(self.partner, data.pop("providers", None))
-        query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, request.request_id, banks)
+        query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
         result = queries.aggregate(query)
         elapsed_ms = round((time.monotonic() - started) * 1000)
         return Response(serializers.aggregate(result.query, result.answers, result.shown, elapsed_ms))
@@ -42,7 +42,7 @@ class StreamedQueryView(PartnerView):
     def post(self, request: Request) -> StreamingHttpResponse:
         data = self.valid(serializers.QueryRequest)
         banks = queries.choose_banks(self.partner, data.pop("providers", None))
-        query = queries.begin(self.partner, data, Query.Kind.STREAM, request.request_id, banks)
+        query = queries.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
         response = StreamingHttpResponse(_events(query), content_type="text/event-stream")
         response["Cache-Control"] = "no-cache"
         response["X-Accel-Buffering"] = "no"
@@ -54,7 +54,7 @@ class IndividualQueryView(PartnerView):
     def post(self, request: Request, name: str) -> Response:
         data = self.valid(serializers.IndividualQueryRequest)
         bank = queries.choose_bank(self.partner, name)
-        query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, request.request_id, [bank])
+        query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
         (answer,) = fan_out.answers(query, [bank.name])
         queries.close(query, [answer])
         return Response(serializers.envelope(answer, offers.live_proposal(query, bank.name)))
@@ -63,7 +63,7 @@ class IndividualQueryView(PartnerView):
 class AuctionLookupView(PartnerView):
     @schema.auction
     def get(self, request: Request, proposal_key: str) -> Response:
-        return Response(auctions.look_up(self.partner, proposal_key, request.request_id))
+        return Response(auctions.look_up(self.partner, proposal_key, self.request_id))
 
 
 class BankCallbackView(APIView):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 import structlog
@@ -363,9 +363,9 @@ class Bank:
             "X-Request-Id": self.request_id,
         } | headers
         try:
-            response = _pool(self.connection).request(
+            response = _pool(self.connection).urlopen(
                 method,
-                self.connection.base_url.rstrip("/") + path,
+                urlsplit(self.connection.base_url).path.rstrip("/") + path,
                 body=body or None,
                 headers=sent_headers,
                 timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, remaining), read=remaining),
@@ -439,16 +439,16 @@ def _read_body(response: urllib3.BaseHTTPResponse, end: float) -> bytes:
 
 
 _lock = threading.Lock()
-_pools: dict[tuple[str, int], urllib3.PoolManager] = {}
+_pools: dict[tuple[str, int], urllib3.HTTPConnectionPool] = {}
 _semaphores: dict[tuple[str, int], threading.BoundedSemaphore] = {}
 
 
-def _pool(connection: Connection) -> urllib3.PoolManager:
+def _pool(connection: Connection) -> urllib3.HTTPConnectionPool:
     """The connections kept to one bank. urllib3 reads no proxy or netrc setting of the machine."""
     key = (connection.base_url, connection.max_in_flight)
     with _lock:
         if key not in _pools:
-            _pools[key] = urllib3.PoolManager(num_pools=4, maxsize=connection.max_in_flight)
+            _pools[key] = urllib3.connection_from_url(connection.base_url, maxsize=connection.max_in_flight)
         return _pools[key]
 
 

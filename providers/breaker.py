@@ -2,8 +2,8 @@
 
 It opens when at least half of 10 or more calls within 30 s failed (time-out, connection, 5xx, unreadable;
 never a refusal), stays open 15 s, then lets one probe through: a success closes it, a failure opens it again.
-Counts are gathered in the process and written at most every 250 ms; the verdict is read at most once a
-second. Without Redis calls go through: the breaker protects, it is not allowed to be an outage of its own.
+Counts are gathered in the process and written with a failure, else every two seconds; the verdict is read at
+most once a second. Without Redis calls go through: the breaker protects, it is not allowed to be an outage of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MINIMUM_CALLS = 10
 OPEN_S = 15.0
 PROBE_S = 30
 CACHE_S = 1.0
-FLUSH_S = 0.25
+FLUSH_S = 2.0
 
 
 @dataclass
