@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from providers.base import Bank, Reply
-from providers.errors import ApiError, InvalidState, NotFound, ProviderRejected
+from providers.errors import ApiError, InvalidState, NotFound, OfferExpired, ProviderRejected
 from providers.formats import split_phone
 from providers.tokens import Token
 from providers.types import (
@@ -185,9 +185,11 @@ class Ipe(Bank):
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        return self._proposal(
-            self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission)).read(Debt)
-        )
+        try:
+            reply = self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission))
+        except NotFound:
+            raise OfferExpired from None  # the simulation is not known any more
+        return self._proposal(reply.read(Debt))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/v1/private_payroll/debts?requester_identifier_key={quote(reference, safe='')}"
