@@ -175,6 +175,7 @@ class Canela(Bank):
     calls_back = True
     required = ("vinculo.cargo", "vinculo.nome_empregador")
     token_budget = (30, 60.0)
+    deduplicates = True
     statuses = {
         "Digitada": ProposalStatus.CREATED,
         "Em mesa de crédito": ProposalStatus.IN_ANALYSIS,
