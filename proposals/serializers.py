@@ -105,7 +105,7 @@ class EmploymentBlock(Block):
 class CheckDigitField(TextField):
     """The digit of a branch or an account: 0-9 or X, at most `max_length` of them; masks are removed."""
 
-    default_error_messages = {"form": "Informe o dígito: 0 a 9 ou X."}
+    default_error_messages = {"form": "Informe o dígito: 0 a 9 ou X."}  # type: ignore[misc]  # as DRF declares it
 
     def to_internal_value(self, data: str) -> str:
         digit: str = super().to_internal_value(data).strip("-. ").upper()
@@ -176,7 +176,7 @@ class DisbursementBlock(Block):
             try:
                 super().to_internal_value(data)
             except ValidationError as error:
-                faults |= error.detail
+                faults |= error.detail  # type: ignore[arg-type]  # a block's is a mapping
             raise ValidationError(faults)
         told: dict[str, Any] = super().to_internal_value(data)
         return told

@@ -1,0 +1,144 @@
+"""The operator's pages of proposals."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from partners.models import Partner
+from proposals.models import BankCall, Cause, Proposal
+from providers.types import BankProposal, ProposalStatus
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory
+from tests.proposals.datasets import dataset
+from tests.proposals.rows import an_offer, shown
+
+LIST = "/admin/proposals/proposal/"
+PERSONAL = (FULL_FLOW, "Maria Teste", "Ana Teste", "11987654321", "maria.teste@example.com", "567890")
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=["ipe"])
+
+
+@pytest.fixture
+def proposal(partner: Partner) -> Proposal:
+    """A submission of unknown outcome, to be looked for in an hour."""
+    offer = an_offer(partner, "ipe")
+    return Proposal.objects.create(
+        partner=partner,
+        offer=offer,
+        provider="ipe",
+        cpf_index=offer.cpf_index,
+        dataset=dataset(shown(offer)),
+        terms={"loanValue": 5000.0, "installments": 24},
+        request_id="request-1",
+        submission=Proposal.Submission.UNKNOWN,
+        next_reconcile_at=timezone.now() + timedelta(hours=1),
+    )
+
+
+def page_of(proposal: Proposal) -> str:
+    return reverse("admin:proposals_proposal_change", args=[proposal.pk])
+
+
+def is_due(proposal: Proposal) -> bool:
+    row = Proposal.objects.get(pk=proposal.pk)
+    return row.next_reconcile_at is not None and row.next_reconcile_at <= timezone.now()
+
+
+def reconcile(client: Client, proposal: Proposal) -> str:
+    chosen = {"action": "reconcile_selection", "_selected_action": [str(proposal.pk)]}
+    return client.post(LIST, chosen, follow=True).content.decode()
+
+
+def test_list_shows_proposals_without_personal_data(admin_client: Client, proposal: Proposal) -> None:
+    page = admin_client.get(LIST).content.decode()
+    for text in ("***.000.001-**", "R$ 5.000,00 em 24x", "resultado desconhecido", "criada", proposal.partner.name):
+        assert text in page
+    for personal in PERSONAL:
+        assert personal not in page
+
+
+def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, proposal: Proposal) -> None:
+    BankCall.objects.create(
+        proposal=proposal,
+        operation="submit",
+        outcome="provider_unavailable",
+        ms=1234,
+        argument="segredo",
+        request_id="request-1",
+    )
+    with Proposal.locked(proposal.pk) as row:
+        told = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
+        row.accept(told, Cause.RECONCILE)
+    page = admin_client.get(page_of(proposal)).content.decode()
+    for text in ("chamada: envio", "1234 ms", "created → awaiting_signature", "conciliação", "N-77"):
+        assert text in page
+    for personal in (*PERSONAL, "segredo", "https://bank.example/s"):
+        assert personal not in page
+    assert 'name="_save"' not in page
+
+
+def test_found_by_its_ids(admin_client: Client, proposal: Proposal) -> None:
+    for term in (str(proposal.pk), proposal.reference, "request-1"):
+        assert page_of(proposal) in admin_client.get(LIST, {"q": term}).content.decode()
+    assert page_of(proposal) not in admin_client.get(LIST, {"q": "request-2"}).content.decode()
+
+
+def test_the_unknown_ones_are_one_click_away(admin_client: Client, proposal: Proposal) -> None:
+    shown_ = admin_client.get(LIST, {"submission__exact": "unknown"}).content.decode()
+    assert page_of(proposal) in shown_
+    assert page_of(proposal) not in admin_client.get(LIST, {"submission__exact": "accepted"}).content.decode()
+
+
+def test_reconcile_a_selection_now(admin_client: Client, proposal: Proposal) -> None:
+    assert "Em conciliação agora: 1." in reconcile(admin_client, proposal)
+    assert is_due(proposal)
+    assert LogEntry.objects.filter(object_id=str(proposal.pk)).count() == 1
+
+
+def test_reconcile_one_now_from_its_page(admin_client: Client, proposal: Proposal) -> None:
+    answer = admin_client.post(page_of(proposal), {"proposals_proposal_reconcile_one": ""}, follow=True)
+    assert "Em conciliação agora: 1." in answer.content.decode()
+    assert is_due(proposal)
+
+
+def test_a_get_reconciles_nothing(admin_client: Client, proposal: Proposal) -> None:
+    admin_client.get(page_of(proposal), {"proposals_proposal_reconcile_one": ""})
+    assert not is_due(proposal)
+
+
+def test_a_settled_one_is_left_alone(admin_client: Client, proposal: Proposal) -> None:
+    Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, next_reconcile_at=None)
+    assert "Nenhuma tem resultado desconhecido." in reconcile(admin_client, proposal)
+    assert Proposal.objects.get().next_reconcile_at is None
+
+
+def test_posting_the_page_changes_nothing(admin_client: Client, proposal: Proposal) -> None:
+    admin_client.post(page_of(proposal), {"status": "disbursed", "attempts": "7"})
+    row = Proposal.objects.get()
+    assert (row.status, row.attempts) == ("created", 1)
+    assert not LogEntry.objects.exists()
+
+
+def test_nobody_adds_or_deletes(admin_client: Client, proposal: Proposal) -> None:
+    assert admin_client.get(LIST + "add/").status_code == 403
+    assert admin_client.post(reverse("admin:proposals_proposal_delete", args=[proposal.pk])).status_code == 403
+
+
+def test_who_may_only_look_cannot_reconcile(client: Client, proposal: Proposal) -> None:
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_proposal"))
+    client.force_login(viewer)
+    assert page_of(proposal) in client.get(LIST).content.decode()
+    reconcile(client, proposal)
+    client.post(page_of(proposal), {"proposals_proposal_reconcile_one": ""})
+    assert not is_due(proposal)

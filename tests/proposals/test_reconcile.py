@@ -1,0 +1,227 @@
+"""Tries and looks one by one: taken once, fenced, looked for on a schedule, final only with time.
+
+The web's and the worker's halves run in this process here, against the simulated bank over HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client as DjangoClient
+from django.utils import timezone
+
+from consultas.models import Offer
+from partners.models import SANDBOX_KEY, Partner
+from proposals import submission
+from proposals.models import BankCall, Proposal
+from providers import registry
+from providers.models import Circuit, Provider
+from tests.processes import Programs, Simulator, wait_until
+from tests.proposals.datasets import dataset
+from tests.proposals.rows import an_offer, shown
+from tests.providers.samples import a_query
+
+Phase = Proposal.Submission
+BANK = "aroeira"  # it does not deduplicate: a second send is a second contract
+
+
+@pytest.fixture
+def partner(sandbox: None) -> Partner:
+    Provider.objects.update(timeout_s=2, circuit=Circuit.CLOSED)
+    return Partner.objects.get(name="Parceiro Sandbox")
+
+
+@pytest.fixture
+def offer(partner: Partner, simulator: Simulator) -> Offer:
+    """A real offer of the bank."""
+    adapter = registry.get(BANK)
+    assert adapter is not None
+    connection = Provider.objects.get(name=BANK).connection()
+    found = adapter(connection, deadline=time.monotonic() + 10, request_id="request-1").query(a_query()).offers[0]
+    values = {name: getattr(found, name) for name in ("native_offer_id", "native", "table_code", "installments")}
+    amounts = {name: getattr(found, name) for name in ("loan_value", "installment_value", "total_amount")}
+    return an_offer(partner, BANK, interest_rate=found.interest_rate, **values, **amounts)
+
+
+@pytest.fixture
+def proposal(offer: Offer) -> Proposal:
+    """A proposal whose try waits for a worker."""
+    until = timezone.now() + timedelta(seconds=30)
+    return Proposal.objects.create(
+        partner=offer.partner,
+        offer=offer,
+        provider=BANK,
+        cpf_index=offer.cpf_index,
+        dataset=dataset(shown(offer)),
+        terms={},
+        request_id="request-1",
+        lease_until=until,
+        next_reconcile_at=until,
+    )
+
+
+def change(proposal: Proposal, **values: Any) -> Proposal:
+    Proposal.objects.filter(pk=proposal.pk).update(**values)
+    return Proposal.objects.get(pk=proposal.pk)
+
+
+def unknown(proposal: Proposal, sent_ago: timedelta = timedelta(0)) -> Proposal:
+    now = timezone.now()
+    return change(proposal, submission=Phase.UNKNOWN, sent_until=now - sent_ago, next_reconcile_at=now)
+
+
+def gap(proposal: Proposal) -> float:
+    """Seconds until the next look."""
+    row = Proposal.objects.get(pk=proposal.pk)
+    assert row.next_reconcile_at is not None
+    return (row.next_reconcile_at - timezone.now()).total_seconds()
+
+
+def test_a_task_that_comes_twice_sends_once(proposal: Proposal, simulator: Simulator) -> None:
+    submission.run(str(proposal.pk))
+    submission.run(str(proposal.pk))
+    assert Proposal.objects.get().submission == Phase.ACCEPTED
+    assert len(simulator.contracts(BANK)) == 1
+
+
+def test_a_task_that_comes_after_its_lease_sends_nothing(proposal: Proposal, simulator: Simulator) -> None:
+    change(proposal, lease_until=timezone.now())
+    submission.run(str(proposal.pk))
+    assert Proposal.objects.get().submission == Phase.SENDING
+    assert simulator.calls(BANK, "submit") == []
+
+
+def test_a_second_try_looks_first_and_adopts(proposal: Proposal, simulator: Simulator) -> None:
+    submission.run(str(proposal.pk))
+    until = timezone.now() + timedelta(seconds=30)
+    change(proposal, submission=Phase.SENDING, native_id="", taken_at=None, lease_until=until, attempts=2)
+    submission.run(str(proposal.pk))
+    [contract] = simulator.contracts(BANK)
+    row = Proposal.objects.get()
+    assert (row.submission, row.native_id) == (Phase.ACCEPTED, contract["contract"])
+    assert row.moves.last().cause == "reconcile"
+    assert len(simulator.calls(BANK, "find")) == 1
+
+
+def test_a_second_try_is_not_sent_while_the_first_may_still_arrive(proposal: Proposal, simulator: Simulator) -> None:
+    change(proposal, sent_until=timezone.now(), attempts=2)
+    submission.run(str(proposal.pk))
+    row = Proposal.objects.get()
+    assert row.submission == Phase.UNKNOWN
+    assert simulator.contracts(BANK) == []
+
+
+def test_a_second_try_is_sent_once_not_found_is_final(proposal: Proposal, simulator: Simulator) -> None:
+    change(proposal, sent_until=timezone.now() - timedelta(minutes=10), attempts=2)
+    submission.run(str(proposal.pk))
+    assert Proposal.objects.get().submission == Phase.ACCEPTED
+    assert list(BankCall.objects.values_list("operation", "outcome")) == [("find", "not_found"), ("submit", "ok")]
+    assert len(simulator.contracts(BANK)) == 1
+
+
+def test_a_second_try_is_not_sent_where_the_bank_can_not_tell(proposal: Proposal, simulator: Simulator) -> None:
+    change(proposal, sent_until=timezone.now() - timedelta(minutes=10), attempts=2)
+    simulator.bank(BANK, fault="http_503")
+    submission.run(str(proposal.pk))
+    assert Proposal.objects.get().submission == Phase.UNKNOWN
+    assert simulator.calls(BANK, "submit") == []
+
+
+def test_what_an_overtaken_worker_learned_counts_only_if_it_is_a_contract(
+    proposal: Proposal, simulator: Simulator
+) -> None:
+    simulator.bank(BANK, fault="http_500", operation="submit")
+    taken = submission._take(str(proposal.pk))
+    assert taken is not None
+    change(proposal, attempts=2)
+    submission._send(taken[0])
+    assert Proposal.objects.get().submission == Phase.SENDING
+    simulator.bank(BANK)
+    submission._send(taken[0])
+    assert Proposal.objects.get().submission == Phase.ACCEPTED
+
+
+def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposal) -> None:
+    Provider.objects.filter(name=BANK).update(base_url="http://127.0.0.1:1")
+    unknown(proposal, timedelta(hours=1))
+    gaps = []
+    for _ in range(6):
+        submission.reconcile(Proposal.objects.get())
+        gaps.append(round(gap(proposal), -1))
+    assert gaps == [30, 120, 600, 3600, 3600, 3600]
+    assert Proposal.objects.get().submission == Phase.UNKNOWN
+
+
+def test_the_first_look_is_after_5_s(proposal: Proposal, simulator: Simulator) -> None:
+    simulator.bank(BANK, fault="reset", operation="submit")
+    submission.run(str(proposal.pk))
+    assert Proposal.objects.get().submission == Phase.UNKNOWN
+    assert 3 < gap(proposal) <= 5
+
+
+def test_not_found_is_final_only_after_the_banks_longest_time(proposal: Proposal) -> None:
+    adapter = registry.get(BANK)
+    assert adapter is not None
+    submission.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 5)))
+    assert Proposal.objects.get().submission == Phase.UNKNOWN
+    submission.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
+    row = Proposal.objects.get()
+    assert (row.submission, row.next_reconcile_at) == (Phase.NOT_SENT, None)
+
+
+def test_a_look_never_sends(proposal: Proposal, simulator: Simulator) -> None:
+    submission.reconcile(unknown(proposal, timedelta(hours=1)))
+    assert simulator.calls(BANK, "submit") == []
+
+
+def test_a_sweep_takes_what_is_due_once(proposal: Proposal) -> None:
+    unknown(proposal)
+    assert [row.pk for row in submission.claim_unsettled()] == [proposal.pk]
+    assert submission.claim_unsettled() == []
+
+
+def test_a_try_of_a_dead_worker_becomes_unknown_and_one_that_nobody_took_not_sent(proposal: Proposal) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    change(proposal, lease_until=past, next_reconcile_at=past)
+    assert submission.claim_unsettled() == []
+    assert Proposal.objects.get().submission == Phase.NOT_SENT
+    change(proposal, submission=Phase.SENDING, lease_until=past, next_reconcile_at=past, sent_until=past)
+    assert [row.submission for row in submission.claim_unsettled()] == [Phase.UNKNOWN]
+
+
+def test_a_try_that_a_worker_is_at_is_left_alone(proposal: Proposal) -> None:
+    change(proposal, next_reconcile_at=timezone.now(), sent_until=timezone.now())
+    assert submission.claim_unsettled() == []
+    assert Proposal.objects.get().submission == Phase.SENDING
+
+
+def test_without_a_worker_it_is_a_502_and_the_retry_is_not_held_up(
+    offer: Offer, programs: Programs, simulator: Simulator, settings: Any
+) -> None:
+    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
+    body = json.dumps(dataset(shown(offer)))
+    programs.kill("banks")
+    settings.PROPOSAL_WAIT_S = 1
+    lost = http.post("/partners/v1/proposals", body, content_type="application/json")
+    assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
+    assert Proposal.objects.get().submission == Phase.NOT_SENT
+    programs.ensure("banks")
+    settings.PROPOSAL_WAIT_S = 30
+    retry = http.post("/partners/v1/proposals", body, content_type="application/json")
+    assert retry.status_code == 201, retry.content
+    assert len(simulator.contracts(BANK)) == 1
+
+
+def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any) -> None:
+    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
+    simulator.bank(BANK, fault="drop_after_accept", operation="submit", times=1)
+    lost = http.post("/partners/v1/proposals", json.dumps(dataset(shown(offer))), content_type="application/json")
+    assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
+    assert Proposal.objects.get().submission == Phase.UNKNOWN
+    bank_worker.ensure("beat")
+    wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, 20, "adopted after 5 s")
+    assert len(simulator.contracts(BANK)) == 1
