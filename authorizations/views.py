@@ -234,7 +234,7 @@ class AcceptView(PublicView):
             peer=meta["REMOTE_ADDR"],
             forwarded_for=_header(meta, "HTTP_X_FORWARDED_FOR", _FORWARDED_FOR_LENGTH),
             user_agent=_header(meta, "HTTP_USER_AGENT", USER_AGENT_LENGTH),
-            request_id=self.request.request_id,
+            request_id=self.request_id,
             sent_as="form" if self._is_form() else "json",
             page_rendered_at=shown.get("at"),
             declaration=shown.get("declaration"),

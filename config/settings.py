@@ -244,8 +244,8 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {
-        "QueryStatus": "providers.types.QueryStatus",
-        "ActionType": "providers.types.ActionType",
+        "QueryStatus": "consultas.schema.STATUSES",
+        "ActionType": "consultas.schema.ACTION_TYPES",
         "ProposalStatus": "proposals.schema.STATUSES",
         "SexLetter": ["M", "F"],
         "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],

@@ -40,14 +40,20 @@ class PartnerView(APIView):
     @property
     def partner(self) -> Partner:
         """Who calls."""
-        partner: Partner = self.request.user
+        partner: Partner = self.request.user  # type: ignore[assignment]
         return partner
 
     @property
     def api_key(self) -> ApiKey:
         """The key that the call was made with."""
-        key: ApiKey = self.request.auth
+        key: ApiKey = self.request.auth  # type: ignore[assignment]
         return key
+
+    @property
+    def request_id(self) -> str:
+        """What log lines and bank calls of this request are tied together by (config/middleware.py sets it)."""
+        request_id: str = self.request.request_id  # type: ignore[attr-defined]
+        return request_id
 
     def valid(self, serializer_class: type[BaseSerializer], *, optional: bool = False) -> dict[str, Any]:
         """The validated data of the JSON body. With `optional`, no body at all counts as `{}`.
@@ -68,5 +74,5 @@ class PartnerView(APIView):
             raise UnsupportedMediaType
         if empty:
             raise InvalidInput("O corpo está vazio; envie um objeto JSON.")
-        body: dict[str, Any] = self.request.data
+        body: dict[str, Any] = self.request.data  # type: ignore[assignment]
         return body
