@@ -60,7 +60,7 @@ class Mailbox:
         self.address = f"replies:{uuid.uuid4().hex}"
         self._inboxes: dict[str, Inbox] = {}
         self._last: bytes | str = "0"
-        self._trimmed = self._last
+        self._trimmed: bytes | str = self._last
         self._missed: dict[str, int] = {}
         threading.Thread(target=self._read, name="replies", daemon=True).start()
         threading.Thread(target=self._watch, name="replies-watch", daemon=True).start()
@@ -77,7 +77,7 @@ class Mailbox:
     def _read(self) -> None:
         while True:
             try:
-                found = redis().xread({self.address: self._last}, count=_AT_ONCE, block=2000)
+                found: Any = redis().xread({self.address: self._last}, count=_AT_ONCE, block=2000)
             except RedisError:
                 log.warning("replies_unreachable")
                 time.sleep(0.2)
@@ -146,7 +146,7 @@ def mailbox() -> Mailbox:
 
 def post(address: str, request: str, kind: str, payload: Any) -> None:
     """From a worker: send `payload` (anything msgspec encodes) to the request that waits at `address`."""
-    message = {"m": msgspec.json.encode((request, kind, payload))}
+    message: dict[Any, Any] = {"m": msgspec.json.encode((request, kind, payload))}
     redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
 
 
