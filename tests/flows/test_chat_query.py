@@ -9,7 +9,7 @@ import requests
 
 from authorizations.models import EvidenceUse
 from tests.client import FULL_FLOW, Client, query_body
-from tests.processes import LiveService, Simulator
+from tests.processes import Simulator
 
 ACCEPTANCE = {
     "accepted": True,
