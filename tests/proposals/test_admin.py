@@ -134,7 +134,8 @@ def test_nobody_adds_or_deletes(admin_client: Client, proposal: Proposal) -> Non
     assert admin_client.post(reverse("admin:proposals_proposal_delete", args=[proposal.pk])).status_code == 403
 
 
-def test_who_may_only_look_cannot_reconcile(client: Client, proposal: Proposal) -> None:
+def test_who_may_only_look_cannot_reconcile(proposal: Proposal) -> None:
+    client = Client()
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_proposal"))
     client.force_login(viewer)
