@@ -167,6 +167,8 @@ STATIC_ROOT = DATA_DIR / "static"
 # --- Limits and times of the contract -------------------------------------------------------------------
 BANK_TIMEOUT_S = env.int("BANK_TIMEOUT_S", 25)
 QUERY_DEADLINE_S = env.int("QUERY_DEADLINE_S", 30)
+# Silence after which a comment line keeps a stream's connection alive.
+STREAM_HEARTBEAT_S = env.float("STREAM_HEARTBEAT_S", 10.0)
 PROPOSAL_WAIT_S = env.int("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
 # Tests let a worker die in the middle of a submission (proposals/killpoints.py).
 CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")

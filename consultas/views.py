@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from django.conf import settings
 from django.db import connection
 from django.http import StreamingHttpResponse
 from rest_framework.request import Request
@@ -20,9 +21,6 @@ from partners.views import PartnerView
 from providers import registry
 from providers.errors import NotFound
 from providers.models import Provider
-
-#: Silence after which a comment line keeps the stream's connection alive.
-HEARTBEAT_S = 10.0
 
 
 class AggregatedQueryView(PartnerView):
@@ -98,7 +96,7 @@ def _events(query: Query) -> Iterator[bytes]:
         yield _event({"event": "provider_start", "provider": bank})
     landed: list[Answer] = []
     try:
-        for answer in fan_out.answers_or_silence(query, query.banks, HEARTBEAT_S):
+        for answer in fan_out.answers_or_silence(query, query.banks, settings.STREAM_HEARTBEAT_S):
             if answer is None:
                 yield b": keep-alive\n\n"
             else:

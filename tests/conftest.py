@@ -133,6 +133,7 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
         "DATABASE_URL": urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{database}").geturl(),
         "CALLBACK_BASE_URL": f"http://127.0.0.1:{port}",
         "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
+        "STREAM_HEARTBEAT_S": "2",
         "PYTHONUNBUFFERED": "1",
     }
     programs = Programs(service_processes(environment, data_dir), data_dir / "programs")

@@ -84,7 +84,7 @@ def test_events_in_order_and_whole(stream: Callable[..., Stream]) -> None:
 
 
 def test_each_result_comes_by_itself_as_it_lands(stream: Callable[..., Stream], simulator: Simulator) -> None:
-    simulator.bank("jatoba", latency_ms=1500)
+    simulator.bank("jatoba", latency_ms=1500, operation="query")
     arrivals = {e.get("provider", e["event"]): at for at, e in stream(providers=["ipe", "jatoba"]).events()}
     assert arrivals["ipe"] < 1.0 < 1.5 <= arrivals["jatoba"] <= arrivals["complete"]
 
@@ -102,7 +102,7 @@ def test_a_refusal_is_a_result_and_an_outage_an_error(stream: Callable[..., Stre
 
 
 def test_silence_is_broken_by_heartbeats(stream: Callable[..., Stream], simulator: Simulator) -> None:
-    simulator.bank("ipe", latency_ms=11_500)
+    simulator.bank("ipe", latency_ms=3_000, operation="query")
     lines = [line for _, line in stream(providers=["ipe"]).lines()]
     assert ": keep-alive\n" in lines
     assert json.loads(lines[-2][6:]) == {"event": "complete"}
@@ -125,7 +125,7 @@ def test_bad_input_is_an_ordinary_reply(client: Client) -> None:
 def test_a_client_that_leaves_frees_what_is_held_for_it(
     live_service: LiveService, stream: Callable[..., Stream], simulator: Simulator
 ) -> None:
-    simulator.bank("ipe", latency_ms=12_000)
+    simulator.bank("ipe", latency_ms=5_000, operation="query")
     reply = stream(providers=["ipe"])
     next(iter(reply.events()))
     reply.close()
