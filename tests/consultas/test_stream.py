@@ -86,7 +86,7 @@ def test_events_in_order_and_whole(stream: Callable[..., Stream]) -> None:
 def test_each_result_comes_by_itself_as_it_lands(stream: Callable[..., Stream], simulator: Simulator) -> None:
     simulator.bank("jatoba", latency_ms=1500, operation="query")
     arrivals = {e.get("provider", e["event"]): at for at, e in stream(providers=["ipe", "jatoba"]).events()}
-    assert arrivals["ipe"] < 1.0 < 1.5 <= arrivals["jatoba"] <= arrivals["complete"]
+    assert arrivals["ipe"] + 0.5 < arrivals["jatoba"] <= arrivals["complete"]
 
 
 def test_a_refusal_is_a_result_and_an_outage_an_error(stream: Callable[..., Stream]) -> None:
