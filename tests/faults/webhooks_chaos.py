@@ -50,27 +50,10 @@ def run(seconds: float, rate: float, every: float, lease: int) -> int:
             "unsettled": tally.unsettled,
             "duplicates": tally.duplicates,
             "latency_s": {f"p{p}": round(tally.percentile(p), 3) for p in (50, 95, 99, 100)},
-            "faults": [{"killed": name, **_recovery(rig, at)} for name, at in faults],
+            "faults": [{"killed": name, **rig.recovery(at)} for name, at in faults],
         }
         print(json.dumps(report, indent=2))  # noqa: T201
         return 1 if tally.missing or tally.unsettled or not tally.accepted else 0
-
-
-def _recovery(rig: Rig, fault_at: float) -> dict[str, float | None]:
-    """Seconds from the fault until something accepted after it arrived, and until all accepted before had.
-
-    None where nothing was accepted any more.
-    """
-    from webhooks.models import Event
-
-    arrivals = rig.arrivals()
-    rows = [(created.timestamp(), pk) for pk, created in Event.objects.values_list("pk", "created_at")]
-    before = [min(arrivals[pk]) for created, pk in rows if created <= fault_at and pk in arrivals]
-    after = [min(arrivals[pk]) for created, pk in rows if created > fault_at and pk in arrivals]
-    return {
-        "flows_again_after_s": round(min(after) - fault_at, 3) if after else None,
-        "all_older_arrived_after_s": round(max(0.0, max(before, default=0.0) - fault_at), 3),
-    }
 
 
 if __name__ == "__main__":

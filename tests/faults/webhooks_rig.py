@@ -1,7 +1,7 @@
 """PostgreSQL, Redis, publishers, delivery processes and a receiver of their own, each of which may be killed.
 
 Publishers stand for the web and bank processes: they store an event in a transaction, as fast as they are told.
-What they committed is in the database, so being killed loses them nothing that counts.
+What they committed is in the database, so being killed loses them nothing that counts. Other programs may be added.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from config.local import Postgres, Redis, ends_with_parent, free_port
 
@@ -28,9 +29,9 @@ START_TIMEOUT_S = 60
 class Program:
     """A process under a name, its output in a file."""
 
-    command: list[str]
+    command: Sequence[str]
     log: Path
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
     handle: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -92,13 +93,14 @@ class Rig:
             for name in self.services:
                 self.start_service(name)
             self._set_up_django()
-            self._add("receiver", ["-m", "tests.receiver", str(self._port)])
+            self.add("receiver", [sys.executable, "-m", "tests.receiver", str(self._port)])
             for number in range(self._couriers):
-                self._add(f"courier-{number}", ["manage.py", "deliver_webhooks"])
+                self.add(f"courier-{number}", [sys.executable, "manage.py", "deliver_webhooks"])
             yield self
         finally:
-            for program in reversed(self.programs.values()):
-                program.end(signal.SIGTERM)
+            for name, program in reversed(self.programs.items()):
+                # Nothing that a process has to finish counts any more; PostgreSQL alone would leave shared memory.
+                program.end(self.services[name].stop_signal if name in self.services else signal.SIGKILL)
 
     def _set_up_django(self) -> None:
         self.services["postgres"].create_database()
@@ -113,8 +115,9 @@ class Rig:
 
         django.setup()
 
-    def _add(self, name: str, arguments: list[str]) -> None:
-        self.programs[name] = Program([sys.executable, *arguments], self.home / f"{name}.log")
+    def add(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Start a program, which is ended with all others."""
+        self.programs[name] = Program(command, self.home / f"{name}.log", environment or {})
         self.programs[name].start()
 
     def start_service(self, name: str) -> None:
@@ -129,9 +132,10 @@ class Rig:
                 raise TimeoutError(f"{name} did not start: {program.log.read_text()[-2000:]}")
             time.sleep(0.05)
 
-    def restart(self, name: str, *, wipe: bool = False) -> None:
-        """SIGKILL a program or server, and start it again; `wipe` removes a server's data in between."""
+    def restart(self, name: str, *, wipe: bool = False, down_s: float = 0.0) -> None:
+        """SIGKILL a program or server, and start it again after `down_s`; `wipe` removes a server's data in between."""
         self.programs[name].end()
+        time.sleep(down_s)
         if name in self.services:
             if wipe:
                 shutil.rmtree(self.services[name].data)
@@ -155,7 +159,7 @@ class Rig:
         """Let the publishers store `rate` events a second in all, in turn for each of `partner_ids`."""
         for number in range(self._publishers):
             each = str(rate / self._publishers)
-            self._add(f"{name}-{number}", ["-m", "tests.faults.publisher", each, *partner_ids])
+            self.add(f"{name}-{number}", [sys.executable, "-m", "tests.faults.publisher", each, *partner_ids])
 
     def warm_up(self) -> None:
         """Return when the delivery processes have delivered, so that no start is measured."""
@@ -168,7 +172,7 @@ class Rig:
         with transaction.atomic():
             outbox.send(Partner.objects.get(pk=partner_id), "lead", "warm-up", {})
         tally = self.wait_until_settled([partner_id], START_TIMEOUT_S)
-        assert not tally.missing, self.programs["courier-0"].log.read_text()[-2000:]
+        assert not tally.missing, "no delivery process delivers"
 
     def stop_publishing(self) -> None:
         """No more events from here on."""
@@ -176,13 +180,16 @@ class Rig:
             if "publisher" in name:
                 program.end(signal.SIGTERM)
 
+    def received(self) -> list[dict[str, Any]]:
+        """Every request that the receiver saw: `id`, `at` (seconds since 1970) and `body`, as text."""
+        lines = self.programs["receiver"].log.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
     def arrivals(self) -> dict[str, list[float]]:
         """For each `webhook-id` that the receiver saw, when (seconds since 1970)."""
         found: dict[str, list[float]] = {}
-        for line in self.programs["receiver"].log.read_text().splitlines():
-            if line.startswith("{"):
-                row = json.loads(line)
-                found.setdefault(row["id"], []).append(row["at"])
+        for row in self.received():
+            found.setdefault(row["id"], []).append(row["at"])
         return found
 
     def tally(self, partner_ids: list[str]) -> Tally:
@@ -199,6 +206,22 @@ class Rig:
             duplicates=sum(len(moments) - 1 for _, moments in seen),
             latencies=sorted(min(moments) - created.timestamp() for created, moments in seen),
         )
+
+    def recovery(self, fault_at: float) -> dict[str, float | None]:
+        """Seconds from a fault until something accepted after it arrived, and until all accepted before had.
+
+        None where nothing was accepted any more.
+        """
+        from webhooks.models import Event
+
+        arrivals = self.arrivals()
+        rows = [(created.timestamp(), pk) for pk, created in Event.objects.values_list("pk", "created_at")]
+        before = [min(arrivals[pk]) for created, pk in rows if created <= fault_at and pk in arrivals]
+        after = [min(arrivals[pk]) for created, pk in rows if created > fault_at and pk in arrivals]
+        return {
+            "flows_again_after_s": round(min(after) - fault_at, 3) if after else None,
+            "all_older_arrived_after_s": round(max(0.0, max(before, default=0.0) - fault_at), 3),
+        }
 
     def wait_until_settled(self, partner_ids: list[str], timeout: float) -> Tally:
         """The tally, once all is delivered, or as it is after `timeout` seconds."""
