@@ -197,7 +197,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "partners.parsers.IgnoreAccept",
     "DEFAULT_METADATA_CLASS": None,
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "partners.schema.OperationSchema",
     "EXCEPTION_HANDLER": "config.exceptions.handle",
     "UNAUTHENTICATED_USER": None,
 }
@@ -245,6 +245,7 @@ SPECTACULAR_SETTINGS = {
     # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "partners.schema.drop_docstrings"],
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "consultas.schema.STATUSES",
         "ActionType": "consultas.schema.ACTION_TYPES",

@@ -26,6 +26,21 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
         }
 
 
+class OperationSchema(AutoSchema):
+    """Tells partners only what a route's own `schema.py` says: docstrings are for developers."""
+
+    def get_description(self) -> str:
+        return ""
+
+
+def drop_docstrings(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """A hook that does the same for the bodies' objects, which would bear their serializers' docstrings."""
+    for component in result["components"]["schemas"].values():
+        if component.get("type") == "object":
+            component.pop("description", None)
+    return result
+
+
 class DetailSchema(serializers.Serializer[Any]):
     field = serializers.CharField(allow_null=True, help_text="Nome com pontos, como `titular.nome_mae`.")
     message = serializers.CharField()
