@@ -31,6 +31,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BANKS = registry.names()
 CATALOGUE = json.loads((ROOT / "providers" / "simulator" / "catalogue.json").read_text(encoding="utf-8"))
 CPFS = {row["scenario"]: row["cpf"] for row in CATALOGUE["scenarios"]}
+OWN = registry.auction_bank().name
+(BIOMETRIC,) = next(row["banks"] for row in CATALOGUE["scenarios"] if row["scenario"] == "biometric")
 TIMEOUT_S = 45
 WEBHOOK_WAIT_S = 30
 WIDTH = 116
@@ -274,8 +276,7 @@ class Tour:
         body = {"cpf": CPFS["full_flow"], **HOLDER, **WHERE}
         first = partner.call("POST", "/consultas", body)
         table([[offer["provider"], _reais(offer["loanValue"]), _terms(offer)] for offer in first["proposals"]])
-        answered = {name: result["status"] for name, result in first["providerResults"].items()}
-        expect(answered == dict.fromkeys(BANKS, "ok"), f"{len(BANKS)} banks have offers")
+        expect(_statuses(first) == dict.fromkeys(BANKS, "ok"), f"{len(BANKS)} banks have offers")
         expect(all(offer["offerId"] for offer in first["proposals"]), "every offer bears the offerId to submit it by")
         lead = self.receiver.wait_for("lead")
         expect(lead["simulation_group_id"] == first["simulationGroupId"], "the lead names this simulation")
@@ -290,7 +291,7 @@ class Tour:
 
     def by_value(self, partner: Caller) -> None:
         title("By value: more than a bank gives is adjusted, and the answer says how")
-        wish = {"loan_value": 20000.00, "prazo": 60, "with_insurance": False, "providers": ["ipe", "imbuia"]}
+        wish = {"loan_value": 20000.00, "prazo": 60, "with_insurance": False, "providers": [OWN, BIOMETRIC]}
         told = partner.call("POST", "/consultas", {"cpf": CPFS["full_flow"], **HOLDER, **WHERE, **wish})
         for offer in told["proposals"]:
             say(f"{offer['provider']}: {_terms(offer)}: {' '.join(offer['adjustments'])}")
@@ -319,19 +320,19 @@ class Tour:
 
     def one_bank(self, partner: Caller) -> None:
         title("One bank")
-        told = partner.call("POST", "/providers/jatoba/consultas", {"cpf": CPFS["success_jatoba"], **HOLDER, **WHERE})
-        expect(told["status"] == "ok" and len(told["offers"]) == 2, "jatoba has two offers")
+        told = partner.call("POST", f"/providers/{OWN}/consultas", {"cpf": CPFS[f"success_{OWN}"], **HOLDER, **WHERE})
+        expect(told["status"] == "ok" and len(told["offers"]) == 2, "the bank has two offers")
 
     def biometrics(self, partner: Caller) -> None:
         title("A pending step: the bank wants to see the holder")
         body = {"cpf": CPFS["biometric"], **HOLDER, **WHERE}
-        before = partner.call("POST", "/providers/imbuia/consultas", body)
-        expect(before["status"] == "requires_action" and not before["offers"], "imbuia has no offer yet")
+        before = partner.call("POST", f"/providers/{BIOMETRIC}/consultas", body)
+        expect(before["status"] == "requires_action" and not before["offers"], "the bank has no offer yet")
         expect(before["action"]["type"] == "biometria", "the partner gets the link for the holder")
         say("The holder opens the link and looks into the camera:")
-        self.completes("biometric", "imbuia", "liveness")
-        result = self.receiver.wait_for("authorization_result", provider="imbuia", status="approved")
-        after = partner.call("POST", "/consultas", body | {"providers": ["imbuia"]})
+        self.completes("biometric", BIOMETRIC, "liveness")
+        result = self.receiver.wait_for("authorization_result", provider=BIOMETRIC, status="approved")
+        after = partner.call("POST", "/consultas", body | {"providers": [BIOMETRIC]})
         expect(_ids(after) == {offer["offerId"] for offer in result["offers"]}, "a new query shows the same offers")
 
     def auction(self, partner: Caller) -> None:
@@ -353,7 +354,7 @@ class Tour:
 
     def proposal(self, partner: Caller) -> None:
         title("From the offer to the money")
-        query = {"cpf": CPFS["full_flow"], **HOLDER, **WHERE, "providers": ["ipe"], "with_insurance": False}
+        query = {"cpf": CPFS["full_flow"], **HOLDER, **WHERE, "providers": [OWN], "with_insurance": False}
         (offer,) = partner.call("POST", "/consultas", query)["proposals"]
         dataset = _dataset(CPFS["full_flow"], offer)
         submitted = partner.call("POST", "/proposals", dataset, status=201)
@@ -366,7 +367,7 @@ class Tour:
         expect(formalized["status"] == "awaiting_signature", "the contract awaits the holder's signature")
         expect(formalized["action"]["type"] == "signature", "the partner gets the link for the holder")
         say("The holder signs:")
-        self.completes("full_flow", "ipe", "signature")
+        self.completes("full_flow", OWN, "signature")
         self.receiver.wait_for("proposal.disbursed", external_reference=submitted["proposal_id"])
         expect(partner.call("GET", address)["status"] == "disbursed", "the money is on its way to the holder")
         told = [each["status"] for each in self.receiver.events if each["event"].startswith("proposal.")]
@@ -391,12 +392,8 @@ class Tour:
         self.receiver.wait_for("authorization.completed", authorization_id=name)
         known = partner.call("GET", f"/authorizations/{name}")
         expect(known["evidence"]["ip"] not in ("", None), "the evidence holds the address that the service saw")
-        told = partner.call(
-            "POST",
-            "/consultas",
-            {"cpf": CPFS["full_flow"], **HOLDER, "authorization_id": name, "providers": ["jatoba"]},
-        )
-        expect(len(told["proposals"]) == 2, "a query with authorization_id instead of client_ip has offers")
+        told = partner.call("POST", "/consultas", {"cpf": CPFS["full_flow"], **HOLDER, "authorization_id": name})
+        expect(_statuses(told) == dict.fromkeys(BANKS, "ok"), "with authorization_id instead of client_ip, too")
 
 
 def manage(*arguments: str) -> dict[str, Any]:
@@ -412,7 +409,7 @@ def manage(*arguments: str) -> dict[str, Any]:
 
 
 def _dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
-    """The supplementary data of a submission, for every bank that needs no more than `ipe`."""
+    """The supplementary data of a submission, whole enough for the service's own bank."""
     return {
         "offer_ref": {"provider": offer["provider"], "offer_id": offer["offerId"]},
         "titular": {
@@ -437,6 +434,10 @@ def _dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
         "recebimento": {"pix": {"tipo_chave": "cpf", "chave": cpf}},
         "evidencia": {"ip": WHERE["client_ip"]},
     }
+
+
+def _statuses(told: dict[str, Any]) -> dict[str, str]:
+    return {name: result["status"] for name, result in told["providerResults"].items()}
 
 
 def _ids(told: dict[str, Any]) -> set[str]:
