@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib3
 
 from partners.models import SANDBOX_KEY, Partner
+from providers import registry
 from providers.models import Provider
 from tests.processes import wait_until
 
@@ -23,7 +24,7 @@ def test_the_live_service_sees_the_rows_of_the_test(live_service):
 
 def test_it_begins_anew_for_every_test(live_service, simulator):
     assert Partner.objects.get().status == Partner.Status.ACTIVE
-    assert Provider.objects.count() == 8
+    assert Provider.objects.count() == len(registry.names())
     assert simulator.calls("ipe") == []
 
 

@@ -9,10 +9,11 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from partners.models import SANDBOX_KEY, ApiKey, Partner
+from providers import registry
 from providers.models import Provider
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
-BANKS = ["aroeira", "canela", "cedro", "imbuia", "ipe", "jatoba", "peroba", "sucupira"]
+BANKS = registry.names()
 
 
 def seed() -> str:
