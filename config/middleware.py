@@ -13,8 +13,11 @@ import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
+from config.metrics import count_request
+
 log = structlog.get_logger("request")
 
+QUIET = ("/health/live", "/health/ready", "/metrics")  # asked for every few seconds
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,128}", re.ASCII)
 
 
@@ -39,13 +42,15 @@ class RequestMiddleware:
         response["X-Request-Id"] = request_id
         if response.status_code >= 400:
             _read_out(request)
-        if not request.path.startswith("/health/"):
+        seconds = time.monotonic() - started
+        count_request(request, response.status_code, seconds)
+        if request.path not in QUIET:
             log.info(
                 "request",
                 method=request.method,
                 route=request.resolver_match.route if request.resolver_match else None,
                 status=response.status_code,
-                ms=round((time.monotonic() - started) * 1000),
+                ms=round(seconds * 1000),
                 partner=str(getattr(request, "partner_id", "")) or None,
             )
         return response

@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -41,8 +42,8 @@ Ctrl-C ends everything; the data stays in {data_dir}.
 def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Process]:
     """The service's processes and the simulator, as they run on one machine with `environment`.
 
-    The tests run the same ones. A production deployment runs the same commands but the simulator's
-    (docs/operations.md).
+    They start anew, so the directory where they count is emptied. The tests run the same ones. A production
+    deployment runs the same commands but the simulator's (docs/operations.md).
     """
     python = [sys.executable, "-m"]
     celery = [*python, "celery", "--quiet", "-A", "config"]
@@ -54,6 +55,10 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
         "--without-mingle",
         "--without-heartbeat",
     ]
+    counts = data_dir / "metrics"
+    shutil.rmtree(counts, ignore_errors=True)
+    counts.mkdir(parents=True)
+    environment = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(counts)}
     pooled = {**environment, "DATABASE_POOL_SIZE": "8"}
     return [
         Process("simulator", [*python, "providers.simulator"], environment),

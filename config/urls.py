@@ -4,11 +4,13 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 
 from config import exceptions, health
+from config.metrics import metrics
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/docs/")),
     path("health/live", health.live),
     path("health/ready", health.ready),
+    path("metrics", metrics),
     path("admin/", admin.site.urls),
     path("schema/", SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()), name="schema"),
     path(

@@ -38,6 +38,7 @@ from providers.errors import (
     ProviderError,
     ProviderUnavailable,
 )
+from providers.metrics import bank_call
 from providers.tokens import Token, TokenCache, tokens
 from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, ProposalStatus
 
@@ -117,6 +118,17 @@ def _guarded(method: Callable[..., T]) -> Callable[..., T]:
     return guarded
 
 
+def _counted(method: Callable[..., T]) -> Callable[..., T]:
+    """An adapter's call, with its outcome and duration kept for the metrics."""
+
+    @functools.wraps(method)
+    def counted(self: Bank, *args: Any, **kwargs: Any) -> T:
+        with bank_call(self.name, method.__name__):
+            return method(self, *args, **kwargs)
+
+    return counted
+
+
 class Bank:
     """One bank: facts as class attributes, the calls as methods. Stateless: dataclass in, dataclass out.
 
@@ -152,7 +164,7 @@ class Bank:
         super().__init_subclass__(**kwargs)
         for operation in OPERATIONS:
             if operation in cls.__dict__:
-                setattr(cls, operation, _guarded(cls.__dict__[operation]))
+                setattr(cls, operation, _counted(_guarded(cls.__dict__[operation])))
 
     def __init__(self, connection: Connection, *, deadline: float, request_id: str) -> None:
         self.connection = connection

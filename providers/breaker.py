@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import structlog
@@ -90,7 +91,23 @@ class Breaker:
             opened_at = self._opened_at()
         except RedisError:
             return False
-        return opened_at is not None and self._now() - opened_at < OPEN_S
+        return self._state_at(opened_at) == "open"
+
+    @classmethod
+    def states(cls, names: Iterable[str]) -> dict[str, str]:
+        """Of each bank of `names` closed, open, or half_open (the next call is the probe), by one look for all
+        of them. Raises RedisError."""
+        breakers = [cls(name) for name in names]
+        found = redis().mget([breaker._key("opened_at") for breaker in breakers])
+        return {
+            breaker.name: breaker._state_at(float(raw) if raw else None)
+            for breaker, raw in zip(breakers, found, strict=True)
+        }
+
+    def _state_at(self, opened_at: float | None) -> str:
+        if opened_at is None:
+            return "closed"
+        return "open" if self._now() - opened_at < OPEN_S else "half_open"
 
     def _settle(self, success: bool, good: int, bad: int) -> None:
         opened_at = self._opened_at()

@@ -1,0 +1,146 @@
+"""`/metrics` for Prometheus. No label holds anything of a holder, a partner or a request but its route.
+
+With PROMETHEUS_MULTIPROC_DIR set, all processes of a machine write their counts below that directory, and each web
+process shows the sum. Files of processes that ended stay, since a sum that shrinks would look like a restart to
+Prometheus and count everything again; the directory is emptied when all of them start anew. What stands in the
+database and in Redis is read when it is asked for.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Iterator
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError
+from django.db.models import Count, Min
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from redis.exceptions import RedisError
+
+from authorizations.client_ip import client_ip
+from consultas.models import Pending
+from proposals.models import Proposal
+from providers import registry
+from providers.breaker import Breaker
+from providers.models import Circuit, Provider
+from webhooks.metrics import OutboxCollector
+
+log = structlog.get_logger(__name__)
+
+BREAKER_STATES = ("closed", "half_open", "open", "forced_closed", "forced_open")
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+HTTP_REQUESTS = Histogram(
+    "http_request_seconds",
+    "HTTP requests, until the answer begins.",
+    ["route", "method", "status"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 25, 30, 40),
+)
+
+
+def count_request(request: HttpRequest, status: int, seconds: float) -> None:
+    """Count an answered request under the template of its route: paths hold secrets, and have no end."""
+    route = request.resolver_match.route if request.resolver_match else "(none)"
+    method = request.method if request.method in METHODS else "(other)"
+    HTTP_REQUESTS.labels(route, method, status).observe(seconds)
+
+
+@csrf_exempt
+def metrics(request: HttpRequest) -> HttpResponse:
+    """All metrics as Prometheus text, for METRICS_NETWORKS. For everybody else there is no such page."""
+    if request.method not in ("GET", "HEAD") or not _may_read(request):
+        raise Http404
+    return HttpResponse(generate_latest(_counts()) + generate_latest(_gauges), content_type=CONTENT_TYPE_LATEST)
+
+
+def _may_read(request: HttpRequest) -> bool:
+    """Whether the request comes from METRICS_NETWORKS.
+
+    Its origin is what the trusted proxies say. Where something else passed the request on, nobody can tell for
+    whom: a proxy on this machine that TRUSTED_PROXIES forgets would otherwise open the page to everybody.
+    """
+    try:
+        peer, origin = ipaddress.ip_address(request.META["REMOTE_ADDR"]), ipaddress.ip_address(client_ip(request))
+    except (KeyError, ValueError):
+        return False  # not over TCP
+    if origin in (peer, getattr(peer, "ipv4_mapped", None)) and _FORWARDED & request.META.keys():
+        return False
+    return any(origin in ipaddress.ip_network(network, strict=False) for network in settings.METRICS_NETWORKS)
+
+
+def _counts() -> CollectorRegistry:
+    """What the processes of this machine counted; of this process alone where they share no directory."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return REGISTRY
+    shared = CollectorRegistry()
+    MultiProcessCollector(shared)
+    return shared
+
+
+class StateCollector(Collector):
+    """The state of banks, steps, proposals and the outbox at this moment, in a few counts over partial indexes.
+
+    Without database or Redis the counts of the processes still have to be seen: what would come from there is
+    absent then, and `database_up` or `redis_up` is 0.
+    """
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        try:
+            families = [*self._banks(), self._steps(), *self._unknown(), *OutboxCollector().collect()]
+        except DatabaseError as fault:
+            log.error("metrics_without_database", fault=type(fault).__name__)
+            families = []
+        yield GaugeMetricFamily("database_up", "Whether the database answered.", value=bool(families))
+        yield from families
+
+    def _banks(self) -> Iterator[GaugeMetricFamily]:
+        enabled = GaugeMetricFamily("bank_enabled", "Whether an operator has the bank switched on.", labels=["bank"])
+        breaker = GaugeMetricFamily("bank_breaker", "1 at the state of the bank's breaker.", labels=["bank", "state"])
+        banks = list(Provider.objects.filter(name__in=registry.names()))
+        try:
+            states: dict[str, str] | None = Breaker.states(bank.name for bank in banks)
+        except RedisError as fault:
+            log.error("metrics_without_redis", fault=type(fault).__name__)
+            states = None
+        for bank in banks:
+            enabled.add_metric([bank.name], bank.enabled)
+            # What an operator forced counts, whatever the breaker thinks.
+            forced = None if bank.circuit == Circuit.AUTO else f"forced_{bank.circuit}"
+            if current := forced or (states or {}).get(bank.name):
+                for state in BREAKER_STATES:
+                    breaker.add_metric([bank.name, state], state == current)
+        yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=states is not None)
+        yield enabled
+        yield breaker
+
+    def _steps(self) -> GaugeMetricFamily:
+        steps = GaugeMetricFamily("external_steps_open", "Steps that holders still owe a bank.", labels=["bank"])
+        rows = Pending.objects.filter(state=Pending.State.OPEN).order_by().values_list("provider")
+        for bank, count in rows.annotate(Count("pk")):
+            steps.add_metric([bank], count)
+        return steps
+
+    def _unknown(self) -> Iterator[GaugeMetricFamily]:
+        unknown = GaugeMetricFamily(
+            "proposals_unknown", "Submissions of which nobody knows yet whether the bank has them.", labels=["bank"]
+        )
+        oldest = GaugeMetricFamily("proposals_unknown_oldest_seconds", "Age of the oldest of them.", labels=["bank"])
+        rows = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
+        now = timezone.now()
+        for bank, count, since in rows.order_by().values_list("provider").annotate(Count("pk"), Min("created_at")):
+            unknown.add_metric([bank], count)
+            oldest.add_metric([bank], (now - since).total_seconds())
+        yield unknown
+        yield oldest
+
+
+_FORWARDED = {"HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA"}
+_gauges = CollectorRegistry()
+_gauges.register(StateCollector())

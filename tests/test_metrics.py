@@ -1,0 +1,221 @@
+"""`/metrics`: who may read it, what it says, and that the counts of all processes meet in it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import urllib3
+from django.test import Client as Web
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from consultas.models import Pending
+from partners.models import SANDBOX_KEY
+from proposals.models import Proposal
+from providers.breaker import Breaker
+from providers.shared import redis
+from tests.client import FULL_FLOW, Client
+from tests.factories import PartnerFactory, ProviderFactory
+from tests.processes import LiveService
+from tests.proposals.rows import an_offer
+
+STATES = ("closed", "half_open", "open", "forced_closed", "forced_open")
+
+
+class Scrape:
+    """The values of one look at `/metrics`."""
+
+    def __init__(self, text: str) -> None:
+        self._values = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def value(self, name: str, **labels: object) -> float | None:
+        return self._values.get((name, frozenset((label, str(value)) for label, value in labels.items())))
+
+    def breaker(self, bank: str) -> str:
+        """The one state in which the bank's breaker is."""
+        [state] = [state for state in STATES if self.value("bank_breaker", bank=bank, state=state)]
+        return state
+
+
+def scrape(web: Web) -> Scrape:
+    reply = web.get("/metrics")
+    assert reply.status_code == 200
+    assert reply["Content-Type"].startswith("text/plain; version=")
+    return Scrape(reply.content.decode())
+
+
+# --- who may read it
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "proxies", "status"),
+    [
+        ("127.0.0.1", {}, [], 200),
+        ("127.8.8.8", {}, [], 200),
+        ("::1", {}, [], 200),
+        ("::ffff:127.0.0.1", {}, [], 200),
+        ("203.0.113.9", {}, [], 404),
+        ("10.0.0.1", {}, [], 404),
+        # Nobody may call himself local.
+        ("203.0.113.9", {"X-Forwarded-For": "127.0.0.1"}, [], 404),
+        ("10.0.0.1", {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"}, ["10.0.0.0/8"], 404),
+        # A proxy on this machine speaks for somebody else, whether it is known as one or was forgotten.
+        ("127.0.0.1", {"X-Forwarded-For": "203.0.113.9"}, ["127.0.0.1"], 404),
+        ("127.0.0.1", {"X-Forwarded-For": "203.0.113.9"}, [], 404),
+        ("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, [], 404),
+        ("::ffff:127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, [], 404),
+        ("127.0.0.1", {"X-Forwarded-For": "nonsense"}, ["127.0.0.1"], 404),
+        ("127.0.0.1", {"Forwarded": "for=203.0.113.9"}, [], 404),
+        ("127.0.0.1", {"Via": "1.1 proxy"}, [], 404),
+        # From this machine, through a proxy elsewhere that is trusted.
+        ("10.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, ["10.0.0.0/8"], 200),
+        ("", {}, [], 404),  # a Unix socket
+    ],
+)
+def test_who_may_read(
+    db: None, client: Web, settings: Any, peer: str, headers: dict[str, str], proxies: list[str], status: int
+) -> None:
+    settings.TRUSTED_PROXIES = proxies
+    assert client.get("/metrics", REMOTE_ADDR=peer, headers=headers).status_code == status
+
+
+def test_the_networks_are_a_setting(db: None, client: Web, settings: Any) -> None:
+    settings.METRICS_NETWORKS = ["10.1.0.0/16", "2001:db8::/32"]
+    peers = ("10.1.2.3", "2001:db8::5", "10.2.0.1", "127.0.0.1", "::1")
+    assert [client.get("/metrics", REMOTE_ADDR=peer).status_code for peer in peers] == [200, 200, 404, 404, 404]
+
+
+def test_a_refusal_looks_like_any_unknown_page(client: Web) -> None:
+    refused = client.get("/metrics", REMOTE_ADDR="203.0.113.9")
+    unknown = client.get("/no-such-page", REMOTE_ADDR="203.0.113.9")
+    assert (refused.status_code, refused.content) == (unknown.status_code, unknown.content)
+    assert client.post("/metrics").status_code == 404
+
+
+# --- what it says
+
+
+def test_requests_by_route_method_and_status(db: None, client: Web) -> None:
+    labels = {"route": "partners/v1/authorizations/<str:authorization_id>", "method": "GET", "status": 401}
+    before = scrape(client).value("http_request_seconds_count", **labels) or 0
+    assert client.get("/partners/v1/authorizations/what-nobody-may-know").status_code == 401
+    assert scrape(client).value("http_request_seconds_count", **labels) == before + 1
+
+
+def test_no_caller_can_put_anything_into_a_label(db: None, client: Web) -> None:
+    client.generic("BREW", f"/no/{FULL_FLOW}?cpf={FULL_FLOW}")
+    text = client.get("/metrics").content.decode()
+    assert FULL_FLOW not in text
+    assert "BREW" not in text
+    assert Scrape(text).value("http_request_seconds_count", route="(none)", method="(other)", status=404)
+
+
+def test_an_empty_service(db: None, client: Web) -> None:
+    found = scrape(client)
+    assert found.value("database_up") == 1
+    assert found.value("redis_up") == 1
+    assert found.value("webhook_events", state="due") == 0
+    assert found.value("webhook_oldest_due_seconds") == 0
+    assert found.value("external_steps_open", bank="ipe") is None
+    assert found.value("proposals_unknown", bank="ipe") is None
+
+
+def test_banks_and_their_breakers(db: None, client: Web) -> None:
+    for name, changes in {
+        "ipe": {},
+        "jatoba": {"enabled": False},
+        "cedro": {"circuit": "open"},
+        "peroba": {"circuit": "closed"},
+        "imbuia": {},
+    }.items():
+        ProviderFactory(name=name, **changes)
+    Breaker("imbuia")._open()
+
+    found = scrape(client)
+    assert [found.value("bank_enabled", bank=bank) for bank in ("ipe", "jatoba")] == [1, 0]
+    banks = ("ipe", "cedro", "peroba", "imbuia")
+    assert [found.breaker(bank) for bank in banks] == ["closed", "forced_open", "forced_closed", "open"]
+
+    redis().set("breaker:imbuia:opened_at", timezone.now().timestamp() - 60)
+    assert scrape(client).breaker("imbuia") == "half_open"
+    redis().delete("breaker:imbuia:opened_at")
+    assert scrape(client).breaker("imbuia") == "closed"
+
+
+def test_open_steps(db: None, client: Web) -> None:
+    partner = PartnerFactory()
+    for number, state in enumerate(["open", "open", "approved"]):
+        offer = an_offer(partner, "imbuia")
+        Pending.objects.create(
+            partner=partner,
+            query=offer.query,
+            provider="imbuia",
+            cpf_index=f"holder-{number}",
+            type="biometria",
+            state=state,
+            expires_at=timezone.now() + timedelta(hours=1),
+        )
+    assert scrape(client).value("external_steps_open", bank="imbuia") == 2
+
+
+def test_proposals_whose_fate_is_unknown(db: None, client: Web) -> None:
+    partner = PartnerFactory()
+    now = timezone.now()
+    for minutes, submission in ((1, "unknown"), (10, "unknown"), (60, "accepted"), (60, "refused")):
+        Proposal.objects.create(
+            partner=partner,
+            offer=an_offer(partner, "ipe"),
+            provider="ipe",
+            cpf_index="holder",
+            dataset={},
+            terms={},
+            submission=submission,
+            next_reconcile_at=now if submission == "unknown" else None,
+            created_at=now - timedelta(minutes=minutes),
+        )
+    found = scrape(client)
+    assert found.value("proposals_unknown", bank="ipe") == 2
+    oldest = found.value("proposals_unknown_oldest_seconds", bank="ipe")
+    assert oldest is not None
+    assert 600 <= oldest < 660
+
+
+def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queries: Any) -> None:
+    with django_assert_max_num_queries(4):
+        scrape(client)
+
+
+# --- all processes together
+
+QUERY = {"bank": "ipe", "operation": "query", "outcome": "ok"}
+
+
+def scrape_live(service: LiveService) -> Scrape:
+    reply = urllib3.request("GET", f"{service.url}/metrics", headers={"Connection": "close"}, timeout=10)
+    assert reply.status == 200
+    return Scrape(reply.data.decode())
+
+
+def test_what_the_worker_counts_is_seen_at_the_web(live_service: LiveService) -> None:
+    route = {"route": "partners/v1/providers/<str:name>/consultas", "method": "POST", "status": 200}
+    before = scrape_live(live_service)
+    Client(live_service.url, SANDBOX_KEY).query_one("ipe")
+    after = scrape_live(live_service)  # of whichever web process: each shows the sum
+    for name, labels in (("bank_call_seconds_count", QUERY), ("http_request_seconds_count", route)):
+        assert after.value(name, **labels) == (before.value(name, **labels) or 0) + 1
+
+
+def test_no_count_is_lost_with_its_process(live_service: LiveService) -> None:
+    """A sum that shrinks would look like a restart, and everything would be counted again."""
+    Client(live_service.url, SANDBOX_KEY).query_one("ipe")
+    before = scrape_live(live_service).value("bank_call_seconds_count", **QUERY) or 0
+    live_service.programs.restart("banks")
+    live_service.wait_ready()
+    Client(live_service.url, SANDBOX_KEY).query_one("ipe", cpf="90000000507")
+    assert scrape_live(live_service).value("bank_call_seconds_count", **QUERY) == before + 1
