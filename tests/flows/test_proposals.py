@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
+import requests
 
 from proposals.models import Move, Proposal
 from providers import registry
@@ -22,12 +23,12 @@ def status_of(client: Client, proposal_id: str) -> dict[str, Any]:
     return response.json()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("bank", registry.names())
-def test_from_query_to_disbursement(client: Client, simulator: Simulator, bank: str) -> None:
+def to_the_money(client: Client, simulator: Simulator, bank: str) -> str:
+    """Query, submit, formalize, sign, and wait for the money; the proposal's id."""
     offer = client.query(providers=[bank])["proposals"][0]
     submitted = client.post("/proposals", dataset(offer))
     assert submitted.status_code == 201, submitted.text
-    proposal_id = submitted.json()["proposal_id"]
+    proposal_id: str = submitted.json()["proposal_id"]
     assert submitted.json()["offer"] == offer
 
     def formalized() -> dict[str, Any] | None:
@@ -40,6 +41,8 @@ def test_from_query_to_disbursement(client: Client, simulator: Simulator, bank: 
     assert contract["action"]["type"] == "signature"
     assert contract["action"]["url"].startswith(simulator.url)
     assert contract["action"]["delivery"] == {"channel": "link", "destination": None}
+    signed = requests.get(contract["action"]["url"], timeout=10)
+    assert signed.status_code == 200, "the holder's page opens"
     simulator.complete(FULL_FLOW, bank, "signature")
 
     paid = wait_until(
@@ -48,11 +51,20 @@ def test_from_query_to_disbursement(client: Client, simulator: Simulator, bank: 
         "the contract is disbursed",
     )
     assert (paid["action"], paid["error"]) == (None, None)
-    [entry] = simulator.contracts(bank)
-    row = Proposal.objects.get(pk=proposal_id)
-    assert (entry["contract"], entry["reference"], entry["status"]) == (row.native_id, row.reference, "disbursed")
-    moves = list(Move.objects.filter(proposal=row).values_list("from_status", "to_status"))
-    assert moves[0] == ("", "created")
-    assert all(before[1] == after[0] for before, after in itertools.pairwise(moves))
-    assert moves[-1][1] == "disbursed"
-    assert ("created", "awaiting_signature") in moves or ("in_analysis", "awaiting_signature") in moves
+    return proposal_id
+
+
+def test_from_query_to_disbursement_at_every_bank(client: Client, simulator: Simulator) -> None:
+    """All banks at once, since each takes its real seconds: a desk, a signature, a payment."""
+    banks = registry.names()
+    with ThreadPoolExecutor(len(banks)) as pool:
+        flows = {bank: pool.submit(to_the_money, client, simulator, bank) for bank in banks}
+    for bank, flow in flows.items():
+        row = Proposal.objects.get(pk=flow.result())
+        [entry] = simulator.contracts(bank)
+        assert (entry["contract"], entry["reference"], entry["status"]) == (row.native_id, row.reference, "disbursed")
+        moves = list(Move.objects.filter(proposal=row).values_list("from_status", "to_status"))
+        assert moves[0] == ("", "created")
+        assert all(before[1] == after[0] for before, after in itertools.pairwise(moves))
+        assert moves[-1][1] == "disbursed"
+        assert ("created", "awaiting_signature") in moves or ("in_analysis", "awaiting_signature") in moves
