@@ -77,7 +77,7 @@ def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:
 
 def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
     """The proposal as the bank tells it now, asked at most once per `STATUS_EVERY` and never once it is final;
-    with the error to show where the bank gave no answer: the last known status stands then."""
+    with the error to show where not even a worker answered."""
     if proposal.is_final:
         return proposal, None
     now = timezone.now()
@@ -85,11 +85,9 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
     is_ours = Proposal.objects.filter(not_lately, pk=proposal.pk).update(last_status_at=now)
     if not is_ours:
         return proposal, None
-    try:
-        return _ask(proposal, Operation.STATUS, None, request_id), None
-    except ApiError:
-        proposal.refresh_from_db()
-        return proposal, ProviderUnavailable().as_dict()
+    answered = fan_out.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S)
+    proposal.refresh_from_db()
+    return proposal, None if answered else ProviderUnavailable().as_dict()
 
 
 def _ask(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
@@ -115,11 +113,14 @@ def run(call_id: str) -> None:
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
     proposal, operation = call.proposal, Operation(call.operation)
     try:
-        found = call_bank(proposal, operation, _asked(proposal, call), kept=call)
+        found = call_bank(proposal, operation, _asked(proposal, call), asked=call)
     except ApiError as error:
         call.error = _as_seen(error).as_dict()
         call.save(update_fields=["error"])
-        _after_failure(proposal, operation, error)
+        if isinstance(error, BankFailure | InvalidState):
+            # It may have been done all the same, or something else was: look at once how things stand.
+            open_ = Proposal.objects.filter(pk=proposal.pk, next_refresh_at__isnull=False)
+            open_.update(next_refresh_at=timezone.now())
     else:
         with Proposal.locked(proposal.pk) as row:
             if operation == Operation.FORMALIZE and call.argument:
@@ -137,8 +138,8 @@ def _asked(proposal: Proposal, call: BankCall) -> Any:
             return lambda bank: bank.formalize(native_id, argument or proposal.channel or None)
         case Operation.CANCEL:
             return lambda bank: bank.cancel(native_id, argument)
-        case _:
-            return lambda bank: bank.status(native_id)
+        case other:
+            raise ValueError(f"no partner asks for {other}")
 
 
 def _as_seen(error: ApiError) -> ApiError:
@@ -146,13 +147,31 @@ def _as_seen(error: ApiError) -> ApiError:
     return ProviderError() if isinstance(error, NotFound) else error
 
 
-def _after_failure(proposal: Proposal, operation: Operation, error: ApiError) -> None:
-    """Keep the failure of a look for the next reader; after a failed action look at once how things stand."""
-    rows = Proposal.objects.filter(pk=proposal.pk, next_refresh_at__isnull=False)
-    if operation == Operation.STATUS:
-        rows.update(error=ProviderUnavailable().as_dict())
-    elif isinstance(error, BankFailure | InvalidState):
-        rows.update(next_refresh_at=timezone.now())
+def look(proposal_id: str) -> None:
+    """Look at the proposal for a partner that asked. What the bank can't tell is kept for the next reader too."""
+    try:
+        _look(Proposal.objects.get(pk=proposal_id), Cause.STATUS)
+    finally:
+        connection.close()
+
+
+def _look(proposal: Proposal, cause: Cause) -> None:
+    """Ask the bank for the status and take it over; where it can't tell, the last known one stands.
+
+    Looks are many and change little: the moves that come of them are kept, the calls are not.
+    """
+    structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
+    found: BankProposal | None = None
+    try:
+        found = call_bank(proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id), keep=False)
+    except ApiError:
+        log.info("proposal_status_not_told", bank=proposal.provider, cause=cause)
+    with Proposal.locked(proposal.pk) as row:
+        if found is not None:
+            row.absorb(found, cause)
+        elif cause == Cause.STATUS and not row.is_final:
+            row.error = ProviderUnavailable().as_dict()
+        row.plan_refresh()
 
 
 # --- Sweep ------------------------------------------------------------------------------------------------------
@@ -174,13 +193,4 @@ def claim_due() -> list[Proposal]:
 
 def refresh(proposal: Proposal) -> None:
     """Look at the proposal; where the bank can't tell, look later."""
-    structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
-    found: BankProposal | None = None
-    try:
-        found = call_bank(proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id))
-    except ApiError:
-        log.info("proposal_not_refreshed", bank=proposal.provider)
-    with Proposal.locked(proposal.pk) as row:
-        if found is not None:
-            row.absorb(found, Cause.REFRESH)
-        row.plan_refresh()
+    _look(proposal, Cause.REFRESH)

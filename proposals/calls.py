@@ -42,15 +42,16 @@ def call_bank(
     ask: Callable[[Bank], T],
     *,
     seconds: float | None = None,
-    kept: BankCall | None = None,
+    asked: BankCall | None = None,
+    keep: bool = True,
 ) -> T:
     """What the bank answers to `ask`, within `seconds` (the bank's own time-out where None).
 
-    `kept` is the row of the call where a partner's request made one. No database connection is held while the
-    bank thinks. Raises whatever `ask` raises as an ApiError; a fault of ours is a ProviderError, since what the
-    bank did is as unknown then as after a time-out.
+    `asked` is the row of the call where a partner's request made one; else one is written, unless `keep` is
+    False. No database connection is held while the bank thinks. Raises whatever `ask` raises as an ApiError; a
+    fault of ours is a ProviderError, since what the bank did is as unknown then as after a time-out.
     """
-    row = kept or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
+    row = asked or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
     begun = time.monotonic()
     outcome = ProviderError.code
     try:
@@ -70,6 +71,7 @@ def call_bank(
         log.exception("bank_call_broke", bank=proposal.provider, operation=operation)
         raise ProviderError from None
     finally:
-        row.outcome, row.ms = outcome, round((time.monotonic() - begun) * 1000)
-        row.save()
+        if keep:
+            row.outcome, row.ms = outcome, round((time.monotonic() - begun) * 1000)
+            row.save()
     return answer

@@ -299,9 +299,9 @@ class Move(models.Model):
 
 
 class BankCall(models.Model):
-    """One call to the bank about a proposal: what the operator's timeline shows, and how a request of the
-    partner travels to the worker and back, since neither its arguments nor a bank's words may pass through
-    the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while nothing is known.
+    """One call to the bank about a proposal, looks at its status aside: what the operator's timeline shows, and
+    how a request of the partner travels to the worker and back, since neither its argument nor a bank's words
+    may pass through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while nothing is known.
     """
 
     class Operation(models.TextChoices):

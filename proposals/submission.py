@@ -116,8 +116,9 @@ def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str
     while True:
         now = timezone.now()
         live = Proposal.objects.filter(partner=partner, offer=offer).exclude(status__in=NOT_LIVE).first()
-        if live is None:
+        if live is None or live.submission == Phase.NOT_SENT:
             dataset.check_authorized(offer)
+        if live is None:
             try:
                 return _create(partner, offer, data, request_id, now), True
             except IntegrityError:

@@ -23,10 +23,18 @@ def submit(proposal_id: str, reply_to: str) -> None:
 
 @shared_task
 def act(call_id: str, reply_to: str) -> None:
-    """Make a call that a partner asked for: formalize, status or cancel."""
+    """Make a call that a partner asked for: formalize or cancel."""
     replies.post(reply_to, call_id, replies.START, replies.worker_id())
     actions.run(call_id)
     replies.post(reply_to, call_id, replies.ANSWER, None)
+
+
+@shared_task
+def look(proposal_id: str, reply_to: str) -> None:
+    """Ask a bank how a proposal stands; the row says it."""
+    replies.post(reply_to, proposal_id, replies.START, replies.worker_id())
+    actions.look(proposal_id)
+    replies.post(reply_to, proposal_id, replies.ANSWER, None)
 
 
 @shared_task
