@@ -11,9 +11,11 @@ import hashlib
 import hmac
 import json
 from pathlib import Path
+from typing import Any
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
 
 from config.logs import logging_config
 
@@ -137,6 +139,8 @@ DATABASES["default"]["CONN_MAX_AGE"] = 0
 _pool_size = env.int("DATABASE_POOL_SIZE", 0)
 if _pool_size:
     # A pool makes giving the connection back during a wait on the network cheap: close() returns it.
+    # Looked at before each use, a connection that died with the database costs a wait for a new one, not a request.
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),
         "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10},
@@ -158,6 +162,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 LANGUAGE_CODE = "pt-br"
+FORMAT_MODULE_PATH = ["config.formats"]
 LOCALE_PATHS = [BASE_DIR / "locale"]  # what the admin's theme lacks in Portuguese
 TIME_ZONE = "America/Sao_Paulo"
 USE_TZ = True
@@ -257,13 +262,54 @@ SPECTACULAR_SETTINGS = {
 }
 
 # --- Admin ------------------------------------------------------------------------------------------------
+LOGIN_REDIRECT_URL = "/admin/"
+
+
+def _section(title: str, icon: str, model: str) -> dict[str, Any]:
+    """An entry of the admin's menu, shown to those who may look at the model's rows."""
+    app, name = model.split("_")
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{model}_changelist"),
+        "permission": lambda request: request.user.has_perm(f"{app}.view_{name}"),
+    }
+
+
 UNFOLD = {
     "SITE_TITLE": "Originação consignada",
     "SITE_HEADER": "Originação consignada",
     "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT),
     "SITE_SYMBOL": "account_balance",
     "SHOW_VIEW_ON_SITE": False,
-    "SIDEBAR": {"show_search": True, "show_all_applications": True},
+    "SIDEBAR": {
+        "show_search": True,
+        "navigation": [
+            {"title": title, "separator": True, "items": [_section(*item) for item in items]}
+            for title, items in {
+                "Operação": [
+                    ("Consultas", "search", "consultas_query"),
+                    ("Ofertas", "sell", "consultas_offer"),
+                    ("Autorizações externas", "pending_actions", "consultas_pending"),
+                    ("Propostas", "contract", "proposals_proposal"),
+                ],
+                "Autorização do titular": [
+                    ("Sessões", "verified_user", "authorizations_session"),
+                    ("Termos", "gavel", "authorizations_terms"),
+                ],
+                "Parceiros": [
+                    ("Parceiros", "handshake", "partners_partner"),
+                    ("Chaves de API", "key", "partners_apikey"),
+                    ("Eventos de webhook", "webhook", "webhooks_event"),
+                ],
+                "Configuração": [
+                    ("Bancos", "account_balance", "providers_provider"),
+                    ("Usuários", "person", "auth_user"),
+                    ("Grupos", "group", "auth_group"),
+                ],
+            }.items()
+        ],
+    },
 }
 
 # --- Logs ---------------------------------------------------------------------------------------------------
