@@ -42,7 +42,8 @@ class _Local:
 
 
 class Breaker:
-    """The breaker of the bank `name`. `clock` gives seconds since the epoch (shared by all processes)."""
+    """The breaker of the bank `name`, as one caller sees it: a probe's outcome is told to the object that was
+    allowed to make it. `clock` gives seconds since the epoch (shared by all processes)."""
 
     _locals: dict[str, _Local] = {}
 
@@ -50,6 +51,7 @@ class Breaker:
         self.name = name
         self._clock = clock
         self._state = self._locals.setdefault(name, _Local())
+        self._probing = False
 
     @classmethod
     def forget(cls) -> None:
@@ -64,7 +66,9 @@ class Breaker:
                 return True
             if self._now() - opened_at < OPEN_S:
                 return False
-            return bool(redis().set(self._key("probe"), 1, nx=True, ex=PROBE_S))
+            taken = bool(redis().set(self._key("probe"), 1, nx=True, ex=PROBE_S))
+            self._probing = self._probing or taken
+            return taken
         except RedisError:
             return True
 
@@ -112,8 +116,9 @@ class Breaker:
     def _settle(self, success: bool, good: int, bad: int) -> None:
         opened_at = self._opened_at()
         if opened_at is not None:
-            # Only the probe speaks for the bank; calls that began before the opening come back late.
-            if self._now() - opened_at >= OPEN_S:
+            # Only the probe speaks for the bank: calls that began before the opening may come back long after it.
+            if self._probing:
+                self._probing = False
                 self._close() if success else self._open()
             return
         bucket = int(self._now()) // BUCKET_S

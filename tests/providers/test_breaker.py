@@ -90,6 +90,18 @@ def test_calls_from_before_the_opening_do_not_close_it(clock: Clock) -> None:
     assert not breaker.allows()
 
 
+def test_late_calls_from_before_the_opening_settle_nothing_while_the_probe_is_under_way(clock: Clock) -> None:
+    record(Breaker("x", clock), bad=10)
+    clock.now += 15.1
+    probe, late = Breaker("x", clock), Breaker("x", clock)
+    assert probe.allows()
+    late.record(False)  # must not hold the breaker open for another 15 s, nor give the probe's place away
+    late.record(True)
+    assert not Breaker("x", clock).allows()
+    probe.record(True)
+    assert Breaker("x", clock).allows()
+
+
 def test_another_process_hears_of_it_within_a_second(clock: Clock) -> None:
     record(Breaker("x", clock), bad=10)
     Breaker.forget()  # another process knows nothing but what Redis tells
