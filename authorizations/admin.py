@@ -20,6 +20,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
@@ -47,7 +48,7 @@ class TermsAdmin(SensitiveActions):
     form = TermsForm
     list_display = ("version", "state", "published_at", "created_at")
     fields = ("version", "text", "state", "published_at", "sha256")
-    readonly_fields = ("state", "published_at", "sha256")
+    readonly_fields = ("wording", "state", "published_at", "sha256")
     actions_detail = ("preview", "publish")
 
     def has_change_permission(self, request: HttpRequest, obj: Terms | None = None) -> bool:
@@ -61,6 +62,11 @@ class TermsAdmin(SensitiveActions):
     def has_publish_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """Who may change drafts may publish them."""
         return super().has_change_permission(request)
+
+    def get_fields(self, request: HttpRequest, obj: Terms | None = None) -> list[str]:
+        """Of what is published the text, to read, keeps its lines."""
+        shown = "wording" if obj is not None and obj.published_at is not None else "text"
+        return [shown if name == "text" else name for name in self.fields]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """No deletion of a selection: published versions may be in it."""
@@ -78,6 +84,10 @@ class TermsAdmin(SensitiveActions):
         if terms.published_at is None:
             return "rascunho"
         return "em vigor" if terms == Terms.current() else "publicada"
+
+    @display(description="Texto")
+    def wording(self, terms: Terms) -> str:
+        return format_html('<div style="white-space:pre-line">{}</div>', terms.text)
 
     @display(description="SHA-256")
     def sha256(self, terms: Terms) -> str:

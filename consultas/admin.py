@@ -1,27 +1,65 @@
-"""Queries and offers for operators: to read only, the CPF masked, other personal data not shown."""
+"""Queries, offers and external steps for operators: to read only, the CPF masked, other personal data not shown.
+
+Rows are looked up by CPF in a form that is posted: a CPF does not belong into an address.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
-from django.contrib import admin
+from django import forms
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from consultas.models import Offer, Pending, Query
 from consultas.queries import answers_of
 from providers.encryption import blind_index
-from providers.formats import cpf_is_valid, mask_cpf, only_digits
+from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
+
+
+def reais(value: Decimal) -> str:
+    """`R$ 1.234,50`."""
+    return f"R$ {to_reais_text(value)}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:
+    """A small table inside a page of the admin."""
+    cell = SafeString('style="padding:.25rem 2rem .25rem 0;text-align:left;vertical-align:top"')
+
+    def row(tag: str, values: Sequence[Any]) -> SafeString:
+        cells = ((SafeString(tag), cell, value, SafeString(tag)) for value in values)
+        return format_html("<tr>{}</tr>", format_html_join("", "<{} {}>{}</{}>", cells))
+
+    lines = format_html_join("", "{}", ((row("td", values),) for values in rows))
+    return format_html("<table>{}{}</table>", row("th", head), lines)
+
+
+class CpfForm(forms.Form):
+    cpf = forms.CharField(label="CPF", max_length=14, widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}))
+
+    def clean_cpf(self) -> str:
+        digits = only_digits(self.cleaned_data["cpf"])
+        if not cpf_is_valid(digits):
+            raise forms.ValidationError("Informe um CPF válido.")
+        return digits
 
 
 class ReadOnlyAdmin(ModelAdmin):
-    """Rows that the service writes and nobody edits."""
+    """Rows about a holder that the service writes and nobody edits. The column `cpf_index` finds a holder's."""
 
     list_per_page = 50
     show_full_result_count = False
+    actions_list = ("find",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -33,11 +71,30 @@ class ReadOnlyAdmin(ModelAdmin):
         return False
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, term: str) -> tuple[QuerySet, bool]:
-        """A CPF is found through its keyed index, as the column itself is encrypted; else by id."""
-        digits = only_digits(term)
-        if cpf_is_valid(digits):
-            return queryset.filter(cpf_index=blind_index("cpf", digits)), False
+        """Nothing for a CPF: a search stands in the address, where a CPF must not become a habit."""
+        if cpf_is_valid(only_digits(term)):
+            self.message_user(request, "Para buscar por CPF, use “Localizar CPF”.", messages.WARNING)
+            return queryset.none(), False
         return super().get_search_results(request, queryset, term)
+
+    @action(description="Localizar CPF", permissions=["view"], icon="search")
+    def find(self, request: HttpRequest) -> HttpResponse:
+        """The list of one holder's rows; the address names them by the keyed hash of the CPF."""
+        back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+        form = CpfForm(request.POST or None)
+        if form.is_valid():
+            return HttpResponseRedirect(f"{back}?cpf_index={blind_index('cpf', form.cleaned_data['cpf'])}")
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": str(self.opts.verbose_name_plural),
+            "title": "Localizar CPF",
+            "text": "O que for digitado aqui não aparece em endereços nem em registros.",
+            "button": "Localizar",
+            "form": form,
+            "back": back,
+        }
+        return TemplateResponse(request, "admin/partners/ask.html", context)
 
 
 @admin.register(Query)
@@ -46,7 +103,7 @@ class QueryAdmin(ReadOnlyAdmin):
     list_filter = ("kind", "partner", "created_at")
     list_select_related = ("partner",)
     search_fields = ("id__exact", "request_id")
-    search_help_text = "CPF, id da consulta ou X-Request-Id"
+    search_help_text = "id da consulta ou X-Request-Id"
     fields = (
         "id",
         "partner",
@@ -71,23 +128,26 @@ class QueryAdmin(ReadOnlyAdmin):
             return "em andamento ou interrompida"
         answers = answers_of(query)
         offers = sum(len(answer.offers) for answer in answers)
-        return f"{offers} ofertas de {sum(bool(answer.offers) for answer in answers)}/{len(answers)} bancos"
+        return f"ofertas: {offers}, de {sum(bool(answer.offers) for answer in answers)}/{len(answers)} bancos"
 
     @admin.display(description="pedido")
     def wish(self, query: Query) -> str:
-        names = {"loan_value": "valor", "installment_value": "parcela", "installments": "prazo"}
-        told = [f"{label} {query.request[name]}" for name, label in names.items() if query.request.get(name)]
+        wish, told = query.holder(), []
+        if wish.loan_value is not None:
+            told.append(f"valor de {reais(wish.loan_value)}")
+        if wish.installment_value is not None:
+            told.append(f"parcela de {reais(wish.installment_value)}")
+        if wish.installments is not None:
+            told.append(f"prazo de {wish.installments} meses")
         return ", ".join(told) or "sem parâmetros"
 
     @admin.display(description="respostas dos bancos")
     def bank_answers(self, query: Query) -> SafeString:
-        rows = (
+        rows = [
             (answer.provider, answer.status, len(answer.offers), f"{answer.elapsed_ms} ms", answer.error or "")
             for answer in answers_of(query)
-        )
-        body = format_html_join("", "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", rows)
-        head = "<tr><th>Banco</th><th>Situação</th><th>Ofertas</th><th>Tempo</th><th>Erro</th></tr>"
-        return format_html('<table style="border-spacing:1rem 0">{}{}</table>', SafeString(head), body)
+        ]
+        return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro"), rows)
 
 
 @admin.register(Offer)
@@ -96,24 +156,105 @@ class OfferAdmin(ReadOnlyAdmin):
         "refreshed_at",
         "partner",
         "provider",
-        "loan_value",
-        "installments",
-        "installment_value",
-        "interest_rate",
+        "masked_cpf",
+        "loan",
+        "installment",
+        "rate",
         "with_insurance",
     )
     list_filter = ("provider", "partner", "with_insurance", "refreshed_at")
-    list_select_related = ("partner",)
+    list_select_related = ("partner", "query")
     search_fields = ("id__exact",)
-    search_help_text = "CPF ou offerId"
-    exclude = ("cpf_index", "identity")
+    search_help_text = "offerId"
+    fields = readonly_fields = (
+        "id",
+        "partner",
+        "query",
+        "provider",
+        "masked_cpf",
+        "native_offer_id",
+        "loan",
+        "installment",
+        "rate",
+        "total",
+        "table_code",
+        "with_insurance",
+        "first_due_date",
+        "employer_cnpj",
+        "employer_name",
+        "registration",
+        "created_at",
+        "refreshed_at",
+        "live_proposal_id",
+    )
+
+    @admin.display(description="CPF")
+    def masked_cpf(self, offer: Offer) -> str:
+        return mask_cpf(offer.query.request["cpf"])
+
+    @admin.display(description="valor", ordering="loan_value")
+    def loan(self, offer: Offer) -> str:
+        return reais(offer.loan_value)
+
+    @admin.display(description="parcelas")
+    def installment(self, offer: Offer) -> str:
+        return f"{offer.installments} × {reais(offer.installment_value)}"
+
+    @admin.display(description="taxa ao mês", ordering="interest_rate")
+    def rate(self, offer: Offer) -> str:
+        return f"{offer.interest_rate.normalize():f}%".replace(".", ",")
+
+    @admin.display(description="total")
+    def total(self, offer: Offer) -> str:
+        return reais(offer.total_amount)
 
 
 @admin.register(Pending)
 class PendingAdmin(ReadOnlyAdmin):
-    list_display = ("opened_at", "partner", "provider", "type", "state", "checks", "next_check_at", "expires_at")
+    list_display = (
+        "opened_at",
+        "partner",
+        "provider",
+        "masked_cpf",
+        "type",
+        "coloured_state",
+        "checks",
+        "next_check_at",
+        "expires_at",
+    )
     list_filter = ("state", "provider", "type", "partner")
-    list_select_related = ("partner",)
+    list_select_related = ("partner", "query")
     search_fields = ("reference",)
-    search_help_text = "CPF ou referência no banco"
-    exclude = ("cpf_index", "url")
+    search_help_text = "referência no banco"
+    fields = readonly_fields = (
+        "partner",
+        "query",
+        "provider",
+        "masked_cpf",
+        "type",
+        "detail",
+        "reference",
+        "coloured_state",
+        "opened_at",
+        "expires_at",
+        "checks",
+        "next_check_at",
+        "closed_at",
+    )
+
+    @admin.display(description="CPF")
+    def masked_cpf(self, step: Pending) -> str:
+        return mask_cpf(step.query.request["cpf"])
+
+    @display(
+        description="situação",
+        ordering="state",
+        label={
+            Pending.State.OPEN.label: "info",
+            Pending.State.APPROVED.label: "success",
+            Pending.State.REFUSED.label: "danger",
+            Pending.State.EXPIRED.label: "warning",
+        },
+    )
+    def coloured_state(self, step: Pending) -> str:
+        return step.get_state_display()

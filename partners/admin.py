@@ -342,6 +342,17 @@ class ApiKeyAdmin(KeyState, SensitiveActions):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a revoked key still explains the past
 
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """A page to read: there is nothing to save."""
+        hidden = {"show_save": False, "show_save_and_continue": False}
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
+
     @action(description="Revogar", permissions=["change"], icon="key_off")
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():

@@ -11,28 +11,27 @@ from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.formats import localize
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from consultas.admin import ReadOnlyAdmin
+from consultas.admin import ReadOnlyAdmin, table
 from proposals.models import Proposal
 from proposals.submission import bring_forward
 from providers.formats import mask_cpf, to_reais_text
 
 _STATUS_COLOURS = {
-    "awaiting_signature": "info",
-    "signed": "info",
-    "disbursed": "success",
-    "rejected": "danger",
-    "cancelled": "warning",
-    "expired": "warning",
+    "aguardando assinatura": "info",
+    "assinada": "info",
+    "paga": "success",
+    "recusada": "danger",
+    "cancelada": "warning",
+    "expirada": "warning",
 }
 _SUBMISSION_COLOURS = {
-    Proposal.Submission.UNKNOWN: "danger",
-    Proposal.Submission.SENDING: "info",
-    Proposal.Submission.NOT_SENT: "warning",
-    Proposal.Submission.ACCEPTED: "success",
+    Proposal.Submission.UNKNOWN.label: "danger",
+    Proposal.Submission.SENDING.label: "info",
+    Proposal.Submission.NOT_SENT.label: "warning",
+    Proposal.Submission.ACCEPTED.label: "success",
 }
 
 
@@ -53,7 +52,7 @@ class ProposalAdmin(ReadOnlyAdmin):
     list_filter = ("submission", "status", "provider", "partner", "created_at")
     list_select_related = ("partner",)
     search_fields = ("id__exact", "reference", "native_id", "request_id")
-    search_help_text = "CPF, proposal_id, nossa referência, id no banco ou X-Request-Id"
+    search_help_text = "proposal_id, nossa referência, id no banco ou X-Request-Id"
     fields = readonly_fields = (
         "id",
         "partner",
@@ -97,12 +96,12 @@ class ProposalAdmin(ReadOnlyAdmin):
         return f"R$ {to_reais_text(Decimal(str(terms['loanValue'])))} em {terms['installments']}x"
 
     @display(description="situação", ordering="status", label=_STATUS_COLOURS)
-    def coloured_status(self, proposal: Proposal) -> tuple[str, str]:
-        return proposal.status, proposal.get_status_display()
+    def coloured_status(self, proposal: Proposal) -> str:
+        return proposal.get_status_display()
 
     @display(description="envio", ordering="submission", label=_SUBMISSION_COLOURS)
-    def coloured_submission(self, proposal: Proposal) -> tuple[str, str]:
-        return proposal.submission, proposal.get_submission_display()
+    def coloured_submission(self, proposal: Proposal) -> str:
+        return proposal.get_submission_display()
 
     @admin.display(description="erro")
     def trouble(self, proposal: Proposal) -> str:
@@ -125,9 +124,7 @@ class ProposalAdmin(ReadOnlyAdmin):
         )
         rows = sorted([*moves, *calls], key=lambda row: row[0])
         shown = ((localize(timezone.localtime(at), use_l10n=True), what, why, more) for at, what, why, more in rows)
-        body = format_html_join("", "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", shown)
-        head = "<tr><th>Quando</th><th>O quê</th><th>Causa ou resultado</th><th>Banco</th></tr>"
-        return format_html('<table style="border-spacing:1rem 0">{}{}</table>', SafeString(head), body)
+        return table(("Quando", "O quê", "Causa ou resultado", "Banco"), shown)
 
     @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["change"])
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:

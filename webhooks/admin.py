@@ -36,6 +36,7 @@ class EventAdmin(ModelAdmin):
     """Events and what became of them. All an operator can do is send one, or a selection, again."""
 
     list_display = (
+        "created_at",
         "id",
         "partner",
         "name",
@@ -43,7 +44,6 @@ class EventAdmin(ModelAdmin):
         "attempts",
         "trouble",
         "next_attempt_at",
-        "created_at",
     )
     list_filter = ("state", "name", "partner")
     search_fields = ("=id",)

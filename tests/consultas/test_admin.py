@@ -1,0 +1,112 @@
+"""The operator's pages of queries, offers and external steps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from consultas.models import Offer, Pending
+from partners.models import Partner
+from providers.encryption import blind_index
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory
+from tests.proposals.rows import an_offer
+
+OTHER = "90000000256"
+PERSONAL = (FULL_FLOW, "900.000.001-75", "Maria da Silva", "11987654321", "maria@example.com", "1985")
+LISTS = ("query", "offer", "pending")
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=["imbuia"])
+
+
+@pytest.fixture
+def offer(partner: Partner) -> Offer:
+    return an_offer(partner, "imbuia")
+
+
+@pytest.fixture
+def step(offer: Offer) -> Pending:
+    return Pending.objects.create(
+        partner=offer.partner,
+        query=offer.query,
+        provider="imbuia",
+        cpf_index=offer.cpf_index,
+        type="biometria",
+        url="https://bank.example/liveness/secret",
+        detail="Prova de vida.",
+        reference="step-1",
+        expires_at=timezone.now() + timedelta(hours=1),
+    )
+
+
+@pytest.fixture
+def curious(db: None) -> Client:
+    """A browser of somebody who may log in, and nothing else."""
+    browser = Client()
+    browser.force_login(User.objects.create_user("curious", is_staff=True))
+    return browser
+
+
+def pages(offer: Offer, step: Pending) -> list[str]:
+    lists = [reverse(f"admin:consultas_{name}_changelist") for name in LISTS]
+    rows = {"query": offer.query_id, "offer": offer.pk, "pending": step.pk}
+    return lists + [reverse(f"admin:consultas_{name}_change", args=[key]) for name, key in rows.items()]
+
+
+def test_the_holder_is_masked_on_every_page(admin_client: Client, offer: Offer, step: Pending) -> None:
+    for page in pages(offer, step):
+        text = admin_client.get(page).content.decode()
+        assert "***.000.001-**" in text, page
+        assert [word for word in (*PERSONAL, offer.cpf_index, step.url) if word in text] == [], page
+
+
+def test_amounts_and_rates_read_as_in_brazil(admin_client: Client, offer: Offer) -> None:
+    for page in (reverse("admin:consultas_offer_changelist"), reverse("admin:consultas_offer_change", args=[offer.pk])):
+        text = admin_client.get(page).content.decode()
+        for told in ("R$ 5.000,00", "24 × R$ 300,00", "1,99%"):
+            assert told in text
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_holder_is_looked_up_in_a_posted_form(admin_client: Client, offer: Offer, step: Pending, name: str) -> None:
+    an_offer(offer.partner, "imbuia", cpf=OTHER)
+    found = admin_client.post(reverse(f"admin:consultas_{name}_find"), {"cpf": "900.000.001-75"}, follow=True)
+    address = found.redirect_chain[0][0]
+    assert blind_index("cpf", FULL_FLOW) in address
+    assert FULL_FLOW not in address
+    assert found.context["cl"].result_count == 1
+
+
+def test_an_invalid_cpf_is_refused(admin_client: Client) -> None:
+    reply = admin_client.post(reverse("admin:consultas_query_find"), {"cpf": "90000000176"})
+    assert "Informe um CPF válido." in reply.content.decode()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_search_in_the_address_takes_no_cpf(admin_client: Client, offer: Offer, step: Pending, name: str) -> None:
+    reply = admin_client.get(reverse(f"admin:consultas_{name}_changelist"), {"q": FULL_FLOW})
+    assert reply.context["cl"].result_count == 0
+    assert "Localizar CPF" in reply.content.decode()
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_without_permission_nobody_is_found(curious: Client, offer: Offer, name: str) -> None:
+    reply = curious.post(reverse(f"admin:consultas_{name}_find"), {"cpf": FULL_FLOW})
+    assert reply.status_code == 403
+
+
+def test_the_menu_shows_what_one_may_see(curious: Client, admin_client: Client) -> None:
+    def menu(browser: Client) -> set[str]:
+        text = browser.get("/admin/").content.decode()
+        return {each for each in ("Propostas", "Bancos", "Chaves de API", "Eventos de webhook") if each in text}
+
+    assert menu(admin_client) == {"Propostas", "Bancos", "Chaves de API", "Eventos de webhook"}
+    assert menu(curious) == set()
