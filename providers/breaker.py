@@ -67,10 +67,10 @@ class Breaker:
             if self._now() - opened_at < OPEN_S:
                 return False
             taken = bool(redis().set(self._key("probe"), 1, nx=True, ex=PROBE_S))
-            self._probing = self._probing or taken
-            return taken
         except RedisError:
             return True
+        self._probing = self._probing or taken
+        return taken
 
     def record(self, success: bool) -> None:
         """Count the outcome of a call that went out."""
