@@ -51,7 +51,7 @@ class Controls:
     async def guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
         """401 without the token, for every path below `/_control`; and first whatever is due by the clock."""
         if request.path.startswith("/_control"):
-            given = request.headers.get("X-Control-Token", "").encode()
+            given = request.headers.get("X-Control-Token", "").encode("utf-8", "surrogateescape")
             if not hmac.compare_digest(given, self._token):
                 return answer({"message": "X-Control-Token is missing or wrong"}, 401)
             self._world.clock.run_due()

@@ -8,7 +8,9 @@ from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, PAYROLL, IpeClient
 
 
-@pytest.mark.parametrize("headers", [{}, {"X-Control-Token": "wrong"}, {"X-Control-Token": "né".encode()}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"X-Control-Token": "wrong"}, {"X-Control-Token": "né".encode()}, {"X-Control-Token": b"\xe9"}]
+)
 @pytest.mark.parametrize(
     ("method", "path"),
     [
