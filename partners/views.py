@@ -35,7 +35,8 @@ def details_of(errors: Any, path: str | None = None) -> Iterator[Detail]:
 class PartnerView(APIView):
     """Key first (401), then method (405), then body (413, 415, 422), which a method asks for by `valid()`."""
 
-    metadata_class = None  # OPTIONS is a method like another: 405
+    # OPTIONS is a method like another: 405, and `Allow` does not name it.
+    http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
     @property
     def partner(self) -> Partner:
