@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import RequestDataTooBig
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -43,6 +43,7 @@ _FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
     (drf.NotFound, NotFound),
     (Http404, NotFound),
     (RequestDataTooBig, PayloadTooLarge),
+    (UnreadablePostError, InvalidInput),
 )
 
 
@@ -71,7 +72,7 @@ def _as_api_error(exception: Exception) -> ApiError:
 
 def _reply(request: HttpRequest, error: ApiError) -> HttpResponse:
     """Under the API's prefix the error object, elsewhere a plain line for a person."""
-    if request.path.startswith(API_PREFIX):
+    if f"{request.path}/".startswith(API_PREFIX):
         return JsonResponse(error.as_dict(), status=error.http_status)
     return HttpResponse(error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8")
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import structlog
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from gunicorn.http.errors import ParseException
 
 from config.metrics import count_request
 
@@ -64,16 +65,29 @@ def _buffer_chunks(request: HttpRequest) -> None:
     environ = request.META
     if environ.get("CONTENT_LENGTH") or not _comes_in_chunks(request):
         return
-    body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
+    try:
+        body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
+    except (OSError, ParseException):
+        environ["CONTENT_LENGTH"] = "1"  # not the empty body that it looks like
+        request._stream = _BrokenBody()  # type: ignore[attr-defined]
+        return
     environ["CONTENT_LENGTH"] = str(len(body))
     request._stream = io.BytesIO(body)  # type: ignore[attr-defined]
+
+
+class _BrokenBody:
+    """A body whose chunks are malformed or end early: whoever reads it hears of a broken connection, and tells
+    the client in its own turn, after path, key and method."""
+
+    def read(self, size: int = -1) -> bytes:
+        raise OSError("malformed chunks")
 
 
 def _read_out(request: HttpRequest) -> None:
     """Read what a refusal left unread of the body, up to 8 MiB: a socket that is closed on unread data is reset,
     and a client that is still sending would get a broken connection instead of the answer."""
     source = request.META["wsgi.input"] if _comes_in_chunks(request) else request
-    with contextlib.suppress(OSError):  # the client is gone: nobody is left to answer
+    with contextlib.suppress(OSError, ParseException):  # the client is gone: nobody is left to answer
         for _ in range(128):
             if not source.read(64 * 1024):
                 return

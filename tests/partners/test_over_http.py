@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -82,3 +85,39 @@ def test_a_content_length_that_lies_is_only_a_promise(address, declared, body, e
 def test_hostile_keys_are_401(address, key):
     status, answer = exchange(address, {"X-Partner-Api-Key": key, "Content-Length": "0", "Connection": "close"})
     assert (status, b'"unauthorized"' in answer) == (401, True)
+
+
+@pytest.mark.parametrize("headers", [JSON, {**JSON, "X-Partner-Api-Key": "x"}], ids=["key", "no key"])
+@pytest.mark.parametrize("body", [b"ZZ\r\nabc", b"5\r\nab"], ids=["no size", "cut"])
+def test_malformed_chunks_are_the_clients_fault(address, headers, body):
+    status, answer = exchange(address, {**headers, "Transfer-Encoding": "chunked", "Connection": "close"}, body)
+    refusal = (422, "invalid_input") if headers is JSON else (401, "unauthorized")
+    assert (status, json.loads(answer)["code"]) == refusal
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (b"nonsense\r\n\r\n", 422, "invalid_input"),
+        (b"GET /partners/v1/banks HTTP/1.1\r\nHost: x\r\nBad Name: x\r\n\r\n", 422, "invalid_input"),
+        (b"POST /partners/v1/consultas HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", 422, "invalid_input"),
+        (b"GET /partners/v1/%s HTTP/1.1\r\nHost: x\r\n\r\n" % (b"a" * 5000), 413, "payload_too_large"),
+        (b"GET /partners/v1/banks HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n" % (b"a" * 70_000), 413, "payload_too_large"),
+        (b"POST /partners/v1/consultas HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", 501, "not_supported"),
+    ],
+    ids=["no http", "header name", "length", "long path", "long header", "coding"],
+)
+def test_what_never_reaches_the_application_is_refused_in_the_contracts_words(address, request_, status, code):
+    with socket.create_connection(address, timeout=10) as connection:
+        connection.sendall(request_)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        error = json.loads(response.read())
+    assert (response.status, error["code"], set(error) >= {"message", "retryable", "field"}) == (status, code, True)
+    assert len(response.headers["X-Request-Id"]) == 32
+
+
+def test_a_new_process_has_loaded_the_routes_before_the_first_request(address):
+    """Else a stream that is the first to a process begins half a second late."""
+    code = "import config.wsgi, sys; print('consultas.views' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
