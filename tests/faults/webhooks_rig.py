@@ -156,10 +156,20 @@ class Rig:
         return f"http://127.0.0.1:{self._port}/"
 
     def publish(self, rate: float, partner_ids: list[str], name: str = "publisher") -> None:
-        """Let the publishers store `rate` events a second in all, in turn for each of `partner_ids`."""
+        """Let the publishers store `rate` events a second in all, in turn for each of `partner_ids`.
+
+        Returns when the first is stored, so that a publisher's start is not measured.
+        """
+        from webhooks.models import Event
+
         for number in range(self._publishers):
             each = str(rate / self._publishers)
             self.add(f"{name}-{number}", [sys.executable, "-m", "tests.faults.publisher", each, *partner_ids])
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not Event.objects.filter(partner__in=partner_ids).exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("no publisher stores anything")
+            time.sleep(0.05)
 
     def warm_up(self) -> None:
         """Return when the delivery processes have delivered, so that no start is measured."""
