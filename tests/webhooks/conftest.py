@@ -5,10 +5,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.processes import Programs
 from tests.receiver import Receiver
 
 if TYPE_CHECKING:  # this file is read before the settings are
     from partners.models import Partner
+
+
+@pytest.fixture(autouse=True)
+def _no_other_deliverer(programs: Programs) -> None:
+    """Tests elsewhere may have left the delivery process running: it would take these tests' events."""
+    programs.kill("webhooks")
 
 
 @pytest.fixture
