@@ -30,6 +30,8 @@ log = structlog.get_logger(__name__)
 
 #: A task that no worker has begun after this time is published once more: the broker may have lost it.
 UNSTARTED_S = 5.0
+#: So long a query tries to publish its task while the broker is out of reach: a restart takes about a second.
+BROKER_PATIENCE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,11 @@ def answers_or_silence(query: Query, banks: list[str], silence_s: float) -> Iter
     with mailbox().inbox(str(query.id)) as inbox:
         current = _Round(set(banks))
         spoke = begun
-        if banks and not _publish(query, current, inbox):
-            deadline = begun
+        while banks and not _publish(query, current, inbox):
+            if time.monotonic() - begun >= BROKER_PATIENCE_S:
+                deadline = begun
+                break
+            time.sleep(0.25)
         while current.waiting and (left := deadline - time.monotonic()) > 0:
             message = inbox.get(min(left, 1.0))
             if message is None:

@@ -38,6 +38,9 @@ log = structlog.get_logger(__name__)
 #: Within this many seconds an identical parameterless query is a repeat.
 REPEAT_S = 60
 _FLIGHT_POLL_S = 0.05
+#: Who asks the banks says this often that it is still there; without a word for the longer time, another takes over.
+_FLIGHT_BEAT_S = 1.0
+_FLIGHT_TTL_S = 5
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
@@ -129,7 +132,7 @@ def aggregate(query: Query) -> Aggregate:
                 earlier = _earlier(query)
                 reused = _still_good(earlier) if earlier else []
                 known = {answer.provider for answer in reused}
-                fresh = list(fan_out.answers(query, [bank for bank in query.banks if bank not in known]))
+                fresh = _ask(query, [bank for bank in query.banks if bank not in known])
                 return _finish(query, earlier if reused else None, [*reused, *fresh])
         followed = _await(query, leader)
         if followed is not None:
@@ -138,15 +141,33 @@ def aggregate(query: Query) -> Aggregate:
             raise ProviderUnavailable
 
 
+def _ask(query: Query, banks: list[str]) -> list[Answer]:
+    """The answers of `banks`. Meanwhile the query's flight is kept up: it ends soon after this process would."""
+    found: list[Answer] = []
+    kept_at = time.monotonic()
+    for answer in fan_out.answers_or_silence(query, banks, _FLIGHT_BEAT_S):
+        if answer is not None:
+            found.append(answer)
+        if query.fingerprint and time.monotonic() - kept_at >= _FLIGHT_BEAT_S:
+            kept_at = time.monotonic()
+            with suppress(RedisError):  # then the banks are asked twice
+                redis().expire(_flight_key(query), _FLIGHT_TTL_S)
+    return found
+
+
+def _flight_key(query: Query) -> str:
+    return f"flight:{query.fingerprint}"
+
+
 @contextmanager
 def _flight(query: Query) -> Iterator[str | None]:
     """Be the one that asks the banks, among identical queries at the same moment: gives None then, else the id
     of the query that already does. Without Redis everybody asks; that costs calls, never an answer."""
-    key = f"flight:{query.fingerprint}"
+    key = _flight_key(query)
     leader = None
     if query.fingerprint:
         try:
-            taken = redis().set(key, str(query.id), nx=True, ex=settings.QUERY_DEADLINE_S + 5)
+            taken = redis().set(key, str(query.id), nx=True, ex=_FLIGHT_TTL_S)
             held = None if taken else redis().get(key)
             leader = held.decode() if isinstance(held, bytes) else None
             if not taken and leader is None:
@@ -163,7 +184,7 @@ def _flight(query: Query) -> Iterator[str | None]:
 
 def _await(query: Query, leader: str) -> Query | None:
     """The leader's row once it is finished; None when the leader is gone without an end, or the time is over."""
-    key = f"flight:{query.fingerprint}"
+    key = _flight_key(query)
     while leader and query.seconds_left() > 0:
         row = Query.objects.filter(pk=leader, finished_at__isnull=False).first()
         connection.close()

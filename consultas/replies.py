@@ -31,6 +31,7 @@ _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
 _BEAT_S = 1.0
 _BEAT_TTL_S = 5
+_RETRY_S = 0.2
 
 
 class Inbox:
@@ -80,7 +81,7 @@ class Mailbox:
                 found: Any = redis().xread({self.address: self._last}, count=_AT_ONCE, block=2000)
             except RedisError:
                 log.warning("replies_unreachable")
-                time.sleep(0.2)
+                time.sleep(_RETRY_S)
                 continue
             for _, messages in found or ():
                 for self._last, fields in messages:
@@ -144,10 +145,22 @@ def mailbox() -> Mailbox:
         return _mailboxes[os.getpid()]
 
 
-def post(address: str, request: str, kind: str, payload: Any) -> None:
-    """From a worker: send `payload` (anything msgspec encodes) to the request that waits at `address`."""
+def post(address: str, request: str, kind: str, payload: Any, patience_s: float = 0) -> None:
+    """From a worker: send `payload` (anything msgspec encodes) to the request that waits at `address`.
+
+    While Redis is away it is tried again for `patience_s` seconds; a message may then arrive twice. Raises RedisError.
+    """
     message: dict[Any, Any] = {"m": msgspec.json.encode((request, kind, payload))}
-    redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
+        except RedisError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 def claim(request: str, round_: int, ttl_s: int) -> bool:

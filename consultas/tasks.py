@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import gevent
 import structlog
 from celery import shared_task
 from django.db import connection
+from redis.exceptions import RedisError
 
 from consultas import auctions, pending, replies
 from consultas.fan_out import Answer, failed
@@ -36,7 +38,8 @@ def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> No
     left = query.seconds_left()
     if left <= 0 or not replies.claim(query_id, round_, ttl_s=int(left) + 60):
         return
-    replies.post(reply_to, query_id, replies.START, replies.worker_id())
+    with suppress(RedisError):  # without this word the task is published again, and its copy claims in vain
+        replies.post(reply_to, query_id, replies.START, replies.worker_id())
     accounts = _accounts(banks)
     steps = pending.open_steps(query, banks)
     connection.close()
@@ -44,7 +47,7 @@ def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> No
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
         answer = _answer(query, bank, accounts.get(bank), steps.get(bank))
-        replies.post(reply_to, query_id, replies.ANSWER, answer)
+        replies.post(reply_to, query_id, replies.ANSWER, answer, patience_s=query.seconds_left())
 
     gevent.joinall([gevent.spawn(one, bank) for bank in banks])
 

@@ -1,0 +1,48 @@
+"""Web processes and Redis that go away while a query is under way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import requests
+from redis import Redis
+
+from tests.client import Client, query_body
+from tests.processes import LiveService, Simulator, answers, wait_until
+
+
+def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    """It used to wait for the dead process until its own deadline: just what a partner's retry would meet."""
+    simulator.bank("ipe", latency_ms=4000, operation="query")
+    with ThreadPoolExecutor() as pool:
+        cut_off = pool.submit(client.post, "/consultas", query_body(providers=["ipe"]))
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        master = live_service.programs.pid("web")
+        for child in Path(f"/proc/{master}/task/{master}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+        with pytest.raises(requests.ConnectionError):
+            cut_off.result(60)
+    simulator.bank("ipe")
+    wait_until(lambda: answers(f"{live_service.url}/health/live"), 20, "another process serves", live_service.logs)
+    began = time.monotonic()
+    assert len(client.query(providers=["ipe"])["proposals"]) == 2
+    assert time.monotonic() - began < 15
+
+
+def test_answers_that_land_while_redis_is_away_are_kept_until_it_is_back(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    client.query(providers=["ipe"], nome="Outra Pessoa")  # all have connected before
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    with ThreadPoolExecutor() as pool, Redis.from_url(os.environ["REDIS_URL"]) as redis:
+        waiting = pool.submit(client.query, providers=["ipe"])
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        redis.client_pause(8000)  # longer than the client's own time-out and repeat
+        assert len(waiting.result(60)["proposals"]) == 2
