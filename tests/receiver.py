@@ -117,6 +117,11 @@ class Receiver:
                 raise TimeoutError(f"{len(self._received)} of {count} requests came within {timeout} s")
             return list(self._received)
 
+    def forget(self) -> None:
+        """Forget all requests so far."""
+        with self._news:
+            self._received.clear()
+
     def release(self) -> None:
         """End every hang and drip, also those to come."""
         self._released.set()

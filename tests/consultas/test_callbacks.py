@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 
 import pytest
 import requests
@@ -14,9 +16,14 @@ from partners.models import Partner
 from providers.models import Provider
 from tests.client import Client
 from tests.processes import LiveService, Simulator, wait_until
+from tests.providers.callbacks import simulator_calling
+from tests.providers.simulator.http import HttpSimulator
+from tests.receiver import Received, Receiver
 from webhooks.models import Event
 
 CALLING = [("imbuia", "90000000256", "liveness"), ("canela", "90000000418", "sms")]
+each_calling = pytest.mark.parametrize(("bank", "cpf", "step"), CALLING)
+WAIT_S = 30
 
 
 def results(partner: Partner) -> list[str]:
@@ -29,7 +36,7 @@ def put_off() -> None:
     Pending.objects.filter(state="open").update(next_check_at=timezone.now() + timedelta(hours=1))
 
 
-@pytest.mark.parametrize(("bank", "cpf", "step"), CALLING)
+@each_calling
 def test_a_genuine_callback_has_the_step_checked_at_once(
     client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, bank: str, cpf: str, step: str
 ) -> None:
@@ -40,7 +47,7 @@ def test_a_genuine_callback_has_the_step_checked_at_once(
     assert results(partner) == ["approved"]
 
 
-@pytest.mark.parametrize(("bank", "cpf", "step"), CALLING)
+@each_calling
 def test_without_a_callback_polling_finds_it_within_10_s(
     client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, bank: str, cpf: str, step: str
 ) -> None:
@@ -49,6 +56,120 @@ def test_without_a_callback_polling_finds_it_within_10_s(
     simulator.complete(cpf, bank, step, "refused")
     wait_until(lambda: results(partner), 10, "authorization_result", live_service.logs)
     assert results(partner) == ["refused"]
+
+
+class Postman:
+    """Between the banks and the service: what a bank sends is kept here, and passed on when a test says so."""
+
+    def __init__(self, simulator: HttpSimulator, letters: Receiver, client: Client) -> None:
+        self.simulator = simulator
+        self._letters = letters
+        self._client = client
+
+    def letter(self) -> Received:
+        """The callback that the bank sent."""
+        return self._letters.wait_for(1, WAIT_S)[0]
+
+    def deliver(self, letter: Received, **changed: str | bytes) -> int:
+        """Hand it to the service, with another `path`, `body` or `signature` where given. Returns the status."""
+        headers = {name: value for name, value in letter.headers.items() if name.startswith(("x-", "canela-"))}
+        (signature,) = (name for name in headers if name.endswith("assinatura"))
+        headers[signature] = str(changed.get("signature", headers[signature]))
+        url = self._client.base.removesuffix("/partners/v1") + str(changed.get("path", letter.path))
+        body = changed.get("body", letter.body)
+        return requests.post(url, data=body, headers=headers, timeout=10).status_code
+
+
+@pytest.fixture(scope="module")
+def calling() -> Iterator[tuple[HttpSimulator, Receiver]]:
+    """Simulated banks whose callbacks end at a receiver of the test's own."""
+    with Receiver() as letters, simulator_calling(letters) as simulator:
+        yield simulator, letters
+
+
+@pytest.fixture
+def postman(client: Client, calling: tuple[HttpSimulator, Receiver]) -> Postman:
+    """The service's banks are those whose callbacks come by way of the postman."""
+    simulator, letters = calling
+    simulator.reset()
+    letters.forget()
+    for bank in Provider.objects.all():
+        Provider.objects.filter(pk=bank.pk).update(base_url=f"{simulator.url}/{bank.name}")
+    return Postman(simulator, letters, client)
+
+
+def opened(simulator: Simulator, bank: str, cpf: str) -> bool:
+    """Whether the bank has worked on a query of that holder."""
+    return any(call["worked"] and call["cpf"] == cpf for call in simulator.calls(bank, "query"))
+
+
+def next_check() -> datetime | None:
+    return Pending.objects.get().next_check_at
+
+
+@each_calling
+def test_one_that_comes_again_or_late_is_taken_and_changes_nothing(
+    client: Client, partner: Partner, postman: Postman, live_service: LiveService, bank: str, cpf: str, step: str
+) -> None:
+    client.query(cpf, providers=[bank])
+    put_off()
+    postman.simulator.complete(cpf, bank, step)
+    letter = postman.letter()
+    assert postman.deliver(letter) == 204
+    wait_until(lambda: results(partner), WAIT_S, "authorization_result", live_service.logs)
+    looks = len(postman.simulator.calls(bank, "poll"))
+    for _ in range(2):
+        assert postman.deliver(letter) == 204
+    row = Pending.objects.get()
+    assert (row.state, row.next_check_at) == ("approved", None)
+    assert results(partner) == ["approved"]
+    assert len(postman.simulator.calls(bank, "poll")) == looks
+
+
+@each_calling
+def test_one_that_was_altered_or_signed_by_another_wakes_nothing(
+    client: Client, partner: Partner, postman: Postman, bank: str, cpf: str, step: str
+) -> None:
+    client.query(cpf, providers=[bank])
+    put_off()
+    put_off_until = next_check()
+    postman.simulator.complete(cpf, bank, step, "refused")
+    letter = postman.letter()
+    other = "canela" if bank == "imbuia" else "imbuia"
+    secrets = dict(Provider.objects.filter(name__in=(bank, other)).values_list("name", "callback_secret"))
+
+    assert postman.deliver(letter, signature="0" * 64) == 401
+    assert postman.deliver(letter, body=letter.body + b" ") == 401
+    assert postman.deliver(letter, path=f"/partners/v1/bank-callbacks/{other}") == 401
+    Provider.objects.filter(name=bank).update(callback_secret=secrets[other])
+    assert postman.deliver(letter) == 401
+    assert next_check() == put_off_until
+    assert results(partner) == []
+
+    Provider.objects.filter(name=bank).update(callback_secret=secrets[bank])
+    assert postman.deliver(letter) == 204, "the same one, unaltered"
+    assert next_check() != put_off_until
+
+
+@each_calling
+def test_one_that_comes_before_the_querys_reply_is_made_good_by_polling(
+    client: Client, partner: Partner, postman: Postman, live_service: LiveService, bank: str, cpf: str, step: str
+) -> None:
+    """The bank opened the step and answers late; meanwhile the holder has finished. Nobody calls back again."""
+    client.query(providers=[bank])  # another holder, so that the login is over
+    postman.simulator.bank(bank, latency_ms=4000, operation="query")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.query, cpf, providers=[bank])
+        wait_until(lambda: opened(postman.simulator, bank, cpf), WAIT_S, "the bank works", live_service.logs)
+        postman.simulator.complete(cpf, bank, step)
+        assert postman.deliver(postman.letter()) == 204
+        assert not Pending.objects.exists()
+        shown = asked.result()["providerResults"][bank]
+    assert (shown["requiresSignature"], shown["proposals"]) == (True, [])
+    row = Pending.objects.get()
+    assert row.checks > 0 or row.next_check_at <= row.opened_at + timedelta(seconds=10)
+    wait_until(lambda: results(partner), WAIT_S, "authorization_result", live_service.logs)
+    assert results(partner) == ["approved"]
 
 
 @pytest.mark.parametrize("bank", ["imbuia", "canela"])
