@@ -1,0 +1,134 @@
+"""Steps that holders owe banks, from the query to the webhook at the partner's endpoint and the next query."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from consultas.models import Pending, Query
+from partners.models import Partner
+from providers.encryption import blind_index
+from tests.client import Client
+from tests.processes import Simulator
+from tests.proposals.datasets import dataset
+from tests.receiver import Received, Receiver
+
+BIOMETRIC, LIVENESS_REFUSED = "90000000256", "90000002461"
+CHAT, SMS = "90000000337", "90000000418"
+WAIT_S = 40
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The partner's webhook endpoint and its secret."""
+
+    receiver: Receiver
+    secret: str
+
+    def results(self, count: int) -> list[Received]:
+        """The first `count` deliveries, each an `authorization_result` that both signatures vouch for."""
+        received = self.receiver.wait_for(count, WAIT_S)
+        for each in received:
+            assert Webhook(self.secret).verify(each.body, dict(each.headers))["event"] == "authorization_result"
+            expected = hmac.new(self.secret.encode(), each.body, hashlib.sha256).hexdigest()
+            assert hmac.compare_digest(each.headers["x-service-signature"], expected)
+        return received
+
+
+@pytest.fixture
+def endpoint(partner: Partner) -> Iterator[Endpoint]:
+    """Told of nothing but external steps: queries of these holders have leads too."""
+    with Receiver() as receiver:
+        partner.webhook_url, partner.webhook_events = receiver.url, ["authorization_result"]
+        partner.save()
+        yield Endpoint(receiver, partner.rotate_webhook_secret())
+
+
+def result(client: Client, bank: str, cpf: str) -> dict[str, Any]:
+    return client.query(cpf, providers=[bank])["providerResults"][bank]  # type: ignore[no-any-return]
+
+
+def test_the_biometric_scenario(client: Client, simulator: Simulator, endpoint: Endpoint, partner: Partner) -> None:
+    shown = result(client, "imbuia", BIOMETRIC)
+    assert (shown["status"], shown["success"], shown["proposals"]) == ("requires_action", True, [])
+    assert (shown["action"]["type"], shown["action"]["url"]) == ("biometria", shown["signatureUrl"])
+    assert shown["signatureUrl"].startswith(simulator.url)
+
+    simulator.advance(15)  # by then the holder has finished, without anybody's doing
+    [told] = endpoint.results(1)
+    event = told.json()
+    assert {name: event[name] for name in ("event", "status", "provider", "external_reference", "partner_id")} == {
+        "event": "authorization_result",
+        "status": "approved",
+        "provider": "imbuia",
+        "external_reference": BIOMETRIC,
+        "partner_id": str(partner.pk),
+    }
+    assert len(event["offers"]) == 2
+
+    again = result(client, "imbuia", BIOMETRIC)
+    assert (again["status"], again["requiresSignature"], again["signatureUrl"]) == ("ok", False, None)
+    assert [_as_told(offer) for offer in again["proposals"]] == [_as_told(offer) for offer in event["offers"]]
+
+    submitted = client.post("/proposals", dataset(event["offers"][0], BIOMETRIC))
+    assert submitted.status_code == 201, submitted.text
+    assert submitted.json()["offer"]["offerId"] == event["offers"][0]["offerId"]
+
+
+def test_a_liveness_proof_that_fails_by_itself(client: Client, simulator: Simulator, endpoint: Endpoint) -> None:
+    assert result(client, "imbuia", LIVENESS_REFUSED)["status"] == "requires_action"
+    simulator.advance(15)
+    event = endpoint.results(1)[0].json()
+    assert (event["status"], event["offers"]) == ("refused", [])
+
+
+def test_a_bank_that_first_refuses_and_later_approves_is_two_events(
+    client: Client, simulator: Simulator, endpoint: Endpoint
+) -> None:
+    result(client, "canela", SMS)
+    simulator.complete(SMS, "canela", "sms", "refused")
+    endpoint.results(1)
+    result(client, "canela", SMS)
+    simulator.complete(SMS, "canela", "sms")
+    refused, approved = endpoint.results(2)
+    assert (refused.json()["status"], approved.json()["status"]) == ("refused", "approved")
+    _differ_by_id_alone(refused, approved)
+
+
+def test_two_banks_that_finish_for_one_holder_are_two_events(
+    client: Client, simulator: Simulator, endpoint: Endpoint
+) -> None:
+    """No holder of the catalogue owes two banks a step: two holders' are made one's, as the service knows them."""
+    result(client, "peroba", CHAT)
+    result(client, "canela", SMS)
+    for query in Query.objects.all():
+        query.request |= {"cpf": CHAT}
+        query.save()
+    Pending.objects.update(cpf_index=blind_index("cpf", CHAT))
+
+    simulator.complete(CHAT, "peroba", "chat")
+    simulator.complete(SMS, "canela", "sms")
+    first, second = endpoint.results(2)
+    assert {each.json()["provider"] for each in (first, second)} == {"peroba", "canela"}
+    assert all(len(each.json()["offers"]) == 2 for each in (first, second))
+    _differ_by_id_alone(first, second)
+
+
+def _as_told(offer: dict[str, Any]) -> dict[str, Any]:
+    """An offer without the bank's own name for it, which every query renews."""
+    native = {name: value for name, value in offer["providerData"].items() if name != "nativeOfferId"}
+    return {**offer, "providerData": native}
+
+
+def _differ_by_id_alone(first: Received, second: Received) -> None:
+    """Both bear the pair that the contract names; what tells them apart is the `webhook-id`."""
+    one, other = (json.loads(each.body) for each in (first, second))
+    assert (one["external_reference"], one["event"]) == (other["external_reference"], other["event"])
+    assert first.id != second.id
