@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+# What an offer may hold: reais and percent a month below these, months up to that, texts as long as their columns.
+MAX_AMOUNT = 10**12
+MAX_RATE = 10**4
+MAX_INSTALLMENTS = 1200
+_TEXT_LENGTHS = {
+    "native_offer_id": 200,
+    "table_code": 60,
+    "employer_cnpj": 14,
+    "employer_name": 200,
+    "registration": 60,
+}
 
 
 def given(value: T | None) -> T:
@@ -122,9 +134,22 @@ class BankQuery:
     with_insurance: bool = True
 
 
+def _rounded(value: Decimal, decimals: int, below: int) -> Decimal:
+    """`value` with at most `decimals` decimals, half up. Raises ValueError unless it is a number of that size."""
+    if not value.is_finite() or abs(value) >= below:
+        raise ValueError("a bank's number beyond any honest one")
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent > decimals:
+        return value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    return value
+
+
 @dataclass(frozen=True)
 class Link:
-    """An employment link (vínculo). `margin` is None where the bank does not report it."""
+    """An employment link (vínculo). `margin` is None where the bank does not report it.
+
+    Raises ValueError for a margin that no number of the contract can tell.
+    """
 
     registration: str
     employer_cnpj: str
@@ -133,10 +158,19 @@ class Link:
     admission_date: date | None = None
     margin: Decimal | None = None
 
+    def __post_init__(self) -> None:
+        if self.margin is not None:
+            object.__setattr__(self, "margin", _rounded(self.margin, 2, MAX_AMOUNT))
+
 
 @dataclass(frozen=True)
 class BankOffer:
-    """One offer, normalized. `native` holds the bank's own identifiers; `native["nativeOfferId"]` names it there."""
+    """One offer, normalized: amounts in whole cents, the rate with at most 6 decimals. `native` holds what else the
+    bank names it by.
+
+    Raises ValueError for what no honest offer holds and the database would refuse, so that one bank's odd answer
+    becomes that bank's failure and not the whole query's.
+    """
 
     native_offer_id: str
     loan_value: Decimal
@@ -151,6 +185,19 @@ class BankOffer:
     employer_name: str
     registration: str
     native: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("loan_value", "installment_value", "total_amount"):
+            object.__setattr__(self, name, _rounded(getattr(self, name), 2, MAX_AMOUNT))
+        object.__setattr__(self, "interest_rate", _rounded(self.interest_rate, 6, MAX_RATE))
+        if not 0 < self.installments <= MAX_INSTALLMENTS:
+            raise ValueError("a bank's term beyond any honest one")
+        for name, length in _TEXT_LENGTHS.items():
+            text: str = getattr(self, name)
+            if len(text) > length or "\0" in text:
+                raise ValueError("a bank's text beyond any honest one")
+        if any("\0" in value for value in self.native.values() if isinstance(value, str)):
+            raise ValueError("a bank's text beyond any honest one")
 
 
 @dataclass(frozen=True)

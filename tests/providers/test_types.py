@@ -1,0 +1,66 @@
+"""Offers keep within what the contract and the database can hold, whatever a bank writes."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from consultas.models import Offer
+from providers.types import BankOffer, Link
+
+OFFER = BankOffer(
+    native_offer_id="n-1",
+    loan_value=Decimal("1000.00"),
+    installment_value=Decimal("50.00"),
+    installments=24,
+    interest_rate=Decimal("1.99"),
+    total_amount=Decimal("1200.00"),
+    table_code="T",
+    with_insurance=False,
+    first_due_date=None,
+    employer_cnpj="11222333000181",
+    employer_name="Metalúrgica Aurora Ltda",
+    registration="100200",
+)
+
+
+def test_amounts_come_in_cents_and_rates_with_six_decimals() -> None:
+    offer = replace(OFFER, loan_value=Decimal("1000.005"), interest_rate=Decimal("1.98765432"))
+    assert (str(offer.loan_value), str(offer.interest_rate)) == ("1000.01", "1.987654")
+    assert Link("1", "2", "3", margin=Decimal("10.999")).margin == Decimal("11.00")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"loan_value": Decimal("1E400")},
+        {"total_amount": Decimal("NaN")},
+        {"installment_value": Decimal(10**12)},
+        {"interest_rate": Decimal(10_000)},
+        {"installments": 0},
+        {"installments": 40_000},
+        {"employer_name": "x" * 201},
+        {"employer_name": "a\0b"},
+        {"table_code": "x" * 61},
+        {"native": {"portfolio": "a\0b"}},
+    ],
+)
+def test_what_could_not_be_kept_is_the_banks_fault(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="beyond any honest one"):
+        replace(OFFER, **change)
+    if "loan_value" in change:
+        with pytest.raises(ValueError, match="beyond any honest one"):
+            Link("1", "2", "3", margin=change["loan_value"])
+
+
+def test_the_texts_fit_their_columns() -> None:
+    lengths = {field.name: field.max_length for field in Offer._meta.fields}
+    for field in fields(BankOffer):
+        if field.type == "str":
+            longest = replace(OFFER, **{field.name: "x" * lengths[field.name]})
+            assert len(getattr(longest, field.name)) == lengths[field.name]
+            with pytest.raises(ValueError, match="beyond any honest one"):
+                replace(OFFER, **{field.name: "x" * (lengths[field.name] + 1)})
