@@ -105,7 +105,7 @@ class QueryRequest(Block):
     client_ip = IPField(required=False, allow_null=True, help_text="IP do titular no aceite.")
     authorization_id = TextField(required=False, allow_null=True, help_text="No lugar de client_ip.")
     geolocation = GeolocationBlock(required=False, allow_null=True)
-    providers = ListField(child=TextField(), required=False, allow_null=True, max_length=64)
+    providers = ListField(child=TextField(allow_blank=True), required=False, allow_null=True, max_length=64)
     sexo = ChoiceField([0, 1, 2], source="sex", required=False, help_text="0 não informado, 1 masculino, 2 feminino.")
     app_authorization = AppAuthorizationBlock(required=False, allow_null=True)
     originador = TextField(source="portfolio", required=False, allow_null=True)

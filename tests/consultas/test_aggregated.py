@@ -252,12 +252,12 @@ def test_cedro_authorizes_payroll_data_by_itself(client: Client) -> None:
 
 
 def test_providers_outside_the_contract_are_dropped_beside_a_valid_one(client: Client, simulator: Simulator) -> None:
-    body = client.query(providers=["ipe", "outro", "ipe"])
+    body = client.query(providers=["ipe", "outro", "", "ipe"])
     assert list(body["providerResults"]) == ["ipe"]
     assert simulator.calls("jatoba") == []
 
 
-@pytest.mark.parametrize("names", [[], ["outro"]])
+@pytest.mark.parametrize("names", [[], ["outro"], [""]])
 def test_no_valid_provider_names_the_contracts_banks(client: Client, partner: Partner, names: list[str]) -> None:
     partner.allow_only(["ipe", "jatoba"])
     response = client.post("/consultas", query_body(providers=names))
