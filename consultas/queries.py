@@ -149,9 +149,11 @@ def _ask(query: Query, banks: list[str]) -> list[Answer]:
         if answer is not None:
             found.append(answer)
         if query.fingerprint and time.monotonic() - kept_at >= _FLIGHT_BEAT_S:
-            kept_at = time.monotonic()
-            with suppress(RedisError):  # then the banks are asked twice
+            try:
                 redis().expire(_flight_key(query), _FLIGHT_TTL_S)
+                kept_at = time.monotonic()
+            except RedisError:
+                kept_at = float("inf")  # one time-out of a frozen Redis is enough; now the banks may be asked twice
     return found
 
 
