@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,13 @@ def modules(*packages: str) -> Iterator[tuple[str, Path]]:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
 
 
-def imports(name: str, file: Path) -> Iterator[str]:
+@cache
+def imports(name: str, file: Path) -> tuple[str, ...]:
     """Dotted names of all that the module `name` imports; of `from a import b`, `a.b`."""
+    return tuple(_imports(name, file))
+
+
+def _imports(name: str, file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -37,13 +37,13 @@ class EventAdmin(ModelAdmin):
 
     list_display = (
         "created_at",
-        "id",
         "partner",
         "name",
         "coloured_state",
         "attempts",
         "trouble",
         "next_attempt_at",
+        "id",
     )
     list_filter = ("state", "name", "partner")
     search_fields = ("=id",)
