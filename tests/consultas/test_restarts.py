@@ -46,3 +46,14 @@ def test_answers_that_land_while_redis_is_away_are_kept_until_it_is_back(
         wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
         redis.client_pause(8000)  # longer than the client's own time-out and repeat
         assert len(waiting.result(60)["proposals"]) == 2
+
+
+def test_a_query_while_redis_is_frozen_ends_within_its_deadline(client: Client, live_service: LiveService) -> None:
+    """Each look at a frozen Redis takes a time-out: one for every bank's answer used to add up to minutes."""
+    with Redis.from_url(os.environ["REDIS_URL"]) as redis:
+        redis.client_pause(28_000)
+        began = time.monotonic()
+        response = client.post("/consultas", query_body())
+        assert (response.status_code, response.json()["code"]) == (502, "provider_unavailable")
+        assert time.monotonic() - began < 30
+        wait_until(redis.ping, 30, "Redis answers again")
