@@ -110,10 +110,11 @@ class Rig:
             "DATA_DIR": str(self.home),
             "DJANGO_SETTINGS_MODULE": "config.settings",
         }
-        subprocess.run([sys.executable, "manage.py", "migrate", "--skip-checks", "-v0"], cwd=ROOT, check=True)
         import django
+        from django.core.management import call_command
 
         django.setup()
+        call_command("migrate", verbosity=0, skip_checks=True)
 
     def add(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a program, which is ended with all others."""
