@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
@@ -37,6 +38,12 @@ class PartnerView(APIView):
 
     # OPTIONS is a method like another: 405, and `Allow` does not name it.
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Replies bear holders' data: nobody on the way keeps them, unless the view says otherwise."""
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
 
     @property
     def partner(self) -> Partner:

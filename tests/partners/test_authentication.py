@@ -185,6 +185,7 @@ def test_head_answers_like_get_without_a_body(client):
     _, secret = issue_key()
     response = client.head(URL, headers={"X-Partner-Api-Key": secret})
     assert (response.status_code, response.content) == (200, b"")
+    assert response["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/xml", "*/*;q=0", "\xff", ""])
