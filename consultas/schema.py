@@ -291,7 +291,7 @@ auction = extend_schema(
         200: OpenApiResponse(
             {"type": "object", "additionalProperties": True}, description="O registro, como a instituição o informa."
         ),
-        **errors(403, 404, 502),
+        **errors(403, 404, 502, body=False),
     },
 )
 
