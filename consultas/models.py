@@ -19,8 +19,8 @@ class Query(models.Model):
     """One call of a query route. The holder's data and the banks' answers are encrypted.
 
     `request` is the `BankQuery` that every bank gets, `portfolios` the contract's portfolio per bank,
-    `fingerprint` names an identical parameterless query (empty for any other), `simulation_group` is set
-    when offers were persisted.
+    `fingerprint` names identical parameterless queries of the aggregated route (empty for any other),
+    `simulation_group` is set when offers were persisted.
     """
 
     class Kind(models.TextChoices):

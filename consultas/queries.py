@@ -101,7 +101,8 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         request_id=request_id,
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
     )
-    if holder.loan_value is None and holder.installment_value is None and holder.installments is None:
+    parameterless = holder.loan_value is None and holder.installment_value is None and holder.installments is None
+    if parameterless and kind is Query.Kind.AGGREGATED:  # the others keep no offers and tell of no lead
         same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
         query.fingerprint = blind_index("query", same.decode())
     query.save(force_insert=True)

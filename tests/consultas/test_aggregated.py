@@ -304,6 +304,16 @@ def test_a_repeat_within_60_s_asks_settled_banks_no_more(client: Client, simulat
     assert Event.objects.filter(name="lead").count() == 1
 
 
+def test_a_repeat_is_one_of_the_aggregated_route_whatever_came_between(client: Client, simulator: Simulator) -> None:
+    """A stream between them would have begun a group of its own and told of a second lead."""
+    first = client.query(providers=["ipe"])
+    assert client.post("/consultas/stream", query_body(providers=["ipe"])).status_code == 200
+    assert client.query_one("ipe")["status"] == "ok"
+    again = client.query(providers=["ipe"])
+    assert again["simulationGroupId"] == first["simulationGroupId"]
+    assert Event.objects.count() == 1
+
+
 def test_a_repeat_never_hides_an_offer_that_became_available(client: Client, simulator: Simulator) -> None:
     simulator.bank("ipe", fault="http_503", operation="query", times=1)
     first = client.query(providers=["ipe", "jatoba"])
