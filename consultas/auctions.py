@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+import gevent
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
@@ -57,7 +58,9 @@ def run(lookup: AuctionLookup) -> None:
             raise ProviderUnavailable(held_back=True)
         deadline = time.monotonic() + settings.BANK_TIMEOUT_S
         bank = adapter(provider.connection(), deadline=deadline, request_id=lookup.request_id)
-        record = bank.auction_proposal(lookup.key)
+        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
+        with gevent.Timeout(settings.BANK_TIMEOUT_S + 0.5, ProviderUnavailable()):
+            record = bank.auction_proposal(lookup.key)
     except ApiError as error:
         error_code = error.code
     AuctionLookup.objects.filter(pk=lookup.pk).update(record=record, error=error_code)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
 
@@ -41,6 +41,8 @@ _FLIGHT_POLL_S = 0.05
 #: Who asks the banks says this often that it is still there; without a word for the longer time, another takes over.
 _FLIGHT_BEAT_S = 1.0
 _FLIGHT_TTL_S = 5
+#: So long the end of a query waits for a database that restarts.
+_DATABASE_PATIENCE_S = 10.0
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
@@ -224,22 +226,42 @@ def answers_of(query: Query) -> list[Answer]:
 
 
 def _finish(query: Query, source: Query | None, answers: list[Answer]) -> Aggregate:
-    """Store the answers and offers and tell of the lead, in one transaction; `source` is the query whose
-    answers were reused, whose group is kept and whose lead is not told twice."""
+    """Store the answers and offers and tell of the lead; `source` is the query whose answers were reused, whose
+    group is kept and whose lead is not told twice. While the database restarts it is tried again: the banks
+    have answered, and nobody should have to ask them once more."""
     answers.sort(key=lambda answer: answer.provider)
     query.answers = msgspec.to_builtins(answers)
-    query.simulation_group = source.simulation_group if source else None
     query.finished_at = timezone.now()
-    with transaction.atomic():
-        ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
-        shown = serializers.shown_offers(query, answers, ids)
-        if any(ids.values()) and query.simulation_group is None:
-            query.simulation_group = query.id
-            outbox.send(query.partner, "lead", str(query.id), serializers.lead(query, answers, shown))
-        query.save(update_fields=["answers", "simulation_group", "finished_at"])
+    end = time.monotonic() + _DATABASE_PATIENCE_S
+    while True:
+        try:
+            shown = _store(query, source, answers)
+            break
+        except (OperationalError, InterfaceError):
+            if time.monotonic() >= end:
+                raise
+            log.warning("query_stored_again", query=str(query.id))
+            connection.close()
+            time.sleep(_FLIGHT_POLL_S * 10)
     if answers and not any(answer.reached for answer in answers):
         raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
     return Aggregate(query, answers, shown)
+
+
+def _store(query: Query, source: Query | None, answers: list[Answer]) -> serializers.Shown:
+    """One transaction, which may be repeated: a commit whose confirmation was lost is not told of twice."""
+    with transaction.atomic():
+        ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
+        group = source.simulation_group if source else None
+        is_new = group is None and any(ids.values())
+        query.simulation_group = query.id if is_new else group
+        shown = serializers.shown_offers(query, answers, ids)
+        first = Query.objects.filter(pk=query.pk, finished_at__isnull=True).update(
+            answers=query.answers, simulation_group=query.simulation_group, finished_at=query.finished_at
+        )
+        if first and is_new:
+            outbox.send(query.partner, "lead", str(query.id), serializers.lead(query, answers, shown))
+    return shown
 
 
 def close(query: Query, answers: list[Answer]) -> None:

@@ -155,6 +155,8 @@ def post(address: str, request: str, kind: str, payload: Any, patience_s: float 
     while True:
         try:
             redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
+            if kind == START:  # a stream whose reader died in the meantime must end too
+                redis().expire(address, _STREAM_TTL_S)
         except RedisError:
             if time.monotonic() >= end:
                 raise
@@ -166,6 +168,11 @@ def post(address: str, request: str, kind: str, payload: Any, patience_s: float 
 def claim(request: str, round_: int, ttl_s: int) -> bool:
     """From a worker: whether this copy of a task is the one to run it. A published task may arrive twice."""
     return bool(redis().set(f"claim:{request}:{round_}", worker_id(), nx=True, ex=ttl_s))
+
+
+def disclaim(request: str, round_: int) -> None:
+    """From a worker: give a claim back before anything was done."""
+    redis().delete(f"claim:{request}:{round_}")
 
 
 def worker_id() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import gevent
 import structlog
 from celery import shared_task
-from django.db import connection
+from django.db import DatabaseError, connection
 from redis.exceptions import RedisError
 
 from consultas import auctions, pending, replies
@@ -38,11 +38,15 @@ def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> No
     left = query.seconds_left()
     if left <= 0 or not replies.claim(query_id, round_, ttl_s=int(left) + 60):
         return
+    try:
+        accounts = _accounts(banks)
+        steps = pending.open_steps(query, banks)
+    except DatabaseError:
+        replies.disclaim(query_id, round_)  # nothing was asked: the task is published again and may run then
+        raise
+    connection.close()
     with suppress(RedisError):  # without this word the task is published again, and its copy claims in vain
         replies.post(reply_to, query_id, replies.START, replies.worker_id())
-    accounts = _accounts(banks)
-    steps = pending.open_steps(query, banks)
-    connection.close()
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)

@@ -7,13 +7,17 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 import requests
+from django.db import connection
 from redis import Redis
 
 from tests.client import Client, query_body
 from tests.processes import LiveService, Simulator, answers, wait_until
+from webhooks.models import Event
 
 
 def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
@@ -57,3 +61,26 @@ def test_a_query_while_redis_is_frozen_ends_within_its_deadline(client: Client, 
         assert (response.status_code, response.json()["code"]) == (502, "provider_unavailable")
         assert time.monotonic() - began < 30
         wait_until(redis.ping, 30, "Redis answers again")
+
+
+def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    """It used to be a 500, with the answers of all banks gone."""
+    own, name = connection.connection.info.backend_pid, connection.settings_dict["NAME"]
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    server = urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres").geturl()
+    with ThreadPoolExecutor() as pool, psycopg.connect(server, autocommit=True) as database:
+        waiting = pool.submit(client.query, providers=["ipe"])
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        database.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        try:
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+            database.execute(end, (name, own))
+            told = len(live_service.programs.logs("web"))
+            refused = "not currently accepting connections"
+            wait_until(lambda: refused in live_service.programs.logs("web")[told:], 8, "the web process tries to store")
+        finally:
+            database.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+        assert len(waiting.result(60)["proposals"]) == 2
+    assert Event.objects.filter(name="lead").count() == 1
