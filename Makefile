@@ -26,8 +26,8 @@ demo: deps ## a guided tour against a running service
 bench: deps ## the benchmark, with a report
 	@exec $(py) -m bench
 
-test: deps-dev ## the tests, with servers of their own; ARGS="-k name" narrows
-	@exec $(py) -m pytest $(ARGS)
+test: deps-dev ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
+	@exec $(py) -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: deps-dev ## style, types, migrations, deployment settings, API schema
 	$(py) -m ruff check .

@@ -39,7 +39,12 @@ _cleanup = contextlib.ExitStack()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the servers and name them in the environment, then load the settings."""
+    """Start the servers and name them in the environment, then load the settings. Each worker of pytest-xdist
+    has servers and processes of its own; the process that only hands out the tests needs none."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        # The imports above named the settings; a worker that inherits that loads them before its servers run.
+        os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+        return
     if settings.configured:
         raise pytest.UsageError(
             "the settings were loaded before the servers were started: unset DJANGO_SETTINGS_MODULE"
@@ -55,7 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     _cleanup.enter_context(running(*services))
     for service in services:
         os.environ["DATABASE_URL" if isinstance(service, Postgres) else "REDIS_URL"] = service.url
-    os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path="/15").geturl()
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path=f"/{15 - worker}").geturl()
     os.environ["ENVIRONMENT"] = "development"  # whatever a file .env says
     os.environ["PORT"], os.environ["SIMULATOR_PORT"] = str(free_port()), str(free_port())
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
@@ -73,12 +79,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _run_folder() -> Iterator[Path]:
     """A folder for this run, locked while it lives. Folders of runs that were killed are removed first."""
     RUNS.mkdir(parents=True, exist_ok=True)
-    for old in RUNS.iterdir():
-        with _locked(old) as is_ours:
-            if is_ours:
-                shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(dir=RUNS))
-    with _locked(folder):
+    with contextlib.ExitStack() as held:
+        with (RUNS.parent / "tests.lock").open("w") as door:  # a folder just made is not yet locked
+            fcntl.flock(door, fcntl.LOCK_EX)
+            for old in RUNS.iterdir():
+                with _locked(old) as is_ours:
+                    if is_ours:
+                        shutil.rmtree(old, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(dir=RUNS))
+            held.enter_context(_locked(folder))
         yield folder
         shutil.rmtree(folder)
 
