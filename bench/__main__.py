@@ -74,13 +74,13 @@ class Service:
         raise SystemExit(f"the service did not get ready: see {HOME}")
 
     def latency(self, milliseconds: dict[str, int]) -> None:
-        """How long each bank takes to answer."""
+        """How long each bank takes to answer a query; logins and polls are answered at once."""
         for bank in BANKS:
             urllib3.request(
                 "POST",
                 f"{self.simulator}/_control/banks/{bank}",
                 headers={"X-Control-Token": "dev-control"},
-                json={"latency_ms": milliseconds.get(bank, 0)},
+                json={"latency_ms": milliseconds.get(bank, 0), "operation": "query"},
                 retries=False,
             )
 
