@@ -30,7 +30,10 @@ _STREAM_TTL_S = 120
 _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
 _BEAT_S = 1.0
-_BEAT_TTL_S = 5
+_BEAT_TTL_S = 3
+#: A worker without a heartbeat for so long is lost. A wiped Redis has forgotten a living one's until its next beat,
+#: which a busy machine may delay.
+_LOST_AFTER_S = 4.0
 _RETRY_S = 0.2
 
 
@@ -62,7 +65,7 @@ class Mailbox:
         self._inboxes: dict[str, Inbox] = {}
         self._last: bytes | str = "0"
         self._trimmed: bytes | str = self._last
-        self._missed: dict[str, int] = {}
+        self._silent_since: dict[str, float] = {}
         threading.Thread(target=self._read, name="replies", daemon=True).start()
         threading.Thread(target=self._watch, name="replies-watch", daemon=True).start()
 
@@ -97,28 +100,31 @@ class Mailbox:
         inbox.put(kind, bytes(payload))
 
     def _watch(self) -> None:
-        """Tell the requests of a worker that died. Two missed looks, since Redis may have been wiped."""
+        """Tell the requests of a worker that died."""
         while True:
             time.sleep(_BEAT_S)
             self._trim()
             inboxes = list(self._inboxes.values())
-            workers = sorted({inbox.worker for inbox in inboxes if inbox.worker})
-            if not workers:
-                self._missed.clear()
-                continue
             try:
-                alive = redis().mget([_worker_key(worker) for worker in workers])
+                lost = self._lost({inbox.worker for inbox in inboxes if inbox.worker})
             except RedisError:
+                self._silent_since.clear()  # nobody's beats could be seen, nor sent
                 continue
-            self._missed = {
-                worker: self._missed.get(worker, 0) + 1
-                for worker, beat in zip(workers, alive, strict=True)
-                if beat is None
-            }
             for inbox in inboxes:
-                if inbox.worker and self._missed.get(inbox.worker, 0) >= 2:
+                if inbox.worker in lost:
                     inbox.worker = None
                     inbox.put(LOST, b"null")
+
+    def _lost(self, workers: set[str]) -> set[str]:
+        """Those of `workers` whose heartbeat has been missing for `_LOST_AFTER_S`. Raises RedisError."""
+        now = time.monotonic()
+        beats = redis().mget([_worker_key(worker) for worker in workers]) if workers else ()
+        silent = {worker for worker, beat in zip(workers, beats, strict=True) if beat is None}
+        self._silent_since = {worker: self._silent_since.get(worker, now) for worker in silent}
+        lost = {worker for worker, since in self._silent_since.items() if now - since >= _LOST_AFTER_S}
+        for worker in lost:
+            log.warning("worker_lost", worker=worker)
+        return lost
 
     def _trim(self) -> None:
         """Drop from the stream what was handed over, if anything was since the last time, and see to it that

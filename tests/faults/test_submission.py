@@ -3,6 +3,7 @@ reference, or none where nothing ever arrived, and the service's row agrees."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis
 import requests
 from django.utils import timezone
 
@@ -214,3 +216,17 @@ def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
     assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(Proposal.objects.get().pk))
     assert len([call for call in simulator.calls(bank, "submit") if call["worked"]]) == 1
     ledgers_agree(simulator)
+
+
+def test_a_worker_whose_heartbeat_redis_forgot_is_not_taken_for_lost(
+    client: Client, simulator: Simulator, redis_url: str
+) -> None:
+    body = dataset(an_offer(client, "ipe"))
+    simulator.bank("ipe", latency_ms=4000, operation="submit")
+    with ThreadPoolExecutor(1) as pool, redis.Redis.from_url(redis_url) as server:
+        waiting = pool.submit(client.post, "/proposals", body)
+        wait_until(lambda: simulator.calls("ipe", "submit"), WAIT_S, "a worker sends")
+        for _ in range(30):
+            server.flushdb()
+            time.sleep(0.1)
+        assert waiting.result().status_code == 201
