@@ -15,7 +15,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,10 @@ from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, a
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
 CONTROL_TOKEN = "test-control"
+PROGRAM_LOGS = "programs"
+#: Of each program, at a failed test.
+LOG_LINES = 60
+_LOG_SIZES = pytest.StashKey[dict[Path, int]]()
 _cleanup = contextlib.ExitStack()
 
 
@@ -129,6 +133,31 @@ def _emptying_passes_the_guards() -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Note how far the programs' logs had come when the test began."""
+    item.stash[_LOG_SIZES] = {file: file.stat().st_size for file in _program_logs()}
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test that failed shows what the service's programs wrote meanwhile: a rare failure is seen only once."""
+    report = yield
+    if report.failed:
+        for file in _program_logs():
+            with file.open(errors="replace") as log:
+                log.seek(item.stash[_LOG_SIZES].get(file, 0))
+                lines = log.read().splitlines()
+            if lines:
+                report.sections.append((f"log of {file.name}", "\n".join(lines[-LOG_LINES:])))
+    return report
+
+
+def _program_logs() -> list[Path]:
+    return sorted((Path(os.environ["DATA_DIR"]) / PROGRAM_LOGS).glob("*")) if "DATA_DIR" in os.environ else []
+
+
 @pytest.fixture(scope="session")
 def redis_url() -> str:
     """The Redis of this test run."""
@@ -147,7 +176,7 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
         "STREAM_HEARTBEAT_S": "2",
         "PYTHONUNBUFFERED": "1",
     }
-    programs = Programs(service_processes(environment, data_dir), data_dir / "programs")
+    programs = Programs(service_processes(environment, data_dir), data_dir / PROGRAM_LOGS)
     yield programs
     programs.stop()
 
