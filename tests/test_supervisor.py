@@ -18,6 +18,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from config.supervisor import *
+signal.signal(signal.SIGHUP, {hangup})
 supervisor = Supervisor(Path("."))
 try:
     {start}
@@ -33,12 +34,11 @@ supervisor.say("ended")
 class Program:
     """A program that supervises; its output as it stands in a file."""
 
-    def __init__(self, folder: Path, start: str) -> None:
+    def __init__(self, folder: Path, start: str, hangup: str) -> None:
         self._file = folder / "output"
+        program = PROGRAM.format(start=start, hangup=hangup)
         with self._file.open("wb") as output:
-            self.handle = subprocess.Popen(
-                [sys.executable, "-c", PROGRAM.format(start=start)], cwd=ROOT, stdout=output, stderr=output
-            )
+            self.handle = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=output, stderr=output)
 
     @property
     def output(self) -> str:
@@ -56,8 +56,9 @@ class Program:
 def supervise(tmp_path: Path) -> Iterator:
     programs: list[Program] = []
 
-    def start(text: str) -> Program:
-        programs.append(Program(tmp_path, text))
+    def start(text: str, *, hangup: str = "signal.SIG_DFL") -> Program:
+        """`hangup` is how SIGHUP is met on arrival, which a program has from whoever starts it."""
+        programs.append(Program(tmp_path, text, hangup))
         return programs[-1]
 
     yield start
@@ -105,6 +106,18 @@ def test_what_a_killed_parent_leaves_of_its_workers_is_killed_before_it_starts_a
     wait_until(lambda: not is_running(worker), 5, "the worker of the killed parent is gone")
 
 
+def test_under_nohup_a_hangup_ends_nothing(supervise):
+    program = supervise(
+        'supervisor.start(Process("web", ["sh", "-c", "while :; do echo lives; sleep 0.1; done"]))',
+        hangup="signal.SIG_IGN",
+    )
+    program.wait_for("lives")
+    program.handle.send_signal(signal.SIGHUP)
+    lines = program.output.count("lives")
+    program.wait_for(f"(?s)(lives.*){{{lines + 3}}}")
+    assert program.end() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_later_stages_before_the_first_and_leaves_no_process(supervise, number):
     script = "trap 'echo {name} ends; exit 0' TERM INT; echo pid $$; while :; do sleep 0.05; done"
@@ -141,7 +154,7 @@ def test_processes_end_with_a_supervisor_that_is_killed(supervise):
 def test_it_ends_when_nobody_reads_its_output_any_more():
     start = 'supervisor.start(Process("web", ["sh", "-c", "while echo line; do sleep 0.05; done"]))'
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(start=start)], cwd=ROOT, stdout=subprocess.PIPE
+        [sys.executable, "-c", PROGRAM.format(start=start, hangup="signal.SIG_DFL")], cwd=ROOT, stdout=subprocess.PIPE
     ) as handle:
         handle.stdout.readline()
         handle.stdout.close()
