@@ -203,7 +203,7 @@ class SessionAdmin(SensitiveActions):
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
         """Nothing to read or export where there is no evidence."""
-        if not Evidence.objects.filter(session=object_id).exists():
+        if not Evidence.objects.filter(session__pk=object_id).exists():
             return []
         return super().get_actions_detail(request, object_id)
 
@@ -277,7 +277,7 @@ class SessionAdmin(SensitiveActions):
         """Raises PermissionDenied and Http404."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        evidence = Evidence.objects.select_related("session__partner", "session__terms").filter(session=object_id)
+        evidence = Evidence.objects.select_related("session__partner", "session__terms").filter(session__pk=object_id)
         found = evidence.first()
         if found is None:
             raise Http404

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from django.db.models import F, TextField
 from django.db.models.functions import Cast
@@ -12,7 +12,14 @@ from authorizations import seal
 from authorizations.models import Evidence, Session
 from providers.encryption import WrongKey, decrypt
 
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
 _CHUNK = 500
+
+
+class _Sealed(TypedDict):
+    ciphertext: str
 
 
 def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
@@ -33,7 +40,9 @@ def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
     return {"valid": not problems, "checked": number, "head": head, "problems": problems}
 
 
-def _faults(row: Evidence, number: int, previous_hash: str, trusted_keys: Collection[str]) -> list[str]:
+def _faults(
+    row: WithAnnotations[Evidence, _Sealed], number: int, previous_hash: str, trusted_keys: Collection[str]
+) -> list[str]:
     try:
         record = decrypt(row.ciphertext)
     except WrongKey:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, BinaryIO
+from collections.abc import Mapping
+from typing import IO, Any
 from urllib.parse import parse_qsl
 
 from csp.constants import NONCE, NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
 from django.core import signing
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, UnreadablePostError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, UnreadablePostError
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -88,7 +89,9 @@ class PublicView(PartnerView):
     authentication_classes = ()
     permission_classes = ()
 
-    def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
+    def finalize_response(  # type: ignore[override]  # DRF takes any HttpResponse, its stubs only its own
+        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
         response = super().finalize_response(request, response, *args, **kwargs)
         response["Cache-Control"] = "no-store"
         response["Referrer-Policy"] = "no-referrer"
@@ -130,7 +133,7 @@ class HolderPageView(PublicView):
         token = signing.dumps(shown, salt=_token_salt(authorization_id))
         return holder_page(request._request, "ask", {"session": session, "token": token})
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         failure = super().handle_exception(exc)
         if self.request.method not in ("GET", "HEAD"):
             return failure
@@ -164,7 +167,7 @@ class PageFormParser(BaseParser):
     media_type = FORM
 
     def parse(
-        self, stream: BinaryIO, media_type: str | None = None, parser_context: dict[str, Any] | None = None
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Raises PayloadTooLarge and InvalidInput."""
         try:
@@ -209,7 +212,7 @@ class AcceptView(PublicView):
             }
         )
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         failure = super().handle_exception(exc)
         if self.request.method != "POST" or not self._is_form():
             return failure
@@ -220,7 +223,7 @@ class AcceptView(PublicView):
 
     def _form(self) -> dict[str, Any]:
         # A plain dict: DRF takes a QueryDict, which an empty form is, for one whose boxes are all unticked.
-        serializer = AcceptSerializer(data=dict(self.request.data.items()))
+        serializer = AcceptSerializer(data=dict(self._sent.items()))
         if not serializer.is_valid():
             raise InvalidInput(details=list(details_of(serializer.errors)))
         data: dict[str, Any] = serializer.validated_data
@@ -245,7 +248,7 @@ class AcceptView(PublicView):
         genuine one: the acceptance stands all the same, only that much less is proven."""
         salt = _token_salt(self.kwargs["authorization_id"])
         try:
-            shown: dict[str, str] = signing.loads(self.request.data.get("page", ""), salt=salt)
+            shown: dict[str, str] = signing.loads(self._sent.get("page", ""), salt=salt)
         except signing.BadSignature:
             return {}
         return shown

@@ -87,8 +87,8 @@ def _cut(value: Any) -> Any:
     elif kept > 3 and kind <= set(BANKS):
         kept = 1
     _kinds_shown.add(kind)
-    rest = {"…": f"{len(value) - kept} more"} if kept < len(value) else {}
-    return {name: _cut(item) for name, item in list(value.items())[:kept]} | rest
+    shown = {name: _cut(item) for name, item in list(value.items())[:kept]}
+    return shown | {"…": f"{len(value) - kept} more"} if kept < len(value) else shown
 
 
 def _lines(value: Any, name: str) -> list[str]:

@@ -8,6 +8,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from typing import NoReturn
 
 import structlog
 from django.conf import settings
@@ -69,17 +70,20 @@ def _buffer_chunks(request: HttpRequest) -> None:
         body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
     except (OSError, ParseException):
         environ["CONTENT_LENGTH"] = "1"  # not the empty body that it looks like
-        request._stream = _BrokenBody()  # type: ignore[attr-defined]
+        request._stream = io.BufferedReader(_BrokenBody())
         return
     environ["CONTENT_LENGTH"] = str(len(body))
-    request._stream = io.BytesIO(body)  # type: ignore[attr-defined]
+    request._stream = io.BytesIO(body)
 
 
-class _BrokenBody:
+class _BrokenBody(io.RawIOBase):
     """A body whose chunks are malformed or end early: whoever reads it hears of a broken connection, and tells
     the client in its own turn, after path, key and method."""
 
-    def read(self, size: int = -1) -> bytes:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> NoReturn:
         raise OSError("malformed chunks")
 
 

@@ -41,7 +41,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         if key.last_used_at is None or key.last_used_at < now - _LAST_USED_EVERY:
             stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_EVERY)
             ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
-        request._request.partner_id = key.partner_id  # for the request's log line
+        request._request.partner_id = key.partner_id  # type: ignore[attr-defined]  # for the request's log line
         return key.partner, key
 
     def authenticate_header(self, request: Request) -> str:

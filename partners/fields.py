@@ -11,7 +11,7 @@ import re
 import uuid
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import validate_email
@@ -20,6 +20,9 @@ from rest_framework import serializers
 from rest_framework.fields import empty
 
 from providers.formats import cnpj_is_valid, cpf_is_valid, local_phone, unmask_cnpj
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 TEXT_LENGTH = 120
 USER_AGENT_LENGTH = 512
@@ -41,7 +44,10 @@ _POSTGRES_INTEGER = 2**31 - 1
 class _Messages:
     """The messages that every field shares."""
 
-    default_error_messages = {"required": "Campo obrigatório.", "null": "O campo não pode ser nulo."}
+    default_error_messages: ClassVar[dict[str, StrOrPromise]] = {
+        "required": "Campo obrigatório.",
+        "null": "O campo não pode ser nulo.",
+    }
 
 
 class TextField(_Messages, serializers.CharField):
@@ -191,9 +197,6 @@ class UUIDField(_CodeField):
         except ValueError:
             return None
 
-    def to_representation(self, value: uuid.UUID) -> str:
-        return str(value)
-
 
 class DateField(_Messages, serializers.DateField):
     """A real date as `YYYY-MM-DD`; with `not_future`, at most today (in Brasília's time)."""
@@ -268,6 +271,9 @@ class DecimalField(_Messages, serializers.DecimalField):
         "max_whole_digits": "Deve ter no máximo {max_whole_digits} dígitos antes da vírgula.",
     }
 
+    max_digits: int
+    decimal_places: int
+
     def __init__(self, *, max_digits: int = 12, decimal_places: int = 2, **kwargs: Any) -> None:
         super().__init__(max_digits, decimal_places, coerce_to_string=False, **kwargs)
 
@@ -285,7 +291,7 @@ class DecimalField(_Messages, serializers.DecimalField):
             self.fail("max_decimal_places", max_decimal_places=self.decimal_places)
         return value.quantize(Decimal(1).scaleb(-self.decimal_places)) + 0  # + 0: no negative zero
 
-    def to_representation(self, value: Decimal) -> float:
+    def to_representation(self, value: Decimal) -> float:  # type: ignore[override]  # the stubs know text only
         """A JSON number; 12 digits fit a double without an artefact."""
         return float(value)
 
@@ -299,10 +305,13 @@ class NumberField(_Messages, serializers.FloatField):
         "max_value": "Deve ser no máximo {max_value}.",
     }
 
+    min_value: int
+    max_value: int
+
     def __init__(self, *, min_value: int, max_value: int, **kwargs: Any) -> None:
         super().__init__(min_value=min_value, max_value=max_value, **kwargs)
 
-    def to_internal_value(self, data: Any) -> Decimal:
+    def to_internal_value(self, data: Any) -> Decimal:  # type: ignore[override]  # no binary float, unlike DRF's
         value = _as_decimal(data)
         if value is None:
             self.fail("invalid")

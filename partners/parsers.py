@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, BinaryIO, NoReturn
+from typing import IO, Any, NoReturn
 
 from django.conf import settings
 from django.http import UnreadablePostError
@@ -92,7 +93,7 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(
-        self, stream: BinaryIO, media_type: str | None = None, parser_context: dict[str, Any] | None = None
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """The body as a dict. Raises UnsupportedMediaType, PayloadTooLarge and InvalidInput.
 
@@ -113,6 +114,7 @@ class IgnoreAccept(DefaultContentNegotiation):
     """A route has one form of answer, whatever `Accept` or `?format=` say: never a 406."""
 
     def select_renderer(
-        self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> tuple[BaseRenderer, str]:
-        return renderers[0], renderers[0].media_type
+        renderer = next(iter(renderers))
+        return renderer, renderer.media_type

@@ -29,7 +29,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 class OperationSchema(AutoSchema):
     """Tells partners only what a route's own `schema.py` says: docstrings are for developers."""
 
-    def get_description(self) -> str:
+    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own signature, not DRF's
         return ""
 
 

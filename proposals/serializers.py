@@ -105,7 +105,7 @@ class EmploymentBlock(Block):
 class CheckDigitField(TextField):
     """The digit of a branch or an account: 0-9 or X, at most `max_length` of them; masks are removed."""
 
-    default_error_messages = {"form": "Informe o dígito: 0 a 9 ou X."}  # type: ignore[misc]  # as DRF declares it
+    default_error_messages = {"form": "Informe o dígito: 0 a 9 ou X."}
 
     def to_internal_value(self, data: str) -> str:
         digit: str = super().to_internal_value(data).strip("-. ").upper()
