@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers as drf
 
 from authorizations.models import Session
 from authorizations.serializers import AcceptSerializer, OpenSerializer
-from partners.schema import errors
+from partners.schema import errors, request_example, response_example
+from providers.errors import Detail, Gone, InvalidInput, NotFound
 
 _ID = "Jd0cW2mQ8sT5vX1zB4nK7pR3yU6aE9gH"
 _URL = f"https://api.exemplo.com.br/partners/v1/authorizations/public/{_ID}"
@@ -119,17 +120,12 @@ class AcceptedSchema(drf.Serializer[Any]):
         ref_name = "AuthorizationAccepted"
 
 
-def _in(name: str, value: dict[str, Any]) -> OpenApiExample:
-    return OpenApiExample(name, value=value, request_only=True)
-
-
-def _out(name: str, value: dict[str, Any], *statuses: str) -> OpenApiExample:
-    return OpenApiExample(name, value=value, response_only=True, status_codes=statuses or ("200",))
-
-
 _TAGS = ["Autorizações"]
 _HOLDER_TAGS = ["Link do titular"]
-_PARAMETERS = [OpenApiParameter("authorization_id", str, OpenApiParameter.PATH)]
+_UNKNOWN = NotFound("Autorização não encontrada.")
+_PARAMETERS = [
+    OpenApiParameter("authorization_id", str, OpenApiParameter.PATH, description="O `authorization_id` da abertura.")
+]
 
 opened = extend_schema(
     operation_id="authorization_open",
@@ -137,22 +133,28 @@ opened = extend_schema(
     summary="Abre uma sessão de autorização",
     description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão, com 200.",
     request=OpenSerializer,
-    responses={200: OpenedSchema, 201: OpenedSchema, **errors()},
+    responses={
+        200: OpenedSchema,
+        201: OpenedSchema,
+        **errors(InvalidInput(details=[Detail("cpf", "Informe um CPF válido: 11 dígitos, sem máscara.")])),
+    },
     examples=[
-        _in("Titular", {"cpf": "52998224725", "nome": "Maria Aparecida da Silva", "telefone": "11987654321"}),
-        _out("Sessão", _OPENED, "200", "201"),
+        request_example(
+            "Titular", {"cpf": "90000000175", "nome": "Maria Aparecida da Silva", "telefone": "11987654321"}
+        ),
+        response_example("Sessão", _OPENED, 200, 201),
     ],
 )
 session = extend_schema(
     operation_id="authorization_read",
     tags=_TAGS,
     summary="Situação de uma sessão e, quando autorizada, a evidência",
-    description="",
+    description="A evidência é o que o serviço viu no aceite e o que o navegador do titular informou.",
     parameters=_PARAMETERS,
-    responses={200: SessionSchema, **errors(404, body=False)},
+    responses={200: SessionSchema, **errors(_UNKNOWN, body=False)},
     examples=[
-        _out("Pendente", {**_OPENED, "status": "pending"}),
-        _out("Autorizada", {**_OPENED, "status": "authorized", "evidence": _EVIDENCE}),
+        response_example("Pendente", {**_OPENED, "status": "pending"}),
+        response_example("Autorizada", {**_OPENED, "status": "authorized", "evidence": _EVIDENCE}),
     ],
 )
 page = extend_schema(
@@ -169,9 +171,21 @@ terms = extend_schema(
     tags=_HOLDER_TAGS,
     auth=[],
     summary="Os termos que a sessão mostra",
-    description="",
+    description="Para conferir o que o titular lê: o texto, a versão e o resumo SHA-256.",
     parameters=_PARAMETERS,
-    responses={200: TermsSchema, **errors(404, 410, key=False, body=False)},
+    responses={200: TermsSchema, **errors(_UNKNOWN, Gone(), key=False, body=False)},
+    examples=[
+        response_example(
+            "Pendente",
+            {
+                "status": "pending",
+                "holder_name": "Maria Aparecida da Silva",
+                "masked_cpf": "***.000.001-**",
+                "terms": {"version": "1", "sha256": _SHA256, "text": "1. O que você autoriza\n…"},
+                "expires_at": _EXPIRES_AT,
+            },
+        )
+    ],
 )
 accept = extend_schema(
     operation_id="authorization_accept",
@@ -182,10 +196,18 @@ accept = extend_schema(
     "O IP é sempre o da conexão. O formulário da página usa a mesma rota e volta à página com 303.",
     parameters=_PARAMETERS,
     request={"application/json": AcceptSerializer},
-    responses={200: AcceptedSchema, **errors(404, 410, key=False)},
+    responses={
+        200: AcceptedSchema,
+        **errors(
+            _UNKNOWN,
+            Gone(),
+            InvalidInput(details=[Detail("accepted", "Sem o aceite não há autorização.")]),
+            key=False,
+        ),
+    },
     examples=[
-        _in("Com localização", {"geolocation": _PLACE, "geolocation_status": "granted", "device": _DEVICE}),
-        _in("Localização recusada", {"geolocation": None, "geolocation_status": "denied"}),
-        _out("Aceito", {"authorization_id": _ID, "status": "authorized", "authorized_at": _ACCEPTED_AT}),
+        request_example("Com localização", {"geolocation": _PLACE, "geolocation_status": "granted", "device": _DEVICE}),
+        request_example("Localização recusada", {"geolocation": None, "geolocation_status": "denied"}),
+        response_example("Aceito", {"authorization_id": _ID, "status": "authorized", "authorized_at": _ACCEPTED_AT}),
     ],
 )

@@ -240,16 +240,26 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": (
         "Consulta ofertas de vários bancos em uma chamada, envia a proposta escolhida e acompanha a formalização. "
         "Todas as chamadas partem do servidor do parceiro, com a chave no cabeçalho `X-Partner-Api-Key`. "
-        "Toda resposta fora de 2xx é o objeto de erro `{code, message, retryable, field}`."
+        "Toda resposta fora de 2xx é o objeto de erro `{code, message, retryable, field}`. "
+        "No sandbox os exemplos das requisições funcionam como estão; só os ids têm de ser os das suas respostas."
     ),
     "VERSION": "1.0.0",
     "SCHEMA_PATH_PREFIX": "/partners/v1",
     "SCHEMA_PATH_PREFIX_TRIM": False,
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVERS": [{"url": PUBLIC_BASE_URL}],
+    "TAGS": [  # in this order on the page
+        {"name": "Consultas", "description": "As ofertas dos bancos para um titular."},
+        {"name": "Propostas", "description": "Da oferta escolhida à assinatura e ao crédito."},
+        {"name": "Autorizações", "description": "O aceite do titular por um link, para canais sem página própria."},
+        {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
+        {"name": "Leilão", "description": "O que está por trás da chave de um link de leilão."},
+    ],
     # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # The list of all schemas starts closed: each stands beside its operation, too.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "partners.schema.drop_docstrings"],
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "consultas.schema.STATUSES",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers as drf
 
 from consultas.serializers import IndividualQueryRequest, QueryRequest
-from partners.schema import errors
+from partners.schema import errors, request_example, response_example
+from providers.errors import Detail, InvalidInput, NotFound, ProviderError, ProviderNotAllowed, ProviderUnavailable
 from providers.types import ActionType, QueryStatus
 
 STATUSES = [item.value for item in QueryStatus]
@@ -98,7 +100,7 @@ class AggregatedSchema(drf.Serializer[Any]):
         ref_name = "AggregatedResponse"
 
 
-class SnakeOfferSchema(drf.Serializer[Any]):
+class IndividualOfferSchema(drf.Serializer[Any]):
     provider = drf.CharField()
     loan_value = drf.FloatField()
     installment_value = drf.FloatField()
@@ -112,7 +114,7 @@ class SnakeOfferSchema(drf.Serializer[Any]):
         ref_name = "IndividualOffer"
 
 
-class SnakeVinculoSchema(drf.Serializer[Any]):
+class IndividualVinculoSchema(drf.Serializer[Any]):
     matricula = drf.CharField()
     employer_cnpj = drf.CharField()
     employer_name = drf.CharField()
@@ -127,18 +129,93 @@ class SnakeVinculoSchema(drf.Serializer[Any]):
 class EnvelopeSchema(drf.Serializer[Any]):
     provider = drf.CharField()
     status = drf.ChoiceField(STATUSES)
-    offers = SnakeOfferSchema(many=True)
-    vinculos = SnakeVinculoSchema(many=True)
+    offers = IndividualOfferSchema(many=True)
+    vinculos = IndividualVinculoSchema(many=True)
     proposal_id = drf.CharField(allow_null=True)
     action = ActionSchema(allow_null=True)
     error = drf.CharField(allow_null=True)
     elapsed_ms = drf.IntegerField()
     no_proposal_reasons = drf.ListField(child=drf.CharField())
     term_auto_authorized = drf.BooleanField()
-    provider_data = drf.DictField(allow_null=True)
+    provider_data = drf.DictField(allow_null=True, help_text="O que o banco informa além disso.")
 
     class Meta:
         ref_name = "IndividualEnvelope"
+
+
+class AuctionRateSchema(drf.Serializer[Any]):
+    monthly_rate = drf.FloatField(help_text="Fração: 0.0199 é 1,99% ao mês.")
+
+    class Meta:
+        ref_name = "AuctionRate"
+
+
+class AuctionSimulationSchema(drf.Serializer[Any]):
+    installment_face_value = drf.FloatField(help_text="Reais por mês.")
+    total_amount = drf.FloatField(help_text="Reais.")
+    prefixed_interest_rate = AuctionRateSchema()
+    cet = drf.FloatField(help_text="Custo efetivo total, por cento ao mês.")
+    annual_cet = drf.FloatField(help_text="Custo efetivo total, por cento ao ano.")
+    first_due_date = drf.DateTimeField()
+
+    class Meta:
+        ref_name = "AuctionSimulation"
+
+
+class AuctionProposalDataSchema(drf.Serializer[Any]):
+    disbursed_issue_amount = drf.FloatField(help_text="Reais. O lance de fato: é este que se mostra ao titular.")
+    number_of_installments = drf.IntegerField()
+    simulation = AuctionSimulationSchema(help_text="De onde vêm a parcela e o custo total.")
+
+    class Meta:
+        ref_name = "AuctionProposalData"
+
+
+class AuctionProposalSchema(drf.Serializer[Any]):
+    status = drf.CharField(required=False)
+    issuer_proposal_key = drf.CharField(required=False, allow_null=True)
+    proposal_data = AuctionProposalDataSchema()
+
+    class Meta:
+        ref_name = "AuctionProposal"
+
+
+def _as_it_comes(field: type[drf.Field[Any, Any, Any, Any]], **options: Any) -> drf.Field[Any, Any, Any, Any]:
+    """A field that the institution passes on: it may be null or missing, and nothing should hang on it."""
+    return field(required=False, allow_null=True, **options)
+
+
+class AuctionSchema(drf.Serializer[Any]):
+    disbursed_issue_amount = drf.FloatField(help_text="Reais que o trabalhador pediu no leilão; só como contexto.")
+    number_of_installments = drf.IntegerField(help_text="Meses que o trabalhador pediu.")
+    consigned_credit_balance = drf.FloatField(
+        help_text="Margem quando o convite foi gerado; a de hoje está em `employers[].margin` de uma consulta."
+    )
+    expiration_datetime = drf.DateTimeField(help_text="Prazo do lance. Depois dele a chave continua a valer.")
+    proposal = AuctionProposalSchema()
+    name = drf.CharField(help_text="Do titular.")
+    document_number = drf.CharField(help_text="CPF do titular.")
+    birth_date = drf.DateTimeField()
+    eligible = drf.BooleanField()
+    employer_name = drf.CharField()
+    employer_document_type = drf.CharField()
+    employer_document_number = drf.CharField(help_text="CNPJ do empregador.")
+    issuer_registration_number = drf.CharField(help_text="Matrícula.")
+    admission_date = drf.DateTimeField()
+    political_exposition = _as_it_comes(drf.CharField)
+    status = _as_it_comes(drf.CharField)
+    webhook_type = _as_it_comes(drf.CharField)
+    alerts = _as_it_comes(drf.ListField)
+    rank_position = _as_it_comes(drf.IntegerField)
+    event_datetime = _as_it_comes(drf.DateTimeField)
+    inclusion_limit_datetime = _as_it_comes(drf.DateTimeField)
+    external_proposal_url = _as_it_comes(drf.URLField)
+    proposal_key = _as_it_comes(drf.CharField)
+    auction_key = _as_it_comes(drf.CharField)
+    issuer_proposal_request_key = _as_it_comes(drf.CharField)
+
+    class Meta:
+        ref_name = "AuctionRecord"
 
 
 QUERY = {
@@ -150,7 +227,7 @@ QUERY = {
     "client_ip": "203.0.113.7",
     "geolocation": {"lat": -23.55052, "lng": -46.633308},
 }
-_OFFER = {
+OFFER = {
     "provider": "ipe",
     "offerId": "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11",
     "loanValue": 12000.0,
@@ -183,7 +260,7 @@ _RESULT = {
     "provider": "ipe",
     "status": "ok",
     "success": True,
-    "proposals": [_OFFER],
+    "proposals": [OFFER],
     "vinculos": [_VINCULO],
     "error": None,
     "elapsedMs": 212,
@@ -194,7 +271,7 @@ _RESULT = {
     "termAutoAuthorized": False,
 }
 _AGGREGATED = {
-    "proposals": [_OFFER],
+    "proposals": [OFFER],
     "providerResults": {"ipe": _RESULT},
     "employers": [
         {
@@ -209,7 +286,7 @@ _AGGREGATED = {
     "timestamp": "2026-11-21T12:00:00.000Z",
     "simulationGroupId": "5e1d7a52-2d5b-4f37-9a0a-54a0f5a3c7d1",
 }
-_ENVELOPE: dict[str, Any] = {
+_WAITING: dict[str, Any] = {
     "provider": "imbuia",
     "status": "requires_action",
     "offers": [],
@@ -218,7 +295,7 @@ _ENVELOPE: dict[str, Any] = {
     "action": {
         "type": "biometria",
         "url": "https://banco.example/links/AbC",
-        "detail": "O titular deve concluir a prova de vida no link.",
+        "detail": "O titular precisa fazer a prova de vida pelo link do banco.",
     },
     "error": None,
     "elapsed_ms": 180,
@@ -226,41 +303,138 @@ _ENVELOPE: dict[str, Any] = {
     "term_auto_authorized": False,
     "provider_data": None,
 }
-_STREAM = (
-    'data: {"event":"start","message":"Consulta iniciada."}\n\n'
-    'data: {"event":"provider_start","provider":"ipe"}\n\n'
-    'data: {"event":"provider_result","provider":"ipe","success":true,"proposals":[],"vinculos":[],"error":null,'
-    '"elapsedMs":212,"noProposalReasons":[],"requiresSignature":false,"signatureUrl":null}\n\n'
-    'data: {"event":"complete"}\n\n'
+_ANSWERED = {
+    **_WAITING,
+    "provider": "ipe",
+    "status": "ok",
+    "offers": [
+        {
+            "provider": "ipe",
+            "loan_value": 12000.0,
+            "installment_value": 488.8,
+            "installments": 48,
+            "interest_rate": 1.99,
+            "total_amount": 23462.4,
+            "table_code": "IPE-CLT-STD",
+            "first_due_date": "2027-01-10",
+        }
+    ],
+    "vinculos": [
+        {
+            "matricula": "100200",
+            "employer_cnpj": "11222333000181",
+            "employer_name": "Metalúrgica Aurora Ltda",
+            "job_title": "Operador de Produção",
+            "admission_date": "2019-03-11",
+            "margin": 1850.0,
+        }
+    ],
+    "action": None,
+}
+_STREAM = "".join(
+    f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
+    for event in (
+        {"event": "start", "message": "Consulta iniciada."},
+        {"event": "provider_start", "provider": "ipe"},
+        {"event": "provider_start", "provider": "imbuia"},
+        {"event": "provider_result", **_RESULT, "proposals": [{**OFFER, "offerId": None}]},
+        {
+            "event": "provider_error",
+            "provider": "imbuia",
+            "error": ProviderUnavailable.default_message,
+            "elapsedMs": 25012,
+        },
+        {"event": "complete"},
+    )
 )
+_AUCTION: dict[str, Any] = {
+    "webhook_type": "private_payroll_auction.new_issuer_proposal_request",
+    "proposal_key": "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9",
+    "issuer_proposal_request_key": "7f1c2f0a-6a38-4a8f-9d43-3f1d1a3c5b10",
+    "auction_key": "b0b1a3e2-52de-4d4e-8a2e-0c9b6c7a9f21",
+    "status": "ongoing",
+    "event_datetime": "2026-11-21T12:00:00.000000Z",
+    "expiration_datetime": "2026-11-22T09:00:00.000000Z",
+    "inclusion_limit_datetime": "2026-11-22T08:00:00.000000Z",
+    "external_proposal_url": None,
+    "rank_position": None,
+    "alerts": [],
+    "disbursed_issue_amount": 10000.0,
+    "number_of_installments": 36,
+    "consigned_credit_balance": 1850.0,
+    "eligible": True,
+    "political_exposition": "not_exposed",
+    "name": "Helena Duarte Fictícia",
+    "document_number": "90000000175",
+    "birth_date": "1988-04-17T00:00:00.000000Z",
+    "admission_date": "2019-03-11T00:00:00.000000Z",
+    "issuer_registration_number": "100200",
+    "employer_document_type": "cnpj",
+    "employer_document_number": "11222333000181",
+    "employer_name": "Metalúrgica Aurora Ltda",
+    "proposal": {
+        "status": "sent",
+        "issuer_proposal_key": "2a6f4a55-8e0b-4f5e-9c8e-9f0f1c7e2d34",
+        "proposal_data": {
+            "disbursed_issue_amount": 9000.0,
+            "number_of_installments": 36,
+            "simulation": {
+                "installment_face_value": 429.1,
+                "total_amount": 15447.6,
+                "prefixed_interest_rate": {"monthly_rate": 0.0199},
+                "cet": 1.99,
+                "annual_cet": 23.88,
+                "first_due_date": "2027-01-10T00:00:00.000000Z",
+            },
+        },
+    },
+}
 
-
-def _in(name: str, value: dict[str, Any]) -> OpenApiExample:
-    return OpenApiExample(name, value=value, request_only=True)
-
-
-def _out(name: str, value: Any) -> OpenApiExample:
-    return OpenApiExample(name, value=value, response_only=True, status_codes=["200"])
-
-
-_QUERIES = [
-    _in("Sem parâmetros", QUERY),
-    _in("Por valor", {**QUERY, "loan_value": 5000, "prazo": 24}),
-    _in("Por parcela", {**QUERY, "valor_parcela": 300, "prazo": 36}),
+_EXAMPLES = [
+    request_example("Sem parâmetros", QUERY),
+    request_example("Por valor", {**QUERY, "loan_value": 5000, "prazo": 24}),
+    request_example("Por parcela", {**QUERY, "valor_parcela": 300, "prazo": 36}),
 ]
+_NARROWED = request_example("Alguns bancos", {**QUERY, "providers": ["ipe", "imbuia"]})
+_FAULTS = InvalidInput(
+    details=[
+        Detail("telefone", "Informe DDD e número: 10 ou 11 dígitos, sem máscara."),
+        Detail("email", "Informe um e-mail válido, de no máximo 254 caracteres."),
+    ]
+)
+_OUTSIDE = InvalidInput(
+    details=[
+        Detail(
+            "providers",
+            "Nenhum banco informado pertence ao contrato. Bancos disponíveis: imbuia, ipe.",
+            ("imbuia", "ipe"),
+        )
+    ]
+)
 
 aggregated = extend_schema(
     operation_id="query_aggregated",
     tags=["Consultas"],
     summary="Consulta todos os bancos do contrato e responde quando todos terminam",
+    description=(
+        "`providers` restringe a consulta a alguns bancos do contrato. Um banco que falha não derruba os demais: o "
+        "motivo dele está em `providerResults`. Com `status` `requires_action` o titular ainda tem um passo a cumprir "
+        "no link de `action`; as ofertas vêm depois, pelo webhook `authorization_result` ou em nova consulta. "
+        "O `offerId` de uma oferta é o que se envia em `POST /proposals`. "
+        "Repetida em 60 segundos, a consulta sem parâmetros aproveita as respostas já dadas."
+    ),
     request=QueryRequest,
-    responses={200: AggregatedSchema, **errors(422, 502)},
-    examples=[*_QUERIES, _out("Ofertas", _AGGREGATED)],
+    responses={200: AggregatedSchema, **errors(_FAULTS, _OUTSIDE, ProviderUnavailable())},
+    examples=[*_EXAMPLES, _NARROWED, response_example("Ofertas", _AGGREGATED)],
 )
 streamed = extend_schema(
     operation_id="query_stream",
     tags=["Consultas"],
     summary="A mesma consulta, com cada resposta enviada assim que chega (server-sent events)",
+    description=(
+        "Cada evento é uma linha `data:` com um objeto JSON, seguida de uma linha vazia; linhas que começam com `:` "
+        "só mantêm a conexão. As ofertas não são guardadas: para enviar uma delas, consulte em `/consultas`."
+    ),
     request=QueryRequest,
     responses={
         (200, "text/event-stream"): OpenApiResponse(
@@ -268,31 +442,57 @@ streamed = extend_schema(
             description="Eventos `start`, `provider_start`, `provider_result`, `provider_error`, `complete`.",
             examples=[OpenApiExample("Eventos", value=_STREAM)],
         ),
-        **errors(422),
+        **errors(_FAULTS, _OUTSIDE),
     },
-    examples=_QUERIES,
+    examples=[*_EXAMPLES, _NARROWED],
 )
 individual = extend_schema(
     operation_id="query_one_bank",
     tags=["Consultas"],
     summary="Consulta um banco",
-    parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, description="Identificador do banco.")],
+    description=(
+        "A resposta é 200 também quando o banco falha ou recusa: `status` diz o que houve. "
+        "As ofertas não são guardadas: para enviar uma delas, consulte em `/consultas`."
+    ),
+    parameters=[
+        OpenApiParameter(
+            "name",
+            str,
+            OpenApiParameter.PATH,
+            description="Identificador do banco.",
+            examples=[OpenApiExample("Banco", value="ipe")],
+        )
+    ],
     request=IndividualQueryRequest,
-    responses={200: EnvelopeSchema, **errors(403, 404, 422)},
-    examples=[*_QUERIES, _out("Ação pendente", _ENVELOPE)],
+    responses={
+        200: EnvelopeSchema,
+        **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido.")),
+    },
+    examples=[*_EXAMPLES, response_example("Ofertas", _ANSWERED), response_example("Ação pendente", _WAITING)],
 )
 auction = extend_schema(
     operation_id="auction_lookup",
     tags=["Leilão"],
     summary="Dados de uma proposta de leilão a partir da sua chave, sem efeitos",
-    parameters=[OpenApiParameter("proposal_key", str, OpenApiParameter.PATH, description="Chave do link do leilão.")],
+    description=(
+        "Nada é criado nem enviado, e a chave vale também depois do prazo do lance. O registro vem como a instituição "
+        "o informa: pode trazer outros campos, e os que não são obrigatórios podem ser nulos ou faltar."
+    ),
+    parameters=[
+        OpenApiParameter(
+            "proposal_key",
+            str,
+            OpenApiParameter.PATH,
+            description="Chave do link do leilão.",
+            examples=[OpenApiExample("Encontrada", value=_AUCTION["proposal_key"])],
+        )
+    ],
     request=None,
     responses={
-        200: OpenApiResponse(
-            {"type": "object", "additionalProperties": True}, description="O registro, como a instituição o informa."
-        ),
-        **errors(403, 404, 502, body=False),
+        200: AuctionSchema,
+        **errors(ProviderNotAllowed(), NotFound(), ProviderUnavailable(), ProviderError(), body=False),
     },
+    examples=[response_example("Registro", _AUCTION)],
 )
 
 bank_callback = extend_schema(exclude=True)  # between the banks and the service; partners have no use for it

@@ -10,7 +10,15 @@ from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
 from partners.authentication import HEADER, ApiKeyAuthentication
-from providers.errors import API_ERRORS
+from partners.models import SANDBOX_KEY
+from providers.errors import (
+    API_ERRORS,
+    ApiError,
+    InternalError,
+    PayloadTooLarge,
+    Unauthorized,
+    UnsupportedMediaType,
+)
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):
@@ -22,7 +30,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
             "type": "apiKey",
             "in": "header",
             "name": HEADER,
-            "description": "Chave do parceiro, emitida pelo operador do serviço.",
+            "description": f"Chave do parceiro, emitida pelo operador do serviço. No sandbox vale `{SANDBOX_KEY}`.",
         }
 
 
@@ -61,14 +69,37 @@ class ErrorSchema(serializers.Serializer[Any]):
         ref_name = "Error"
 
 
-def errors(*statuses: int, key: bool = True, body: bool = True) -> dict[int, OpenApiResponse]:
-    """The error replies of a route, for `extend_schema(responses=…)`: `statuses`, what every route with a `key`
-    or a `body` may answer besides, and 500. Each with an example of its code."""
-    common = {500, *({401} if key else ()), *({413, 415, 422} if body else ())}
-    return {status: _response(status) for status in sorted({*statuses, *common})}
+def request_example(name: str, value: Any) -> OpenApiExample:
+    """A body that the sandbox takes as it is; ids in it have to be those of an answer before."""
+    return OpenApiExample(name, value=value, request_only=True)
 
 
-def _response(status: int) -> OpenApiResponse:
-    kinds = [error for error in API_ERRORS if error.http_status == status]
-    examples = [OpenApiExample(kind.code, value=kind().as_dict(), response_only=True) for kind in kinds]
-    return OpenApiResponse(ErrorSchema, description=" / ".join(kind.code for kind in kinds), examples=examples)
+def response_example(name: str, value: Any, *statuses: int) -> OpenApiExample:
+    """A body that the route answers with one of `statuses`, 200 where none is given."""
+    codes = [str(status) for status in statuses or (200,)]
+    return OpenApiExample(name, value=value, response_only=True, status_codes=codes)
+
+
+def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int, OpenApiResponse]:
+    """The error replies of a route, for `extend_schema(responses=…)`: those that it names, each as an example of
+    what it answers; those that every route with a `key` or a `body` may answer besides; and 500."""
+    common: list[ApiError] = [InternalError()]
+    if key:
+        common.append(Unauthorized())
+    if body:
+        common += [PayloadTooLarge(), UnsupportedMediaType()]
+    by_status: dict[int, list[ApiError]] = {}
+    for error in sorted([*answered, *common], key=lambda each: each.http_status):
+        by_status.setdefault(error.http_status, []).append(error)
+    return {status: _response(found) for status, found in by_status.items()}
+
+
+def _response(found: list[ApiError]) -> OpenApiResponse:
+    examples = [
+        OpenApiExample(
+            f"{error.code} ({error.field})" if error.field else error.code, value=error.as_dict(), response_only=True
+        )
+        for error in found
+    ]
+    codes = dict.fromkeys(error.code for error in found)
+    return OpenApiResponse(ErrorSchema, description=" / ".join(codes), examples=examples)

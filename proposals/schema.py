@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 
-from consultas.schema import OfferSchema
-from partners.schema import ErrorSchema, errors
+from consultas.schema import OFFER, OfferSchema
+from partners.schema import ErrorSchema, errors, request_example, response_example
 from proposals.serializers import CancelRequest, FormalizeRequest, SubmissionRequest
+from providers.errors import (
+    Detail,
+    InvalidInput,
+    InvalidState,
+    NotFound,
+    NotSupported,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
 from providers.types import ProposalStatus
 
 STATUSES = [item.value for item in ProposalStatus]
@@ -71,7 +82,7 @@ class BanksSchema(drf.Serializer[Any]):
 
 
 DATASET = {
-    "offer_ref": {"provider": "ipe", "offer_id": "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"},
+    "offer_ref": {"provider": OFFER["provider"], "offer_id": OFFER["offerId"]},
     "titular": {
         "nome": "Maria da Silva",
         "cpf": "90000000175",
@@ -122,25 +133,9 @@ DATASET = {
 _BY_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
 _PROPOSAL = {
     "proposal_id": "b4f86c4e-2d0b-4f0f-8f0e-6f0a2f6d8c11",
-    "provider": "ipe",
+    "provider": OFFER["provider"],
     "status": "awaiting_signature",
-    "offer": {
-        "provider": "ipe",
-        "offerId": "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11",
-        "loanValue": 12000.0,
-        "installmentValue": 488.8,
-        "installments": 48,
-        "interestRate": 1.99,
-        "totalAmount": 23462.4,
-        "tableCode": "IPE-CLT-STD",
-        "firstDueDate": "2027-01-10",
-        "employerName": "Metalúrgica Aurora Ltda",
-        "employerCnpj": "11222333000181",
-        "matricula": "100200",
-        "providerData": {"nativeOfferId": "d8c98ca5-0aa9-4354-bdaf-a53ac3ad32d8", "withInsurance": False},
-        "adjusted": False,
-        "adjustments": [],
-    },
+    "offer": OFFER,
     "action": {
         "type": "signature",
         "url": "https://banco.example/assinar/AbC",
@@ -154,13 +149,12 @@ _PROPOSAL = {
 _CREATED = {**_PROPOSAL, "status": "created", "action": None}
 
 
-def _in(name: str, value: Any) -> OpenApiExample:
-    return OpenApiExample(name, value=value, request_only=True)
-
-
-def _out(name: str, value: Any, status: str = "200") -> OpenApiExample:
-    return OpenApiExample(name, value=value, response_only=True, status_codes=[status])
-
+_UNKNOWN_OFFER = InvalidInput(
+    details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
+)
+_BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
+_REFUSED = ProviderRejected("O titular já tem um contrato em andamento neste banco.")
+_UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 
 _ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
 
@@ -174,17 +168,29 @@ submit = extend_schema(
     tags=["Propostas"],
     summary="Envia a proposta de uma oferta ao banco, uma única vez",
     description=(
+        "`offer_ref.offer_id` é o `offerId` que uma consulta em `/consultas` deu. Os blocos são os mesmos para todos "
+        "os bancos; o que falta para o banco da oferta vem de uma vez em `details`, antes de qualquer envio. "
         "Uma repetição, ou vários envios ao mesmo tempo, dão a mesma proposta (200). Depois de 502 "
         "`provider_unavailable` basta repetir: o banco é consultado antes, e nada é enviado em dobro."
     ),
     request=SubmissionRequest,
-    responses={200: ProposalSchema, 201: ProposalSchema, **errors(404, 409, 422, 502)},
-    examples=[_in("Conta bancária", DATASET), _in("PIX", _BY_PIX), _out("Criada", _CREATED, "201")],
+    responses={
+        200: ProposalSchema,
+        201: ProposalSchema,
+        **errors(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), OfferExpired(), ProviderUnavailable()),
+    },
+    examples=[
+        request_example("Conta bancária", DATASET),
+        request_example("PIX", _BY_PIX),
+        response_example("Criada", _CREATED, 201),
+        response_example("Repetida", _CREATED, 200),
+    ],
 )
 listed = extend_schema(
     operation_id="proposal_list",
     tags=["Propostas"],
     summary="As propostas do parceiro, da mais nova para a mais antiga",
+    description="Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`.",
     parameters=[
         _filter("status", "Só com esta situação.", enum=STATUSES),
         _filter("provider", "Só deste banco."),
@@ -192,7 +198,8 @@ listed = extend_schema(
         _filter("cursor", "O `next_cursor` da página anterior."),
     ],
     request=None,
-    responses={200: ProposalPageSchema, **errors(422, body=False)},
+    responses={200: ProposalPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
+    examples=[response_example("Última página", {"proposals": [_PROPOSAL], "next_cursor": None})],
 )
 status = extend_schema(
     operation_id="proposal_status",
@@ -201,35 +208,61 @@ status = extend_schema(
     description="Quando o banco não responde, vale a última situação conhecida, e `error` diz isso.",
     parameters=[_ID],
     request=None,
-    responses={200: ProposalSchema, **errors(404, body=False)},
-    examples=[_out("Aguardando assinatura", _PROPOSAL)],
+    responses={200: ProposalSchema, **errors(NotFound(), body=False)},
+    examples=[
+        response_example("Aguardando assinatura", _PROPOSAL),
+        response_example("Banco sem resposta", {**_PROPOSAL, "error": ProviderUnavailable().as_dict()}),
+    ],
 )
 formalize = extend_schema(
     operation_id="proposal_formalize",
     tags=["Propostas"],
     summary="Emite o contrato e dá o link de assinatura",
+    description=(
+        "O corpo é opcional; sem `tipo_envio` o link só vem na resposta. Repetida enquanto a assinatura é aguardada, "
+        "a chamada dá o mesmo link, ou um novo se o anterior venceu."
+    ),
     parameters=[_ID],
     request=FormalizeRequest,
-    responses={200: ProposalSchema, **errors(404, 409, 422, 502)},
-    examples=[_in("Por SMS", {"tipo_envio": "sms"}), _out("Link", _PROPOSAL)],
+    responses={
+        200: ProposalSchema,
+        **errors(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _REFUSED, ProviderUnavailable(), ProviderError()),
+    },
+    examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", _PROPOSAL)],
 )
 cancel = extend_schema(
     operation_id="proposal_cancel",
     tags=["Propostas"],
     summary="Cancela a proposta, no banco que permite",
+    description="O corpo é opcional. Os bancos que não cancelam respondem 501, em qualquer situação da proposta.",
     parameters=[_ID],
     request=CancelRequest,
-    responses={200: ProposalSchema, **errors(404, 409, 422, 501, 502)},
+    responses={
+        200: ProposalSchema,
+        **errors(
+            NotFound(),
+            InvalidState(),
+            InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")]),
+            _REFUSED,
+            NotSupported("Este banco não permite cancelamento."),
+            ProviderUnavailable(),
+            ProviderError(),
+        ),
+    },
     examples=[
-        _in("Com motivo", {"motivo": "Desistência do titular."}),
-        _out("Cancelada", {**_PROPOSAL, "status": "cancelled", "action": None}),
+        request_example("Com motivo", {"motivo": "Desistência do titular."}),
+        response_example("Cancelada", {**_PROPOSAL, "status": "cancelled", "action": None}),
     ],
 )
 banks = extend_schema(
     operation_id="bank_list",
     tags=["Propostas"],
-    summary="As instituições aceitas em `recebimento.conta_bancaria.banco`",
+    summary="As instituições aceitas para receber em conta",
+    description=(
+        "Os códigos para `recebimento.conta_bancaria.banco`. A aceitação final é do banco da proposta, no envio ou na "
+        "formalização."
+    ),
     request=None,
     responses={200: BanksSchema, **errors(body=False)},
-    examples=[_out("Lista", {"banks": [{"code": "001", "name": "Banco do Brasil S.A."}]})],
+    examples=[response_example("Lista", {"banks": [{"code": "001", "name": "Banco do Brasil S.A."}]})],
 )
