@@ -136,6 +136,40 @@ class ApiKeyInline(KeyState, TabularInline):
         return False
 
 
+class PageToRead(ModelAdmin):
+    """Rows whose page has nothing to save."""
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        hidden = {"show_save": False, "show_save_and_continue": False}
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
+
+
+class PageWithButtons(PageToRead):
+    """Rows whose page posts nothing but the buttons of `actions_submit_line`."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
+        """The button that was pressed, in place of saving, which would undo what a worker wrote meanwhile."""
+        for button in self.get_actions_submit_line(request, obj.pk):
+            if button.action_name in request.POST:
+                button.method(request, obj)
+
+    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        return []
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Only what a button did is worth a line in the history: the form itself, with its empty message, is not."""
+        return super().log_change(request, obj, message) if message else None
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        return HttpResponseRedirect(request.path)
+
+
 class SensitiveActions(ModelAdmin):
     """Steps that ask first (GET shows a form, POST acts) and leave a line in the row's history."""
 
@@ -313,7 +347,7 @@ class PartnerAdmin(SensitiveActions):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(KeyState, SensitiveActions):
+class ApiKeyAdmin(KeyState, SensitiveActions, PageToRead):
     """Keys are found here by their prefix; they are issued on their partner's page."""
 
     list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")
@@ -341,17 +375,6 @@ class ApiKeyAdmin(KeyState, SensitiveActions):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a revoked key still explains the past
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """A page to read: there is nothing to save."""
-        hidden = {"show_save": False, "show_save_and_continue": False}
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
 
     @action(description="Revogar", permissions=["change"], icon="key_off")
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.forms import ModelForm
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
 from consultas.admin import ReadOnlyAdmin, table
+from partners.admin import PageWithButtons
 from proposals.models import Proposal
 from proposals.submission import bring_forward
 from providers.formats import mask_cpf, to_reais_text
@@ -36,7 +35,7 @@ _SUBMISSION_COLOURS = {
 
 
 @admin.register(Proposal)
-class ProposalAdmin(ReadOnlyAdmin):
+class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
     """All an operator can do is have a submission of unknown outcome looked for at once."""
 
     list_display = (
@@ -139,30 +138,3 @@ class ProposalAdmin(ReadOnlyAdmin):
     @action(description="Conciliar agora", permissions=["change"])
     def reconcile_one(self, request: HttpRequest, proposal: Proposal) -> None:
         self.reconcile_selection(request, Proposal.objects.filter(pk=proposal.pk))
-
-    def save_model(self, request: HttpRequest, obj: Proposal, form: ModelForm, change: bool) -> None:
-        """The page has nothing to save: what it posts is its one button. Saving would undo what a worker wrote
-        meanwhile."""
-        for button in self.get_actions_submit_line(request, obj.pk):
-            if button.action_name in request.POST:
-                button.method(request, obj)
-
-    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        return []
-
-    def log_change(self, request: HttpRequest, obj: Proposal, message: Any) -> Any:
-        """The form itself never changes anything, so an empty message is not worth a line in the history."""
-        return super().log_change(request, obj, message) if message else None
-
-    def response_change(self, request: HttpRequest, obj: Proposal) -> HttpResponse:
-        return HttpResponseRedirect(request.path)
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        hidden = {"show_save": False, "show_save_and_continue": False}
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})

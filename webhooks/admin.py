@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.forms import ModelForm
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from unfold.admin import ModelAdmin, TabularInline
+from django.http import HttpRequest
+from unfold.admin import TabularInline
 from unfold.decorators import action, display
 
+from partners.admin import PageWithButtons
 from providers.formats import cpf_is_valid, mask_cpf
 
 from .models import AlreadyPurged, Attempt, Event, reference_index
@@ -32,7 +30,7 @@ class AttemptInline(TabularInline):
 
 
 @admin.register(Event)
-class EventAdmin(ModelAdmin):
+class EventAdmin(PageWithButtons):
     """Events and what became of them. All an operator can do is send one, or a selection, again."""
 
     list_display = (
@@ -118,33 +116,6 @@ class EventAdmin(ModelAdmin):
     @action(description="Reenviar", permissions=["change"])
     def resend_one(self, request: HttpRequest, event: Event) -> None:
         self.resend_selection(request, Event.objects.filter(pk=event.pk))
-
-    def save_model(self, request: HttpRequest, obj: Event, form: ModelForm, change: bool) -> None:
-        """The page has nothing to save: what it posts is its one button. Saving would undo a delivery that
-        was recorded meanwhile."""
-        for button in self.get_actions_submit_line(request, obj.pk):
-            if button.action_name in request.POST:
-                button.method(request, obj)
-
-    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        return []
-
-    def log_change(self, request: HttpRequest, obj: Event, message: Any) -> Any:
-        """Only a resend is worth a line in the history; the form itself never changes anything."""
-        return super().log_change(request, obj, message) if message else None
-
-    def response_change(self, request: HttpRequest, obj: Event) -> HttpResponse:
-        return HttpResponseRedirect(request.path)
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        hidden = {"show_save": False, "show_save_and_continue": False}
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
