@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -140,6 +141,14 @@ class Simulator:
         """What arrived at a bank, oldest first."""
         query = f"?operation={operation}" if operation else ""
         return self.control(f"banks/{name}/calls{query}")  # type: ignore[no-any-return]
+
+    def sent(self, name: str, operation: str) -> Any:
+        """The JSON body of the newest call of that operation that arrived at a bank."""
+        return json.loads(self.calls(name, operation)[-1]["body"])
+
+    def phone(self, cpf: str) -> str:
+        """The holder's phone: the page with the banks' messages and links."""
+        return self._http.request("GET", f"{self.url}/phone/{cpf}").data.decode()
 
     def contracts(self, name: str) -> list[dict[str, Any]]:
         """A bank's ledger."""

@@ -95,6 +95,11 @@ class Receiver:
         """The address to register."""
         return self.url_of("127.0.0.1")
 
+    @property
+    def root(self) -> str:
+        """Its address without a path, for a test in which it stands in for a bank."""
+        return self.url_of("127.0.0.1", path="")
+
     def url_of(self, host: str, path: str = "/webhooks") -> str:
         """The same server under another name or spelling of its address."""
         return f"{self._scheme}://{host}:{self.port}{path}"

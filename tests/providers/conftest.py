@@ -38,10 +38,15 @@ def simulator(simulator: Simulator) -> Simulator:
 def connect(simulator: Simulator) -> Connect:
     """The adapter of a bank, connected to its simulated bank for `seconds` seconds from now."""
 
-    def connected(name: str, *, seconds: float = 10, **settings: Any) -> Bank:
-        adapter = registry.get(name)
-        assert adapter is not None
-        account = Connection(f"{simulator.url}/{name}", **{"credentials": CREDENTIALS[name], **settings})
-        return adapter(account, deadline=time.monotonic() + seconds, request_id="request-1")
+    def connected(name: str, **options: Any) -> Bank:
+        return at(name, f"{simulator.url}/{name}", **options)
 
     return connected
+
+
+def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> Bank:
+    """The adapter of a bank, connected to that address."""
+    adapter = registry.get(name)
+    assert adapter is not None
+    account = Connection(url, **{"credentials": CREDENTIALS[name], **settings})
+    return adapter(account, deadline=time.monotonic() + seconds, request_id="request-1")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import providers
+from providers.base import Bank
 from providers.types import (
     Address,
     BankAccount,
@@ -54,6 +55,13 @@ def a_query(cpf: str = FULL_FLOW, **changes: Any) -> BankQuery:
         "accepted_at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
     }
     return BankQuery(**{**values, **changes})
+
+
+def reference_of(bank: Bank, cpf: str) -> str:
+    """Ask for offers; the bank's own name of the step that it wants of the holder first."""
+    action = bank.query(a_query(cpf)).action
+    assert action is not None
+    return action.reference
 
 
 def a_submission(offer: BankOffer, cpf: str = FULL_FLOW, **changes: Any) -> BankSubmission:

@@ -6,21 +6,18 @@ import base64
 import hashlib
 import hmac
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any
 
 import pytest
-import urllib3
 from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
 from providers.banks.canela import Canela
-from providers.base import Bank, Connection
+from providers.base import Bank
 from providers.errors import (
     InvalidInput,
     InvalidState,
@@ -43,8 +40,16 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
-from tests.providers.conftest import Connect
-from tests.providers.samples import CALLBACK_SECRETS, CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.conftest import Connect, at
+from tests.providers.samples import (
+    CALLBACK_SECRETS,
+    CREDENTIALS,
+    FULL_FLOW,
+    HOLDERS,
+    a_query,
+    a_submission,
+    reference_of,
+)
 from tests.receiver import Received, Receiver, Reply
 
 SMS_PENDING = HOLDERS["sms_pending"]
@@ -56,27 +61,9 @@ def canela(connect: Connect) -> Bank:
     return connect("canela")
 
 
-def sent(simulator: Simulator, operation: str) -> Any:
-    """The body of the newest call of that operation."""
-    return json.loads(simulator.calls("canela", operation)[-1]["body"])
-
-
 def messages(simulator: Simulator, cpf: str) -> int:
     """How many SMS are on the holder's phone."""
-    phone = urllib3.request("GET", f"{simulator.url}/phone/{cpf}", retries=False).data.decode()
-    return phone.count('class="message sms"')
-
-
-def reference_of(bank: Bank, cpf: str = SMS_PENDING) -> str:
-    """Ask for offers; the bank's name of the authorization that it wants first."""
-    action = bank.query(a_query(cpf)).action
-    assert action is not None
-    return action.reference
-
-
-def at(url: str) -> Canela:
-    """The adapter at another address than the simulator's."""
-    return Canela(Connection(url, CREDENTIALS["canela"]), deadline=time.monotonic() + 10, request_id="request-1")
+    return simulator.phone(cpf).count('class="message sms"')
 
 
 def answering(*replies: Reply) -> Callable[[Received], Reply]:
@@ -103,7 +90,7 @@ def test_bad_credentials_at_500_are_an_error_of_ours_and_no_outage(connect: Conn
 @pytest.mark.parametrize("body", [b"", b"Internal Server Error", b'{"mensagem": "falha interna"}'])
 def test_any_other_500_at_login_is_an_outage(body: bytes) -> None:
     with Receiver(Reply(500, body)) as bank, pytest.raises(ProviderUnavailable) as caught:
-        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+        at("canela", bank.root).query(a_query())
     assert caught.value.sent is False
 
 
@@ -131,7 +118,7 @@ def test_submit_with_any_other_500_has_an_unknown_outcome_and_is_not_repeated(ca
     submission = a_submission(canela.query(a_query()).offers[0])
     with Receiver(answering(Reply(500, body))) as bank:
         with pytest.raises(ProviderUnavailable) as caught:
-            at(f"http://127.0.0.1:{bank.port}").submit(submission)
+            at("canela", bank.root).submit(submission)
         assert [request.path for request in bank.received] == ["/login", "/v3/operacoes"]
     assert caught.value.sent is True
 
@@ -158,7 +145,7 @@ def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: Ba
     submission = a_submission(canela.query(a_query()).offers[0])
     limited = Reply(429, b'{"mensagem": "limite de 30 requisicoes por minuto excedido"}')
     with Receiver(answering(limited)) as bank, pytest.raises(ProviderUnavailable) as caught:
-        at(f"http://127.0.0.1:{bank.port}").submit(submission)
+        at("canela", bank.root).submit(submission)
     assert (caught.value.sent, caught.value.retryable) == (False, True)
 
 
@@ -184,7 +171,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(canela: Bank, simulat
         with_insurance=False,
     )
     assert canela.query(query).status is QueryStatus.OK
-    assert sent(simulator, "query") == {
+    assert simulator.sent("canela", "query") == {
         "tomador": {
             "cpf": FULL_FLOW,
             "nome": "Maria da Silva",
@@ -224,7 +211,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(canela: Bank, simulat
 
 def test_what_was_not_collected_is_null(canela: Bank, simulator: Simulator) -> None:
     canela.query(a_query(sex=0, geolocation=None, app_authorization=AppAuthorization("app-1")))
-    body = sent(simulator, "query")
+    body = simulator.sent("canela", "query")
     consent = body["consentimento"]
     app = consent.pop("aplicativo")
     assert (app.pop("protocolo"), set(app.values())) == ("app-1", {None})
@@ -236,7 +223,8 @@ def test_what_was_not_collected_is_null(canela: Bank, simulator: Simulator) -> N
 def test_the_operators_portfolio_is_used_where_the_call_names_none(connect: Connect, simulator: Simulator) -> None:
     canela = connect("canela", portfolio="CARTEIRA-2")
     canela.submit(a_submission(canela.query(a_query()).offers[0]))
-    assert [sent(simulator, each)["carteiraId"] for each in ("query", "submit")] == ["CARTEIRA-2", "CARTEIRA-2"]
+    bodies = [simulator.sent("canela", operation) for operation in ("query", "submit")]
+    assert [body["carteiraId"] for body in bodies] == ["CARTEIRA-2", "CARTEIRA-2"]
 
 
 @pytest.mark.parametrize("offset", ["-03:00", "+02:00", "+00:00"])
@@ -261,7 +249,7 @@ def test_days_are_read_in_their_own_offset(offset: str) -> None:
         },
     }
     with Receiver(answering(Reply(200, json.dumps({"id": [simulation]}).encode()))) as bank:
-        result = at(f"http://127.0.0.1:{bank.port}").query(a_query())
+        result = at("canela", bank.root).query(a_query())
     assert [offer.first_due_date for offer in result.offers] == [date(2027, 1, 1)]
     assert [link.admission_date for link in result.links] == [date(2019, 3, 1)]
 
@@ -269,7 +257,7 @@ def test_days_are_read_in_their_own_offset(offset: str) -> None:
 def test_a_refusal_by_policy_is_no_lack_of_offers() -> None:
     refused = Reply(400, '{"mensagem": "Cliente não aceito pela política.", "motivo": "POLITICA"}'.encode())
     with Receiver(answering(refused)) as bank, pytest.raises(ProviderRejected, match=r"^Cliente não aceito"):
-        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+        at("canela", bank.root).query(a_query())
 
 
 def test_a_query_whose_connection_breaks_is_not_repeated(canela: Bank, simulator: Simulator) -> None:
@@ -297,7 +285,7 @@ def test_an_sms_is_a_pending_action_without_a_link(canela: Bank, simulator: Simu
 
 
 def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: Bank, simulator: Simulator) -> None:
-    reference = reference_of(canela)
+    reference = reference_of(canela, SMS_PENDING)
     simulator.complete(SMS_PENDING, "canela", "sms")
     wish = a_query(SMS_PENDING, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
     result = canela.check(wish, reference)
@@ -310,7 +298,7 @@ def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: Bank, simu
 
 
 def test_a_refused_one_has_no_offers_and_says_why(canela: Bank, simulator: Simulator) -> None:
-    reference = reference_of(canela)
+    reference = reference_of(canela, SMS_PENDING)
     simulator.complete(SMS_PENDING, "canela", "sms", "refused")
     result = canela.check(a_query(SMS_PENDING), reference)
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.REFUSED)
@@ -319,7 +307,7 @@ def test_a_refused_one_has_no_offers_and_says_why(canela: Bank, simulator: Simul
 
 
 def test_an_expired_one_has_no_offers_and_says_why(canela: Bank, simulator: Simulator) -> None:
-    reference = reference_of(canela)
+    reference = reference_of(canela, SMS_PENDING)
     simulator.advance(72 * 3600 + 1)
     result = canela.check(a_query(SMS_PENDING), reference)
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
@@ -334,7 +322,7 @@ def test_an_authorization_that_the_bank_forgot_counts_as_expired(canela: Bank) -
 def test_an_unknown_word_of_an_authorization_leaves_it_open_and_is_logged() -> None:
     strange = b'{"autorizacaoId": "a1", "situacao": "EM_ORBITA", "validade": "2026-11-24T09:00:00-03:00"}'
     with capture_logs() as logs, Receiver(answering(Reply(200, strange))) as bank:
-        result = at(f"http://127.0.0.1:{bank.port}").check(a_query(SMS_PENDING), "a1")
+        result = at("canela", bank.root).check(a_query(SMS_PENDING), "a1")
     assert (result.status, result.step) == (QueryStatus.PENDING, StepOutcome.OPEN)
     assert result.action is not None
     assert result.action.expires_at == datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -345,7 +333,7 @@ def test_approved_but_nothing_to_offer_ends_the_step() -> None:
     approved = b'{"autorizacaoId": "a1", "situacao": "AUTORIZADA", "validade": "2026-11-24T09:00:00-03:00"}'
     nothing = '{"mensagem": "margem consignável insuficiente", "motivo": "SEM_OFERTA"}'.encode()
     with Receiver(answering(Reply(200, approved), Reply(400, nothing))) as bank:
-        result = at(f"http://127.0.0.1:{bank.port}").check(a_query(SMS_PENDING), "a1")
+        result = at("canela", bank.root).check(a_query(SMS_PENDING), "a1")
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.APPROVED)
     assert result.reasons == ("margem consignável insuficiente",)
 
@@ -353,7 +341,7 @@ def test_approved_but_nothing_to_offer_ends_the_step() -> None:
 def test_a_403_that_names_no_authorization_is_an_error() -> None:
     """The account itself is shut out, say: nothing that the holder could do."""
     with Receiver(answering(Reply(403, b'{"mensagem": "acesso negado"}'))) as bank, pytest.raises(ProviderError):
-        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+        at("canela", bank.root).query(a_query())
 
 
 # --- callbacks
@@ -377,8 +365,8 @@ def callback(
 
 def test_the_simulated_banks_own_callback_names_the_authorization() -> None:
     with Receiver() as service, simulator_calling(service) as simulator:
-        bank = at(f"{simulator.url}/canela")
-        reference = reference_of(bank)
+        bank = at("canela", f"{simulator.url}/canela")
+        reference = reference_of(bank, SMS_PENDING)
         simulator.complete(SMS_PENDING, "canela", "sms")
         [request] = service.wait_for(1)
         assert Canela.verify_callback(SECRET, CaseInsensitiveDict(request.headers), request.body) == reference
@@ -431,7 +419,7 @@ def test_submit_sends_only_job_title_and_employer_of_the_job_and_no_income(canel
     assert submission.employment is not None
     assert submission.employment.salary is not None
     canela.submit(submission)
-    body = sent(simulator, "submit")
+    body = simulator.sent("canela", "submit")
     assert body["tomador"]["vinculoEmpregaticio"] == {
         "cargo": "Operador de Produção",
         "nomeEmpregador": "Metalúrgica Aurora Ltda",
@@ -459,7 +447,7 @@ def test_submit_unauthorized_names_the_offer(canela: Bank, simulator: Simulator)
             canela.submit(a_submission(offer, SMS_PENDING))
         assert caught.value.field == "offer_ref.offer_id"
         assert "SMS" in caught.value.message
-        reference_of(canela)
+        reference_of(canela, SMS_PENDING)
     assert simulator.contracts("canela") == []
 
 
@@ -473,7 +461,7 @@ def test_submit_to_an_account_speaks_the_banks_words(canela: Bank, simulator: Si
     offer = canela.query(a_query()).offers[0]
     account = BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5")
     canela.submit(a_submission(offer, account=account, channel="whatsapp", portfolio="CARTEIRA-1"))
-    assert sent(simulator, "submit") == {
+    assert simulator.sent("canela", "submit") == {
         "identificadorExterno": "reference-1",
         "simulacaoId": offer.native_offer_id,
         "carteiraId": "CARTEIRA-1",
@@ -517,14 +505,14 @@ def test_submit_sends_a_salary_account_as_a_current_one(
 ) -> None:
     offer = canela.query(a_query()).offers[0]
     canela.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "1", kind)))
-    assert sent(simulator, "submit")["tomador"]["dadosBancarios"]["formaCredito"] == code
+    assert simulator.sent("canela", "submit")["tomador"]["dadosBancarios"]["formaCredito"] == code
 
 
 @pytest.mark.parametrize(("sex", "word"), [("M", "Masculino"), ("F", "Feminino")])
 def test_submit_writes_the_sex_out(canela: Bank, simulator: Simulator, sex: str, word: str) -> None:
     whole = a_submission(canela.query(a_query()).offers[0])
     canela.submit(replace(whole, holder=replace(whole.holder, sex=sex)))
-    assert sent(simulator, "submit")["tomador"]["sexo"] == word
+    assert simulator.sent("canela", "submit")["tomador"]["sexo"] == word
 
 
 @pytest.mark.parametrize(
@@ -544,7 +532,7 @@ def test_submit_translates_the_marital_status(
 ) -> None:
     whole = a_submission(canela.query(a_query()).offers[0])
     canela.submit(replace(whole, holder=replace(whole.holder, marital_status=status)))
-    assert sent(simulator, "submit")["tomador"]["estadoCivil"] == word
+    assert simulator.sent("canela", "submit")["tomador"]["estadoCivil"] == word
 
 
 @pytest.mark.parametrize(
@@ -563,7 +551,7 @@ def test_submit_translates_the_marital_status(
 def test_submit_with_a_pix_key(canela: Bank, simulator: Simulator, pix: PixKey, code: int, key: str) -> None:
     offer = canela.query(a_query()).offers[0]
     canela.submit(a_submission(offer, account=None, pix=pix))
-    credit = sent(simulator, "submit")["tomador"]["dadosBancarios"]
+    credit = simulator.sent("canela", "submit")["tomador"]["dadosBancarios"]
     assert credit == {"formaCredito": 3, "tipoChavePixId": code, "chavePix": key}
 
 

@@ -13,11 +13,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-import urllib3
 from structlog.testing import capture_logs
 
-from providers.banks.cedro import Cedro
-from providers.base import Bank, Connection
+from providers.base import Bank
 from providers.errors import InvalidInput, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.tokens import Token
 from providers.types import (
@@ -32,7 +30,7 @@ from providers.types import (
     StepOutcome,
 )
 from tests.processes import Simulator
-from tests.providers.conftest import Connect
+from tests.providers.conftest import Connect, at
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
@@ -44,18 +42,9 @@ def cedro(connect: Connect) -> Bank:
     return connect("cedro")
 
 
-def sent(simulator: Simulator, operation: str) -> Any:
-    """The body of the newest call of that operation."""
-    return json.loads(simulator.calls("cedro", operation)[-1]["body"])
-
-
 def messages(simulator: Simulator, cpf: str) -> int:
     """How many messages the bank sent to the holder's phone."""
-    return phone(simulator, cpf).count('class="message chat" data-bank="cedro"')
-
-
-def phone(simulator: Simulator, cpf: str) -> str:
-    return urllib3.request("GET", f"{simulator.url}/phone/{cpf}", retries=False).data.decode()
+    return simulator.phone(cpf).count('class="message chat" data-bank="cedro"')
 
 
 @contextmanager
@@ -71,8 +60,7 @@ def answering(*consults: dict[str, Any], seconds: float = 5) -> Iterator[Bank]:
         return _json(looks.pop(0) if len(looks) > 1 else looks[0])
 
     with Receiver(reply) as bank:
-        account = Connection(f"http://127.0.0.1:{bank.port}", CREDENTIALS["cedro"])
-        yield Cedro(account, deadline=time.monotonic() + seconds, request_id="request-1")
+        yield at("cedro", bank.root, seconds=seconds)
 
 
 def _json(body: Any, status: int = 200) -> Reply:
@@ -190,7 +178,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(cedro: Bank, simulato
             portfolio="CARTEIRA-1",
         )
     )
-    assert sent(simulator, "query") == {
+    assert simulator.sent("cedro", "query") == {
         "borrowerDocumentNumber": FULL_FLOW,
         "birthDate": "1985-03-14",
         "gender": "male",
@@ -221,7 +209,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(cedro: Bank, simulato
 
 def test_what_was_not_collected_is_left_out(cedro: Bank, simulator: Simulator) -> None:
     cedro.query(a_query(sex=0, geolocation=None))
-    body = sent(simulator, "query")
+    body = simulator.sent("cedro", "query")
     assert body["consent"] == {"acceptedAt": "2026-11-21T12:00:00Z", "ipAddress": "203.0.113.7"}
     assert "gender" not in body
     assert "originatorCode" not in body
@@ -333,7 +321,7 @@ def test_submit_speaks_the_banks_words(cedro: Bank, simulator: Simulator) -> Non
         portfolio="CARTEIRA-1",
     )
     cedro.submit(replace(whole, holder=replace(whole.holder, marital_status="separado", politically_exposed=True)))
-    assert sent(simulator, "submit") == {
+    assert simulator.sent("cedro", "submit") == {
         "external_id": "reference-1",
         "simulation_id": offer.native_offer_id,
         "originator_code": "CARTEIRA-1",
@@ -378,7 +366,7 @@ def test_submit_speaks_the_banks_words(cedro: Bank, simulator: Simulator) -> Non
 def test_submit_omits_a_father_who_is_not_told(cedro: Bank, simulator: Simulator) -> None:
     whole = a_submission(cedro.query(a_query()).offers[0])
     cedro.submit(replace(whole, holder=replace(whole.holder, father_name=None)))
-    assert "father_name" not in sent(simulator, "submit")["borrower"]
+    assert "father_name" not in simulator.sent("cedro", "submit")["borrower"]
 
 
 @pytest.mark.parametrize(
@@ -397,7 +385,7 @@ def test_submit_omits_a_father_who_is_not_told(cedro: Bank, simulator: Simulator
 def test_submit_with_a_pix_key(cedro: Bank, simulator: Simulator, pix: PixKey, kind: str, key: str) -> None:
     offer = cedro.query(a_query()).offers[0]
     cedro.submit(a_submission(offer, account=None, pix=pix))
-    assert sent(simulator, "submit")["bank"] == {"transfer_method": "pix", "pix_key_type": kind, "pix_key": key}
+    assert simulator.sent("cedro", "submit")["bank"] == {"transfer_method": "pix", "pix_key_type": kind, "pix_key": key}
 
 
 def test_submit_repeated_gives_the_same_operation(cedro: Bank, simulator: Simulator) -> None:
@@ -409,7 +397,7 @@ def test_submit_repeated_gives_the_same_operation(cedro: Bank, simulator: Simula
 def test_formalize_delivers_the_link_by_the_channel_asked_for(cedro: Bank, simulator: Simulator) -> None:
     submitted = cedro.submit(a_submission(cedro.query(a_query()).offers[0]))
     formalized = cedro.formalize(submitted.native_id, "whatsapp")
-    assert str(formalized.signature_url) in phone(simulator, FULL_FLOW)
+    assert str(formalized.signature_url) in simulator.phone(FULL_FLOW)
     assert formalized.signature_expires_at is not None
     assert formalized.signature_expires_at > datetime.now(UTC) + timedelta(days=29)
 
@@ -421,7 +409,6 @@ def test_a_gateways_page_is_never_taken_for_not_found() -> None:
         return Reply(404, b"<html>Not Found</html>", {"Content-Type": "text/html"})
 
     with Receiver(reply) as gateway:
-        account = Connection(f"http://127.0.0.1:{gateway.port}", CREDENTIALS["cedro"])
-        bank = Cedro(account, deadline=time.monotonic() + 5, request_id="request-1")
+        bank = at("cedro", gateway.root)
         with pytest.raises(ProviderError):
             bank.find("reference-1")

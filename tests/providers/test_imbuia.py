@@ -9,15 +9,13 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
-import urllib3
 from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
 from providers.banks.imbuia import Imbuia
-from providers.base import Bank, Connection
+from providers.base import Bank
 from providers.errors import (
     InvalidInput,
     OfferExpired,
@@ -39,8 +37,16 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
-from tests.providers.conftest import Connect
-from tests.providers.samples import CALLBACK_SECRETS, CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.conftest import Connect, at
+from tests.providers.samples import (
+    CALLBACK_SECRETS,
+    CREDENTIALS,
+    FULL_FLOW,
+    HOLDERS,
+    a_query,
+    a_submission,
+    reference_of,
+)
 from tests.receiver import Received, Receiver, Reply
 
 BIOMETRIC = HOLDERS["biometric"]
@@ -50,23 +56,6 @@ LIVENESS_REFUSED = HOLDERS["liveness_refused"]
 @pytest.fixture
 def imbuia(connect: Connect) -> Bank:
     return connect("imbuia")
-
-
-def sent(simulator: Simulator, operation: str) -> Any:
-    """The body of the newest call of that operation."""
-    return json.loads(simulator.calls("imbuia", operation)[-1]["body"])
-
-
-def reference_of(bank: Bank, cpf: str) -> str:
-    """Ask for offers; the bank's name of the proof that it wants first."""
-    action = bank.query(a_query(cpf)).action
-    assert action is not None
-    return action.reference
-
-
-def at(url: str) -> Imbuia:
-    """The adapter at another address than the simulator's."""
-    return Imbuia(Connection(url, CREDENTIALS["imbuia"]), deadline=time.monotonic() + 10, request_id="request-1")
 
 
 # --- authentication
@@ -79,7 +68,7 @@ def test_each_route_names_its_version_and_bears_the_raw_token() -> None:
         return Reply(200, b"[]")
 
     with Receiver(reply) as bank:
-        assert at(f"http://127.0.0.1:{bank.port}").find("reference-1") is None
+        assert at("imbuia", bank.root).find("reference-1") is None
         _, find = bank.received
     assert find.headers["authorization"] == "token-1"
     assert find.headers["accept"] == "application/vnd.imbuia.proposta_v2+json"
@@ -101,7 +90,7 @@ def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holde
         return Reply(406, retired)
 
     with Receiver(reply) as bank, pytest.raises(ProviderError):
-        at(f"http://127.0.0.1:{bank.port}").query(a_query())
+        at("imbuia", bank.root).query(a_query())
 
 
 # --- query
@@ -126,7 +115,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: Bank, simulat
             with_insurance=False,
         )
     )
-    assert sent(simulator, "query") == {
+    assert simulator.sent("imbuia", "query") == {
         "trabalhador": {
             "cpf": FULL_FLOW,
             "nome": "Maria da Silva",
@@ -161,7 +150,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: Bank, simulat
 
 def test_what_was_not_collected_is_said_to_be_so(imbuia: Bank, simulator: Simulator) -> None:
     imbuia.query(a_query(sex=0, geolocation=None))
-    body = sent(simulator, "query")
+    body = simulator.sent("imbuia", "query")
     assert body["trabalhador"]["sexo"] is None
     assert body["aceite"] == {
         "data_hora": "2026-11-21T12:00:00Z",
@@ -237,7 +226,7 @@ def test_words_of_a_proof_that_the_sandbox_never_says(
         return Reply(200, json.dumps(proof).encode())
 
     with capture_logs() as logs, Receiver(reply) as bank:
-        result = at(f"http://127.0.0.1:{bank.port}").check(a_query(BIOMETRIC), "b1")
+        result = at("imbuia", bank.root).check(a_query(BIOMETRIC), "b1")
     assert (result.status, result.step) == (status, step)
     assert [line["word"] for line in logs if line["event"] == "bank_step_unknown"] == logged
 
@@ -258,7 +247,7 @@ def callback(body: bytes = ENDED, *, age_s: float = 0, secret: str = SECRET) -> 
 
 def test_the_simulated_banks_own_callback_names_the_proof() -> None:
     with Receiver() as service, simulator_calling(service) as simulator:
-        bank = at(f"{simulator.url}/imbuia")
+        bank = at("imbuia", f"{simulator.url}/imbuia")
         reference = reference_of(bank, BIOMETRIC)
         simulator.complete(BIOMETRIC, "imbuia", "liveness")
         [request] = service.wait_for(1)
@@ -333,7 +322,7 @@ def test_submit_to_an_account_speaks_the_banks_words(imbuia: Bank, simulator: Si
         portfolio="CARTEIRA-1",
     )
     imbuia.submit(replace(whole, holder=replace(whole.holder, marital_status="uniao_estavel")))
-    assert sent(simulator, "submit") == {
+    assert simulator.sent("imbuia", "submit") == {
         "identificador_parceiro": "reference-1",
         "id_simulacao": offer.native_offer_id,
         "codigo_origem": "CARTEIRA-1",
@@ -383,7 +372,7 @@ def test_submit_to_an_account_speaks_the_banks_words(imbuia: Bank, simulator: Si
 def test_submit_with_a_pix_key(imbuia: Bank, simulator: Simulator, pix: PixKey, kind: str) -> None:
     offer = imbuia.query(a_query()).offers[0]
     imbuia.submit(a_submission(offer, account=None, pix=pix))
-    body = sent(simulator, "submit")
+    body = simulator.sent("imbuia", "submit")
     assert body["chave_pix"] == {"tipo": kind, "chave": pix.key}
     assert "dados_bancarios" not in body
 
@@ -425,6 +414,6 @@ def test_a_status_read_shows_the_link_without_formalize(imbuia: Bank, simulator:
 def test_formalize_delivers_the_link_by_the_channel_asked_for(imbuia: Bank, simulator: Simulator) -> None:
     submitted = imbuia.submit(a_submission(imbuia.query(a_query()).offers[0]))
     formalized = imbuia.formalize(submitted.native_id, "sms")
-    phone = urllib3.request("GET", f"{simulator.url}/phone/{FULL_FLOW}", retries=False).data.decode()
+    phone = simulator.phone(FULL_FLOW)
     assert 'data-channel="sms"' in phone
     assert str(formalized.signature_url) in phone

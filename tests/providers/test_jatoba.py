@@ -34,18 +34,12 @@ def jatoba(connect: Connect) -> Bank:
     return connect("jatoba")
 
 
-def sent(simulator: Simulator, operation: str) -> dict[str, Any]:
-    """The body of the newest call of that operation."""
-    body: dict[str, Any] = json.loads(simulator.calls("jatoba", operation)[-1]["body"])
-    return body
-
-
 # --- query
 
 
 def test_a_query_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Simulator) -> None:
     jatoba.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC)))
-    body = sent(simulator, "query")
+    body = simulator.sent("jatoba", "query")
     signature = body["termo"].pop("assinatura")
     assert body == {
         "cliente": {
@@ -87,7 +81,7 @@ def test_amounts_are_sent_as_whole_cents(
     jatoba: Bank, simulator: Simulator, wish: dict[str, Any], modality: str, value: int
 ) -> None:
     jatoba.query(a_query(installments=24, with_insurance=False, **wish))
-    assert sent(simulator, "query")["simulacao"] == {
+    assert simulator.sent("jatoba", "query")["simulacao"] == {
         "modalidade": modality,
         "valor": value,
         "prazo": 24,
@@ -108,7 +102,7 @@ def test_all_evidence_that_was_given_is_passed_on(jatoba: Bank, simulator: Simul
         portfolio="ORIGEM-7",
     )
     assert jatoba.query(query).status is QueryStatus.OK
-    body = sent(simulator, "query")
+    body = simulator.sent("jatoba", "query")
     del body["termo"]["assinatura"]
     assert body["termo"] == {
         "aceitoEm": "21/11/2026 09:00:00",
@@ -137,7 +131,7 @@ def test_all_evidence_that_was_given_is_passed_on(jatoba: Bank, simulator: Simul
 
 def test_app_evidence_that_was_not_collected_stays_null(jatoba: Bank, simulator: Simulator) -> None:
     assert jatoba.query(a_query(app_authorization=AppAuthorization("app-1"))).status is QueryStatus.OK
-    app = sent(simulator, "query")["termo"]["autorizacaoApp"]
+    app = simulator.sent("jatoba", "query")["termo"]["autorizacaoApp"]
     assert app.pop("id") == "app-1"
     assert set(app.values()) == {None}
 
@@ -146,14 +140,16 @@ def test_the_operators_portfolio_is_used_where_the_call_names_none(connect: Conn
     jatoba = connect("jatoba", portfolio="CARTEIRA-1")
     offer = jatoba.query(a_query()).offers[0]
     jatoba.submit(a_submission(offer))
-    assert [sent(simulator, each)["codigoOrigem"] for each in ("query", "submit")] == ["CARTEIRA-1", "CARTEIRA-1"]
+    bodies = [simulator.sent("jatoba", operation) for operation in ("query", "submit")]
+    assert [body["codigoOrigem"] for body in bodies] == ["CARTEIRA-1", "CARTEIRA-1"]
 
 
 def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: Bank, simulator: Simulator) -> None:
     result = jatoba.query(a_query(geolocation=None))
     assert (result.status, result.offers, result.reasons) == (QueryStatus.NO_OFFERS, (), (WITHOUT_GEOLOCATION,))
     assert "geolocalização" in WITHOUT_GEOLOCATION
-    assert (sent(simulator, "query")["termo"]["latitude"], len(simulator.calls("jatoba", "query"))) == (None, 1)
+    assert simulator.sent("jatoba", "query")["termo"]["latitude"] is None
+    assert len(simulator.calls("jatoba", "query")) == 1
 
 
 def test_each_employment_link_has_its_margin_and_its_own_offers(jatoba: Bank) -> None:
@@ -218,7 +214,7 @@ def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(jatoba: Bank, co
 def test_a_submission_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Simulator) -> None:
     offer = jatoba.query(a_query()).offers[0]
     jatoba.submit(a_submission(offer, channel="sms"))
-    assert sent(simulator, "submit") == {
+    assert simulator.sent("jatoba", "submit") == {
         "identificadorParceiro": "reference-1",
         "idOferta": offer.native_offer_id,
         "codigoOrigem": None,
@@ -274,7 +270,7 @@ def test_what_the_holder_did_not_tell_of_the_employment_is_null(jatoba: Bank, si
     whole = a_submission(jatoba.query(a_query()).offers[0])
     told = replace(whole.employment, job_title=None, salary=None, admission_date=None)
     jatoba.submit(replace(whole, employment=told))
-    assert sent(simulator, "submit")["vinculo"] == {
+    assert simulator.sent("jatoba", "submit")["vinculo"] == {
         "matricula": "100200",
         "cargo": None,
         "salario": None,
@@ -286,7 +282,7 @@ def test_submit_phone_pix_becomes_the_holders_cpf_key(jatoba: Bank, simulator: S
     offer = jatoba.query(a_query()).offers[0]
     pix = PixKey("telefone", "11987654321")
     assert jatoba.submit(a_submission(offer, account=None, pix=pix)).native_id
-    assert sent(simulator, "submit")["credito"] == {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
+    assert simulator.sent("jatoba", "submit")["credito"] == {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
 
 
 @pytest.mark.parametrize(
@@ -300,14 +296,14 @@ def test_submit_phone_pix_becomes_the_holders_cpf_key(jatoba: Bank, simulator: S
 def test_the_other_pix_keys_keep_their_kind(jatoba: Bank, simulator: Simulator, kind: str, key: str, code: str) -> None:
     offer = jatoba.query(a_query()).offers[0]
     assert jatoba.submit(a_submission(offer, account=None, pix=PixKey(kind, key))).native_id
-    assert sent(simulator, "submit")["credito"] == {"forma": "PIX", "tipoChave": code, "chave": key}
+    assert simulator.sent("jatoba", "submit")["credito"] == {"forma": "PIX", "tipoChave": code, "chave": key}
 
 
 @pytest.mark.parametrize(("kind", "code"), [("corrente", "CC"), ("poupanca", "CP"), ("salario", "CS")])
 def test_the_kind_of_account_is_translated(jatoba: Bank, simulator: Simulator, kind: str, code: str) -> None:
     offer = jatoba.query(a_query()).offers[0]
     jatoba.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "X", kind, "9")))
-    credit = sent(simulator, "submit")["credito"]
+    credit = simulator.sent("jatoba", "submit")["credito"]
     assert (credit["tipoConta"], credit["digitoConta"], credit["digitoAgencia"]) == (code, "X", "9")
 
 
@@ -325,7 +321,7 @@ def test_the_kind_of_account_is_translated(jatoba: Bank, simulator: Simulator, k
 def test_sex_and_marital_status_are_translated(jatoba: Bank, simulator: Simulator, word: str, code: str) -> None:
     whole = a_submission(jatoba.query(a_query()).offers[0])
     jatoba.submit(replace(whole, holder=replace(whole.holder, sex="M", marital_status=word, father_name=None)))
-    holder = sent(simulator, "submit")["proponente"]
+    holder = simulator.sent("jatoba", "submit")["proponente"]
     assert (holder["sexo"], holder["estadoCivil"], holder["nomePai"]) == ("1", code, None)
 
 
@@ -359,4 +355,4 @@ def test_an_ended_signature_link_is_replaced_by_a_fresh_one(jatoba: Bank, simula
     simulator.advance(31 * 24 * 3600)
     assert jatoba.status(proposal.native_id).signature_url is None
     assert jatoba.formalize(proposal.native_id, "whatsapp").signature_url not in (None, first)
-    assert sent(simulator, "formalize") == {"envioLink": "WHATSAPP"}
+    assert simulator.sent("jatoba", "formalize") == {"envioLink": "WHATSAPP"}

@@ -9,7 +9,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-import urllib3
 from structlog.testing import capture_logs
 
 from providers.banks.peroba import Peroba
@@ -43,14 +42,7 @@ def offer(peroba: Bank) -> BankOffer:
 
 def messages(simulator: Simulator, cpf: str) -> int:
     """How many chat messages the holder got."""
-    page = urllib3.request("GET", f"{simulator.url}/phone/{cpf}", retries=False).data.decode()
-    return page.count('data-channel="chat"')
-
-
-def body(simulator: Simulator, operation: str) -> dict[str, Any]:
-    """The body of the newest call of that operation."""
-    found: dict[str, Any] = json.loads(simulator.calls("peroba", operation)[-1]["body"])
-    return found
+    return simulator.phone(cpf).count('data-channel="chat"')
 
 
 # --- query
@@ -92,7 +84,7 @@ def test_the_evidence_that_was_given_is_passed_on_and_nothing_else(peroba: Bank,
             portfolio="CARTEIRA-7",
         )
     )
-    sent = body(simulator, "query")
+    sent = simulator.sent("peroba", "query")
     assert sent["Carteira"] == "CARTEIRA-7"
     assert sent["Aceite"] == {
         "EnderecoIp": "203.0.113.7",
@@ -109,19 +101,19 @@ def test_the_evidence_that_was_given_is_passed_on_and_nothing_else(peroba: Bank,
 
 def test_evidence_that_was_not_given_is_said_to_be_missing(peroba: Bank, simulator: Simulator) -> None:
     peroba.query(a_query(geolocation=None))
-    sent = body(simulator, "query")["Aceite"]
+    sent = simulator.sent("peroba", "query")["Aceite"]
     assert {key for key, value in sent.items() if value is not None} == {"EnderecoIp", "DataHora"}
 
 
 @pytest.mark.parametrize(("sex", "code"), [(0, None), (1, "H"), (2, "M")])
 def test_the_sex_of_a_query_is_translated(peroba: Bank, simulator: Simulator, sex: int, code: str | None) -> None:
     peroba.query(a_query(sex=sex))
-    assert body(simulator, "query")["Cliente"]["Genero"] == code
+    assert simulator.sent("peroba", "query")["Cliente"]["Genero"] == code
 
 
 def test_the_accounts_portfolio_is_sent_where_the_query_names_none(connect: Connect, simulator: Simulator) -> None:
     connect("peroba", portfolio="CARTEIRA-1").query(a_query())
-    assert body(simulator, "query")["Carteira"] == "CARTEIRA-1"
+    assert simulator.sent("peroba", "query")["Carteira"] == "CARTEIRA-1"
 
 
 def test_a_wrong_gateway_key_is_our_fault_and_not_tried_again(connect: Connect, simulator: Simulator) -> None:
@@ -268,13 +260,13 @@ def test_submit_of_a_simulation_that_the_bank_forgot_has_expired(peroba: Bank, o
 def test_submit_translates_the_sex(peroba: Bank, offer: BankOffer, simulator: Simulator, sex: str, code: str) -> None:
     submission = a_submission(offer)
     peroba.submit(replace(submission, holder=replace(submission.holder, sex=sex)))
-    assert body(simulator, "submit")["Cliente"]["Genero"] == code
+    assert simulator.sent("peroba", "submit")["Cliente"]["Genero"] == code
 
 
 def test_submit_speaks_the_banks_words(peroba: Bank, offer: BankOffer, simulator: Simulator) -> None:
     submission = a_submission(offer, channel="whatsapp")
     peroba.submit(replace(submission, holder=replace(submission.holder, marital_status="separado")))
-    sent = body(simulator, "submit")
+    sent = simulator.sent("peroba", "submit")
     assert sent["Cliente"]["EstadoCivil"] == "Q"
     assert sent["EnvioAssinatura"] == "WhatsApp"
     assert sent["Aceite"] == {"EnderecoIp": "203.0.113.7"}

@@ -54,12 +54,6 @@ def incomplete_offer(sucupira: Bank) -> BankOffer:
     return sucupira.query(a_query(MISSING_DUE_DATE)).offers[0]
 
 
-def body(simulator: Simulator, operation: str) -> dict[str, Any]:
-    """The body of the newest call of that operation."""
-    found: dict[str, Any] = json.loads(simulator.calls("sucupira", operation)[-1]["body"])
-    return found
-
-
 def operations(simulator: Simulator) -> list[str]:
     """What arrived after the queries."""
     return [call["operation"] for call in simulator.calls("sucupira") if call["operation"] != "query"]
@@ -131,12 +125,12 @@ def test_the_link_is_read_without_a_margin(sucupira: Bank) -> None:
 )
 def test_a_birth_date_is_its_midnight_in_utc(sucupira: Bank, simulator: Simulator, day: date, ms: int) -> None:
     sucupira.query(a_query(birth_date=day))
-    assert body(simulator, "query")["cliente"]["data-nascimento"] == ms
+    assert simulator.sent("sucupira", "query")["cliente"]["data-nascimento"] == ms
 
 
 def test_the_wish_is_sent_in_cents(sucupira: Bank, simulator: Simulator) -> None:
     sucupira.query(a_query(loan_value=Decimal("3000.5"), installment_value=Decimal("0.07"), installments=12))
-    assert body(simulator, "query")["pedido"] == {
+    assert simulator.sent("sucupira", "query")["pedido"] == {
         "valor-centavos": "300050",
         "parcela-centavos": "7",
         "parcelas": 12,
@@ -158,7 +152,7 @@ def test_the_evidence_that_was_given_is_passed_on(sucupira: Bank, simulator: Sim
         )
     )
     told = {"latitude": "-23.5505", "longitude": "0.0000001", "precisao-metros": "12"}
-    assert body(simulator, "query")["evidencia"] == {
+    assert simulator.sent("sucupira", "query")["evidencia"] == {
         "ip": "203.0.113.7",
         "aceito-em": 1795262400000,
         "sessao": "session-1",
@@ -181,7 +175,7 @@ def test_the_evidence_that_was_given_is_passed_on(sucupira: Bank, simulator: Sim
 
 def test_evidence_that_was_not_given_is_said_to_be_missing(sucupira: Bank, simulator: Simulator) -> None:
     sucupira.query(a_query(geolocation=None, app_authorization=AppAuthorization()))
-    sent = body(simulator, "query")["evidencia"]
+    sent = simulator.sent("sucupira", "query")["evidencia"]
     assert set(sent.pop("aplicativo").values()) == {None}
     assert {key for key, value in sent.items() if value is not None} == {"ip", "aceito-em"}
 
@@ -189,9 +183,9 @@ def test_evidence_that_was_not_given_is_said_to_be_missing(sucupira: Bank, simul
 def test_the_portfolio_is_the_querys_or_the_accounts(connect: Connect, simulator: Simulator) -> None:
     bank = connect("sucupira", portfolio="CARTEIRA-1")
     bank.query(a_query())
-    assert body(simulator, "query")["carteira"] == "CARTEIRA-1"
+    assert simulator.sent("sucupira", "query")["carteira"] == "CARTEIRA-1"
     [offer, _] = bank.query(a_query(portfolio="CARTEIRA-7")).offers
-    assert body(simulator, "query")["carteira"] == "CARTEIRA-7"
+    assert simulator.sent("sucupira", "query")["carteira"] == "CARTEIRA-7"
     assert offer.native["portfolio"] == "CARTEIRA-7"
 
 
@@ -235,7 +229,7 @@ def test_submit_missing_due_date_saves_the_simulation_and_submits_again(
     assert operations(simulator) == ["submit", "save_simulation", "submit"]
     due = incomplete_offer.first_due_date
     assert due is not None
-    assert body(simulator, "save_simulation") == {
+    assert simulator.sent("sucupira", "save_simulation") == {
         "valor-centavos": "910000",
         "parcelas": 48,
         "data-vencimento-inicial": int(datetime(due.year, due.month, due.day, tzinfo=UTC).timestamp() * 1000),
@@ -340,7 +334,7 @@ def test_submit_pix_speaks_the_directorys_words(
     submission = a_submission(offer, account=None, pix=PixKey(kind, key))
     assert sucupira.faults(submission) == []
     assert sucupira.submit(submission).native_id
-    assert body(simulator, "submit")["liquidacao"] == {"forma": "pix", "pix": sent}
+    assert simulator.sent("sucupira", "submit")["liquidacao"] == {"forma": "pix", "pix": sent}
 
 
 def test_submit_pix_is_refused_for_the_special_portfolio(sucupira: Bank, simulator: Simulator) -> None:
@@ -363,13 +357,13 @@ def test_submit_needs_the_documents_number_and_the_nationality() -> None:
 def test_submit_translates_the_sex(sucupira: Bank, offer: BankOffer, simulator: Simulator, sex: str, code: int) -> None:
     submission = a_submission(offer)
     sucupira.submit(replace(submission, holder=replace(submission.holder, sex=sex)))
-    assert body(simulator, "submit")["cliente"]["genero"] == code
+    assert simulator.sent("sucupira", "submit")["cliente"]["genero"] == code
 
 
 def test_submit_speaks_the_banks_words(sucupira: Bank, offer: BankOffer, simulator: Simulator) -> None:
     submission = a_submission(offer, channel="sms")
     sucupira.submit(replace(submission, holder=replace(submission.holder, marital_status="uniao_estavel")))
-    sent = body(simulator, "submit")
+    sent = simulator.sent("sucupira", "submit")
     assert sent["cliente"]["estado-civil"] == "uniao-estavel"
     assert sent["cliente"]["documento"] == {
         "numero": "123456789",
