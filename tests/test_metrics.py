@@ -13,13 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from consultas.models import Pending
 from partners.models import SANDBOX_KEY
-from proposals.models import Proposal
 from providers.breaker import Breaker
 from providers.shared import redis
 from tests.client import FULL_FLOW, Client
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.processes import LiveService
-from tests.proposals.rows import an_offer
+from tests.proposals.rows import a_proposal, an_offer
 
 STATES = ("closed", "half_open", "open", "forced_closed", "forced_open")
 
@@ -168,13 +167,8 @@ def test_proposals_whose_fate_is_unknown(db: None, client: Web) -> None:
     partner = PartnerFactory()
     now = timezone.now()
     for minutes, submission in ((1, "unknown"), (10, "unknown"), (60, "accepted"), (60, "refused")):
-        Proposal.objects.create(
-            partner=partner,
-            offer=an_offer(partner, "ipe"),
-            provider="ipe",
-            cpf_index="holder",
-            dataset={},
-            terms={},
+        a_proposal(
+            an_offer(partner, "ipe"),
             submission=submission,
             next_reconcile_at=now if submission == "unknown" else None,
             created_at=now - timedelta(minutes=minutes),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-import urllib3
 from django.utils import timezone
 
 from consultas.models import Offer, Pending
@@ -16,20 +15,30 @@ from tests.client import Client
 from tests.processes import LiveService, Simulator, wait_until
 from webhooks.models import Event
 
-# bank, its catalogue CPF, kind of step at the simulator, status and action of the query, link
+
+class Step(NamedTuple):
+    """A bank that wants a step of the holder `cpf`: the step's kind at the simulator, and what a query shows."""
+
+    bank: str
+    cpf: str
+    kind: str
+    status: str
+    action: str
+    link: bool
+
+
 STEPS = [
-    ("imbuia", "90000000256", "liveness", "requires_action", "biometria", True),
-    ("peroba", "90000000337", "chat", "requires_action", "whatsapp_link", True),
-    ("canela", "90000000418", "sms", "pending", "dataprev", False),
-    ("cedro", "90000001902", "confirmation", "requires_action", "whatsapp_link", True),
+    Step("imbuia", "90000000256", "liveness", "requires_action", "biometria", True),
+    Step("peroba", "90000000337", "chat", "requires_action", "whatsapp_link", True),
+    Step("canela", "90000000418", "sms", "pending", "dataprev", False),
+    Step("cedro", "90000001902", "confirmation", "requires_action", "whatsapp_link", True),
 ]
-each_step = pytest.mark.parametrize(("bank", "cpf", "step", "status", "action", "link"), STEPS)
+each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.bank)
 
 
 def messages(simulator: Simulator, cpf: str) -> int:
     """How many messages the banks sent to the holder's phone."""
-    page = urllib3.request("GET", f"{simulator.url}/phone/{cpf}").data.decode()
-    return page.count('class="message')
+    return simulator.phone(cpf).count('class="message')
 
 
 def result(client: Client, bank: str, cpf: str, **changes: Any) -> dict[str, Any]:
@@ -47,56 +56,45 @@ def hurry() -> None:
 
 
 @each_step
-def test_a_query_shows_the_step(
-    client: Client, simulator: Simulator, bank: str, cpf: str, step: str, status: str, action: str, link: bool
-) -> None:
-    shown = result(client, bank, cpf)
-    assert (shown["status"], shown["success"], shown["proposals"], shown["error"]) == (status, True, [], None)
+def test_a_query_shows_the_step(client: Client, simulator: Simulator, step: Step) -> None:
+    shown = result(client, step.bank, step.cpf)
+    assert (shown["status"], shown["success"], shown["proposals"], shown["error"]) == (step.status, True, [], None)
     assert shown["requiresSignature"] is True
-    assert shown["action"]["type"] == action
+    assert shown["action"]["type"] == step.action
     assert shown["signatureUrl"] == shown["action"]["url"]
-    if link:
+    if step.link:
         assert shown["signatureUrl"].startswith(simulator.url)
-        assert cpf not in shown["signatureUrl"]
+        assert step.cpf not in shown["signatureUrl"]
     else:
         assert shown["signatureUrl"] is None
     row = Pending.objects.get()
-    assert (row.provider, row.type, row.state) == (bank, action, "open")
+    assert (row.provider, row.type, row.state) == (step.bank, step.action, "open")
 
 
 @each_step
 def test_a_requery_while_it_is_open_shows_the_same_link_and_messages_nobody(
-    client: Client, simulator: Simulator, bank: str, cpf: str, step: str, status: str, action: str, link: bool
+    client: Client, simulator: Simulator, step: Step
 ) -> None:
-    first = result(client, bank, cpf)
-    sent = messages(simulator, cpf)
-    again = result(client, bank, cpf, loan_value=1000, prazo=12)
+    first = result(client, step.bank, step.cpf)
+    sent = messages(simulator, step.cpf)
+    again = result(client, step.bank, step.cpf, loan_value=1000, prazo=12)
     assert again["action"] == first["action"]
-    assert messages(simulator, cpf) == sent
-    assert sum(call["worked"] for call in simulator.calls(bank, "query")) == 1
+    assert messages(simulator, step.cpf) == sent
+    assert sum(call["worked"] for call in simulator.calls(step.bank, "query")) == 1
     assert Pending.objects.count() == 1
 
 
 @each_step
 def test_when_the_holder_did_it_the_offers_come_by_webhook_and_by_requery(
-    client: Client,
-    partner: Partner,
-    simulator: Simulator,
-    live_service: LiveService,
-    bank: str,
-    cpf: str,
-    step: str,
-    status: str,
-    action: str,
-    link: bool,
+    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: Step
 ) -> None:
-    assert result(client, bank, cpf)["proposals"] == []
-    simulator.complete(cpf, bank, step)
+    assert result(client, step.bank, step.cpf)["proposals"] == []
+    simulator.complete(step.cpf, step.bank, step.kind)
     hurry()
     (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
-    assert (event["provider"], event["status"], event["external_reference"]) == (bank, "approved", cpf)
+    assert (event["provider"], event["status"], event["external_reference"]) == (step.bank, "approved", step.cpf)
     assert len(event["offers"]) == 2
-    shown = result(client, bank, cpf)
+    shown = result(client, step.bank, step.cpf)
     assert shown["status"] == "ok"
     assert [o["offerId"] for o in shown["proposals"]] == [o["offerId"] for o in event["offers"]]
     assert {str(pk) for pk in Offer.objects.values_list("pk", flat=True)} == {o["offerId"] for o in event["offers"]}
@@ -106,44 +104,26 @@ def test_when_the_holder_did_it_the_offers_come_by_webhook_and_by_requery(
 
 @each_step
 def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
-    client: Client,
-    partner: Partner,
-    simulator: Simulator,
-    live_service: LiveService,
-    bank: str,
-    cpf: str,
-    step: str,
-    status: str,
-    action: str,
-    link: bool,
+    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: Step
 ) -> None:
-    first = result(client, bank, cpf)
-    simulator.complete(cpf, bank, step, "refused")
+    first = result(client, step.bank, step.cpf)
+    simulator.complete(step.cpf, step.bank, step.kind, "refused")
     hurry()
     (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)
     assert (event["status"], event["offers"]) == ("refused", [])
-    again = result(client, bank, cpf)
-    assert again["status"] == status
-    if link:
+    again = result(client, step.bank, step.cpf)
+    assert again["status"] == step.status
+    if step.link:
         assert again["signatureUrl"] != first["signatureUrl"]
     assert sorted(Pending.objects.values_list("state", flat=True)) == ["open", "refused"]
 
 
 # imbuia's test holder finishes by himself after 15 s, long before the step's end.
-@pytest.mark.parametrize(("bank", "cpf", "step", "status", "action", "link"), STEPS[1:])
+@pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.bank)
 def test_an_expired_step_is_told(
-    client: Client,
-    partner: Partner,
-    simulator: Simulator,
-    live_service: LiveService,
-    bank: str,
-    cpf: str,
-    step: str,
-    status: str,
-    action: str,
-    link: bool,
+    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: Step
 ) -> None:
-    result(client, bank, cpf)
+    result(client, step.bank, step.cpf)
     simulator.advance(80 * 3600)
     hurry()
     (event,) = wait_until(lambda: events(partner), 15, "authorization_result", live_service.logs)

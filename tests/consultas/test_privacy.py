@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-import redis as redis_client
-
 from tests.client import Client, query_body
+from tests.privacy import overheard
 from tests.processes import LiveService, Simulator
 
 SECRETS = [
@@ -24,24 +21,16 @@ SECRETS = [
 
 
 def test_no_personal_data_in_logs_or_redis(client: Client, simulator: Simulator, live_service: LiveService) -> None:
-    with redis_client.Redis.from_url(os.environ["REDIS_URL"]) as redis:
-        seen: list[bytes] = []
-        with redis.monitor() as monitor:
-            for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):
-                client.post(path, query_body())
-                client.post(path, query_body("90000000337"))
-            client.post("/consultas", query_body(cpf="90000000176", email="maria.teste@example"))
-            simulator.bank("ipe", fault="garbage")
-            simulator.bank("jatoba", fault="http_500")
-            client.post("/consultas", query_body(prazo=24))
-            client.get("/auction-proposals/lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9")
-            redis.set("the-end", 1)
-            for command in monitor.listen():
-                seen.append(command["command"].encode())
-                if "the-end" in command["command"]:
-                    break
-        stored = [*seen, *redis.keys("*")]
-    traffic = b"\n".join(stored).decode(errors="replace")
+    with overheard() as commands:
+        for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):
+            client.post(path, query_body())
+            client.post(path, query_body("90000000337"))
+        client.post("/consultas", query_body(cpf="90000000176", email="maria.teste@example"))
+        simulator.bank("ipe", fault="garbage")
+        simulator.bank("jatoba", fault="http_500")
+        client.post("/consultas", query_body(prazo=24))
+        client.get("/auction-proposals/lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9")
+    traffic = "\n".join(commands)
     assert "consultas.tasks.run_query" in traffic, "the monitor saw no broker message"
     logs = live_service.logs()
     assert "partners/v1/consultas" in logs

@@ -11,8 +11,10 @@ from django.utils import timezone
 
 from consultas.models import Offer, Query
 from partners.models import Partner
+from proposals.models import Proposal
 from providers.encryption import blind_index
 from tests.client import FULL_FLOW
+from tests.proposals.datasets import dataset
 from tests.providers.samples import a_query
 
 
@@ -44,6 +46,20 @@ def an_offer(partner: Partner, provider: str, cpf: str = FULL_FLOW, **changes: A
     return Offer.objects.create(
         partner=partner, query=query, provider=provider, cpf_index=query.cpf_index, **{**values, **changes}
     )
+
+
+def a_proposal(offer: Offer, **changes: Any) -> Proposal:
+    """A proposal of that offer, being sent."""
+    values: dict[str, Any] = {
+        "partner": offer.partner,
+        "offer": offer,
+        "provider": offer.provider,
+        "cpf_index": offer.cpf_index,
+        "dataset": dataset(shown(offer)),
+        "terms": {},
+        "request_id": "request-1",
+    }
+    return Proposal.objects.create(**{**values, **changes})
 
 
 def shown(offer: Offer) -> dict[str, Any]:

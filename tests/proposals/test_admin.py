@@ -16,8 +16,7 @@ from proposals.models import BankCall, Cause, Proposal
 from providers.types import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
-from tests.proposals.datasets import dataset
-from tests.proposals.rows import an_offer, shown
+from tests.proposals.rows import a_proposal, an_offer
 
 LIST = "/admin/proposals/proposal/"
 PERSONAL = (FULL_FLOW, "Maria Teste", "Ana Teste", "11987654321", "maria.teste@example.com", "567890")
@@ -31,15 +30,9 @@ def partner(db: None) -> Partner:
 @pytest.fixture
 def proposal(partner: Partner) -> Proposal:
     """A submission of unknown outcome, to be looked for in an hour."""
-    offer = an_offer(partner, "ipe")
-    return Proposal.objects.create(
-        partner=partner,
-        offer=offer,
-        provider="ipe",
-        cpf_index=offer.cpf_index,
-        dataset=dataset(shown(offer)),
+    return a_proposal(
+        an_offer(partner, "ipe"),
         terms={"loanValue": 5000.0, "installments": 24},
-        request_id="request-1",
         submission=Proposal.Submission.UNKNOWN,
         next_reconcile_at=timezone.now() + timedelta(hours=1),
     )

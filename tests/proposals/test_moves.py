@@ -13,8 +13,7 @@ from partners.models import Partner
 from proposals.models import MOVES, Cause, Move, Proposal, way
 from providers.types import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory
-from tests.proposals.datasets import dataset
-from tests.proposals.rows import an_offer, shown
+from tests.proposals.rows import a_proposal, an_offer
 from webhooks.models import Event
 
 FINAL = {ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED}
@@ -39,16 +38,7 @@ def partner(db: None) -> Partner:
 @pytest.fixture
 def proposal(partner: Partner) -> Proposal:
     """A proposal that is being sent."""
-    offer = an_offer(partner, "ipe")
-    return Proposal.objects.create(
-        partner=partner,
-        offer=offer,
-        provider="ipe",
-        cpf_index=offer.cpf_index,
-        dataset=dataset(shown(offer)),
-        terms={},
-        request_id="request-1",
-    )
+    return a_proposal(an_offer(partner, "ipe"))
 
 
 def absorb(proposal: Proposal, found: BankProposal) -> Proposal:
@@ -138,15 +128,7 @@ def test_the_offer_is_free_again_after_a_dead_end(proposal: Proposal, end: S) ->
     accept(proposal, told("sign", S.AWAITING_SIGNATURE))
     absorb(proposal, told("end", end))
     assert Offer.objects.get().live_proposal_id is None
-    Proposal.objects.create(
-        partner=proposal.partner,
-        offer=proposal.offer,
-        provider="ipe",
-        cpf_index=proposal.cpf_index,
-        dataset={},
-        terms={},
-        request_id="request-2",
-    )
+    a_proposal(proposal.offer)
 
 
 def test_a_second_contract_is_seen_and_changes_nothing(proposal: Proposal) -> None:

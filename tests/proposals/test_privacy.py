@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-import redis as redis_client
-
 from tests.client import FULL_FLOW, Client
+from tests.privacy import overheard
 from tests.processes import LiveService, Simulator
 from tests.proposals.datasets import dataset, pix
 
@@ -24,32 +21,24 @@ SECRETS = [
 
 
 def test_no_personal_data_in_logs_or_redis(client: Client, simulator: Simulator, live_service: LiveService) -> None:
-    with redis_client.Redis.from_url(os.environ["REDIS_URL"]) as redis:
-        seen: list[bytes] = []
-        with redis.monitor() as monitor:
-            for number, bank in enumerate(("ipe", "jatoba", "aroeira")):
-                simulator.bank(bank)
-                plain, insured = client.query(providers=[bank])["proposals"]
-                body = dataset(plain, changes={"recebimento.conta_bancaria.conta": "918273645"})
-                simulator.bank(bank, fault=("http_500", "garbage", "half_body")[number], operation="submit", times=1)
-                assert client.post("/proposals", body).status_code == 502
-                client.post("/proposals", body)
-                by_pix = client.post("/proposals", dataset(insured, changes={"recebimento": pix("cpf", FULL_FLOW)}))
-                assert by_pix.status_code == 201, by_pix.text
-                url = f"/proposals/{by_pix.json()['proposal_id']}"
-                client.post(f"{url}/formalize", {"tipo_envio": "sms"})
-                simulator.bank(bank, fault="garbage", operation="status")
-                client.get(url)
-                client.post(f"{url}/cancel", {"motivo": "Desistência por motivo íntimo"})
-            client.get(f"/proposals?cpf={FULL_FLOW}")
-            client.post("/proposals", {"titular": {"cpf": FULL_FLOW, "nome": "Maria Teste da Silva"}})
-            redis.set("the-end", 1)
-            for command in monitor.listen():
-                seen.append(command["command"].encode())
-                if "the-end" in command["command"]:
-                    break
-        stored = [*seen, *redis.keys("*")]
-    traffic = b"\n".join(stored).decode(errors="replace")
+    with overheard() as commands:
+        for number, bank in enumerate(("ipe", "jatoba", "aroeira")):
+            simulator.bank(bank)
+            plain, insured = client.query(providers=[bank])["proposals"]
+            body = dataset(plain, changes={"recebimento.conta_bancaria.conta": "918273645"})
+            simulator.bank(bank, fault=("http_500", "garbage", "half_body")[number], operation="submit", times=1)
+            assert client.post("/proposals", body).status_code == 502
+            client.post("/proposals", body)
+            by_pix = client.post("/proposals", dataset(insured, changes={"recebimento": pix("cpf", FULL_FLOW)}))
+            assert by_pix.status_code == 201, by_pix.text
+            url = f"/proposals/{by_pix.json()['proposal_id']}"
+            client.post(f"{url}/formalize", {"tipo_envio": "sms"})
+            simulator.bank(bank, fault="garbage", operation="status")
+            client.get(url)
+            client.post(f"{url}/cancel", {"motivo": "Desistência por motivo íntimo"})
+        client.get(f"/proposals?cpf={FULL_FLOW}")
+        client.post("/proposals", {"titular": {"cpf": FULL_FLOW, "nome": "Maria Teste da Silva"}})
+    traffic = "\n".join(commands)
     assert "proposals.tasks.submit" in traffic, "the monitor saw no broker message"
     logs = live_service.logs()
     assert "partners/v1/proposals" in logs

@@ -22,7 +22,7 @@ from providers import registry
 from providers.models import Circuit, Provider
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
-from tests.proposals.rows import an_offer, shown
+from tests.proposals.rows import a_proposal, an_offer, shown
 from tests.providers.samples import a_query
 
 Phase = Proposal.Submission
@@ -51,17 +51,7 @@ def offer(partner: Partner, simulator: Simulator) -> Offer:
 def proposal(offer: Offer) -> Proposal:
     """A proposal whose try waits for a worker."""
     until = timezone.now() + timedelta(seconds=30)
-    return Proposal.objects.create(
-        partner=offer.partner,
-        offer=offer,
-        provider=BANK,
-        cpf_index=offer.cpf_index,
-        dataset=dataset(shown(offer)),
-        terms={},
-        request_id="request-1",
-        lease_until=until,
-        next_reconcile_at=until,
-    )
+    return a_proposal(offer, lease_until=until, next_reconcile_at=until)
 
 
 def change(proposal: Proposal, **values: Any) -> Proposal:
