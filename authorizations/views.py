@@ -10,7 +10,7 @@ from csp.constants import NONCE, NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
 from django.core import signing
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, UnreadablePostError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -29,9 +29,9 @@ from authorizations.serializers import (
     told,
 )
 from partners.fields import USER_AGENT_LENGTH
-from partners.parsers import StrictJSONParser, parse_json_object
+from partners.parsers import StrictJSONParser, parse_json_object, read_body
 from partners.views import PartnerView, details_of
-from providers.errors import Gone, InvalidInput, PayloadTooLarge
+from providers.errors import Gone, InvalidInput
 from providers.formats import iso_utc
 
 FORM = "application/x-www-form-urlencoded"
@@ -170,12 +170,7 @@ class PageFormParser(BaseParser):
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Raises PayloadTooLarge and InvalidInput."""
-        try:
-            raw = stream.read(settings.MAX_BODY_BYTES + 1)
-        except UnreadablePostError:
-            raise InvalidInput("O formulário não chegou inteiro.") from None
-        if len(raw) > settings.MAX_BODY_BYTES:
-            raise PayloadTooLarge
+        raw = read_body(stream)
         try:
             fields = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS))
         except ValueError:  # not UTF-8, or too many fields

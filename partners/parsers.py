@@ -87,6 +87,20 @@ def parse_json_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
+def read_body(stream: IO[bytes]) -> bytes:
+    """The whole body. Raises PayloadTooLarge, and InvalidInput for one that breaks off.
+
+    What is counted are the bytes that came, not those that Content-Length promised.
+    """
+    try:
+        raw = stream.read(settings.MAX_BODY_BYTES + 1)
+    except UnreadablePostError:
+        raise InvalidInput("O corpo da requisição não chegou inteiro.") from None
+    if len(raw) > settings.MAX_BODY_BYTES:
+        raise PayloadTooLarge
+    return raw
+
+
 class StrictJSONParser(BaseParser):
     """The only parser of the partner routes; see `parse_json_object`."""
 
@@ -95,19 +109,10 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The body as a dict. Raises UnsupportedMediaType, PayloadTooLarge and InvalidInput.
-
-        What is counted are the bytes that came, not those that Content-Length promised.
-        """
+        """The body as a dict. Raises UnsupportedMediaType, PayloadTooLarge and InvalidInput."""
         if not is_json(media_type):
             raise UnsupportedMediaType
-        try:
-            raw = stream.read(settings.MAX_BODY_BYTES + 1)
-        except UnreadablePostError:
-            raise InvalidInput("O corpo da requisição não chegou inteiro.") from None
-        if len(raw) > settings.MAX_BODY_BYTES:
-            raise PayloadTooLarge
-        return parse_json_object(raw)
+        return parse_json_object(read_body(stream))
 
 
 class IgnoreAccept(DefaultContentNegotiation):
