@@ -19,6 +19,7 @@ from proposals.models import Proposal
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, issue_key
 from tests.proposals.datasets import dataset
+from tests.proposals.rows import a_proposal as being_sent
 from tests.proposals.rows import an_offer, shown
 
 OTHER_CPF = "52998224725"
@@ -35,18 +36,10 @@ def http(partner: Partner) -> DjangoClient:
 
 
 def a_proposal(partner: Partner, bank: str = "ipe", cpf: str = FULL_FLOW, **changes: Any) -> Proposal:
+    """One that the bank accepted."""
     offer = an_offer(partner, bank, cpf)
-    values = {"submission": "accepted", "native_id": "N-1", "native_status": "new", **changes}
-    return Proposal.objects.create(
-        partner=partner,
-        offer=offer,
-        provider=bank,
-        cpf_index=offer.cpf_index,
-        dataset=dataset(shown(offer), cpf),
-        terms={"loanValue": 5000.0},
-        request_id="request-1",
-        **values,
-    )
+    accepted = {"submission": "accepted", "native_id": "N-1", "native_status": "new", "terms": {"loanValue": 5000.0}}
+    return being_sent(offer, **{"dataset": dataset(shown(offer), cpf), **accepted, **changes})
 
 
 def listed(http: DjangoClient, **filters: str) -> dict[str, Any]:
