@@ -291,6 +291,15 @@ UNFOLD = {
     "SITE_HEADER": "Originação consignada",
     "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT),
     "SITE_SYMBOL": "account_balance",
+    # Without one, browsers ask for /favicon.ico. The holder's page bears the same shield.
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath "
+            "fill='%230b6b52' d='M12 1 3 5v6c0 5.5 3.8 10.7 9 12 5.2-1.3 9-6.5 9-12V5z'/%3E%3C/svg%3E",
+        }
+    ],
     "SHOW_VIEW_ON_SITE": False,
     "SIDEBAR": {
         "show_search": True,

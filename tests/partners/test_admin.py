@@ -48,6 +48,10 @@ def history() -> list[str]:
     return list(LogEntry.objects.order_by("pk").values_list("change_message", flat=True))
 
 
+def test_a_page_names_its_icon_so_that_no_browser_asks_for_another(client):
+    assert 'rel="icon" href="data:image/svg+xml,' in client.get(reverse("admin:login")).content.decode()
+
+
 def test_a_key_is_issued_and_shown_once(admin_client, partner):
     url = page(partner, "issue_key")
     form = admin_client.get(url)
