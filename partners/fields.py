@@ -275,7 +275,13 @@ class DecimalField(_Messages, serializers.DecimalField):
     decimal_places: int
 
     def __init__(self, *, max_digits: int = 12, decimal_places: int = 2, **kwargs: Any) -> None:
-        super().__init__(max_digits, decimal_places, coerce_to_string=False, **kwargs)
+        # DRF would write a limit as a program does, 0.01; people read 0,01.
+        messages: dict[str, StrOrPromise] = {
+            name: self.default_error_messages[name].format(**{name: f"{kwargs[name]}".replace(".", ",")})
+            for name in ("min_value", "max_value")
+            if name in kwargs
+        }
+        super().__init__(max_digits, decimal_places, coerce_to_string=False, error_messages=messages, **kwargs)
 
     def to_internal_value(self, data: Any) -> Decimal:
         value = _as_decimal(data)
@@ -297,7 +303,8 @@ class DecimalField(_Messages, serializers.DecimalField):
 
 
 class NumberField(_Messages, serializers.FloatField):
-    """A measured number, such as a latitude, as a Decimal rounded to 8 decimals (about a millimetre)."""
+    """A measured number, such as a latitude, as a Decimal rounded to 8 decimals (about a millimetre), without
+    zeros at its end: equal numbers have equal texts, by which repeats are known."""
 
     default_error_messages = {
         "invalid": "Deve ser um número.",
@@ -318,7 +325,8 @@ class NumberField(_Messages, serializers.FloatField):
         if value < self.min_value or value > self.max_value:
             return value  # the validators of the limits tell which one
         _, _, exponent = value.as_tuple()
-        return (round(value, 8) if int(exponent) < -8 else value) + 0
+        rounded = round(value, 8) if int(exponent) < -8 else value
+        return Decimal(f"{rounded.normalize():f}") + 0  # + 0: no negative zero
 
 
 class ChoiceField(_Messages, serializers.ChoiceField):

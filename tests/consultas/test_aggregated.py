@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import requests
 from django.utils import timezone
 
 from consultas.models import Offer, Query
@@ -302,6 +303,14 @@ def test_a_repeat_within_60_s_asks_settled_banks_no_more(client: Client, simulat
     assert again["proposals"] == first["proposals"]
     assert len(asked(simulator, "ipe")) == len(asked(simulator, "jatoba")) == 1
     assert Event.objects.filter(name="lead").count() == 1
+
+
+def test_a_repeat_may_spell_its_numbers_otherwise(client: Client, simulator: Simulator) -> None:
+    body = json.dumps(query_body(providers=["ipe"], geolocation={"lat": -23.5, "lng": -46}))
+    headers = {**client.session.headers, "Content-Type": "application/json"}
+    for text in (body, body.replace("-23.5", "-23.50").replace("-46", "-4.60e1")):
+        assert requests.post(f"{client.base}/consultas", data=text, headers=headers, timeout=60).ok
+    assert len(asked(simulator, "ipe")) == 1
 
 
 def test_a_repeat_is_one_of_the_aggregated_route_whatever_came_between(client: Client, simulator: Simulator) -> None:

@@ -67,6 +67,10 @@ GOOD = [
     (f.DecimalField(), Decimal("0e999999999"), Decimal("0.00")),
     (f.DecimalField(decimal_places=6), Decimal("1.990001"), Decimal("1.990001")),
     (f.NumberField(min_value=-90, max_value=90), -90, Decimal(-90)),
+    (f.NumberField(min_value=-90, max_value=90), Decimal("-23.50"), Decimal("-23.5")),
+    (f.NumberField(min_value=-90, max_value=90), Decimal("-90.0"), Decimal(-90)),
+    (f.NumberField(min_value=-90, max_value=90), Decimal("1e1"), Decimal(10)),
+    (f.NumberField(min_value=-90, max_value=90), Decimal("-0.00"), Decimal(0)),
     (f.NumberField(min_value=-90, max_value=90), Decimal("-23.550519876543219"), Decimal("-23.55051988")),
     (f.ChoiceField(["M", "F"]), "M", "M"),
     (f.ChoiceField([0, 1, 2]), 0, 0),
@@ -273,6 +277,12 @@ def test_a_secret_value_is_not_repeated_in_the_message():
                 with pytest.raises(ValidationError) as caught:
                     field.run_validation(value)
                 assert value not in str(caught.value.detail)
+
+
+def test_a_limit_is_written_with_a_comma():
+    with pytest.raises(ValidationError) as caught:
+        f.DecimalField(min_value=Decimal("0.01")).run_validation(0)
+    assert caught.value.detail == ["Deve ser no mínimo 0,01."]
 
 
 def test_there_are_27_states():
