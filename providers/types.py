@@ -5,6 +5,7 @@ Money is `Decimal` in reais, rates are `Decimal` percent a month (1.99), times a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -237,6 +238,32 @@ class BankResult:
     reasons: tuple[str, ...] = ()
     term_auto_authorized: bool = False
     data: dict[str, Any] | None = None
+
+    @classmethod
+    def answer(
+        cls,
+        offers: Iterable[BankOffer],
+        links: Iterable[Link],
+        reasons: Iterable[str | None] = (),
+        *,
+        step: StepOutcome | None = None,
+        term_auto_authorized: bool = False,
+    ) -> BankResult:
+        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without. Empty reasons are left out."""
+        found = tuple(offers)
+        return cls(
+            QueryStatus.OK if found else QueryStatus.NO_OFFERS,
+            offers=found,
+            links=tuple(links),
+            step=step,
+            reasons=tuple(reason for reason in reasons if reason),
+            term_auto_authorized=term_auto_authorized,
+        )
+
+    @classmethod
+    def ended(cls, step: StepOutcome, reason: str | None) -> BankResult:
+        """The external step ended, and not with an approval."""
+        return cls(QueryStatus.NO_OFFERS, step=step, reasons=(reason,) if reason else ())
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,6 @@ from providers.types import (
     BankSubmission,
     Link,
     ProposalStatus,
-    QueryStatus,
     given,
 )
 
@@ -185,13 +184,8 @@ class Aroeira(Bank):
     def query(self, query: BankQuery) -> BankResult:
         found = self._simulate(self._query_form(query))
         links = _links(found)
-        offers = tuple(_offer(each, links[each.matricula]) for each in found.operacoes)
-        return BankResult(
-            QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
-            offers=offers,
-            links=tuple(links.values()),
-            reasons=() if offers else (found.mensagem,),
-        )
+        offers = [_offer(each, links[each.matricula]) for each in found.operacoes]
+        return BankResult.answer(offers, links.values(), () if offers else (found.mensagem,))
 
     def _simulate(self, form: Mapping[str, str]) -> Simulation:
         # No side effect at this bank: a broken connection may be tried again.

@@ -36,18 +36,19 @@ from providers.tokens import Token
 from providers.types import (
     ActionType,
     AppAuthorization,
+    AppEvidence,
     BankAction,
     BankOffer,
     BankProposal,
     BankQuery,
     BankResult,
     BankSubmission,
-    Employment,
     Geolocation,
     Link,
     ProposalStatus,
     QueryStatus,
     StepOutcome,
+    given,
 )
 
 log = structlog.get_logger(__name__)
@@ -273,11 +274,7 @@ class Canela(Bank):
                 raise ProviderError from None
             return _waiting(refused.authorization)
         links = {each.vinculo.registro_empregaticio: _link(each.vinculo) for each in found.id}
-        return BankResult(
-            QueryStatus.OK if found.id else QueryStatus.NO_OFFERS,
-            offers=tuple(_offer(each) for each in found.id),
-            links=tuple(links.values()),
-        )
+        return BankResult.answer((_offer(each) for each in found.id), links.values())
 
     def _wish(self, query: BankQuery) -> dict[str, Any]:
         return {
@@ -368,16 +365,16 @@ def _holder(query: BankQuery) -> dict[str, Any]:
 
 
 def _app(app: AppAuthorization) -> dict[str, Any]:
-    device = app.evidence
+    evidence = app.evidence or AppEvidence()
     return {
         "protocolo": app.authorization_id,
         "dataAssinatura": app.signature_date,
-        "userAgent": device.user_agent if device else None,
-        "sistemaOperacional": device.operational_system if device else None,
-        "deviceModel": device.device_model if device else None,
-        "deviceName": device.device_name if device else None,
-        "deviceType": device.device_type if device else None,
-        "geoLocalizacao": _place(device.geolocation) if device else None,
+        "userAgent": evidence.user_agent,
+        "sistemaOperacional": evidence.operational_system,
+        "deviceModel": evidence.device_model,
+        "deviceName": evidence.device_name,
+        "deviceType": evidence.device_type,
+        "geoLocalizacao": _place(evidence.geolocation),
     }
 
 
@@ -387,7 +384,7 @@ def _place(place: Geolocation | None) -> dict[str, Any] | None:
 
 def _submission_body(submission: BankSubmission) -> dict[str, Any]:
     holder, address = submission.holder, submission.address
-    work = submission.employment or Employment()
+    work = submission.employment
     return {
         "identificadorExterno": submission.reference,
         "simulacaoId": submission.offer.native_offer_id,
@@ -416,12 +413,11 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
 
 
 def _credit(submission: BankSubmission) -> dict[str, Any]:
-    pix, account = submission.pix, submission.account
+    pix = submission.pix
     if pix is not None:
         key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
         return {"formaCredito": PIX_FORM, "tipoChavePixId": PIX_KEYS[pix.kind], "chavePix": key}
-    if account is None:
-        raise InvalidInput("Informe a conta bancária ou a chave PIX.", field="recebimento")
+    account = given(submission.account)
     return {
         "formaCredito": CREDIT_FORMS[account.kind],
         "codigoBanco": account.bank,
@@ -444,7 +440,7 @@ def _waiting(authorization: Authorization) -> BankResult:
 
 
 def _ended(outcome: StepOutcome) -> BankResult:
-    return BankResult(QueryStatus.NO_OFFERS, step=outcome, reasons=(REASONS[outcome],))
+    return BankResult.ended(outcome, REASONS[outcome])
 
 
 def _link(job: Job) -> Link:

@@ -206,7 +206,7 @@ class Cedro(Bank):
             result = self._outcome(query, reference)
         except NotFound:
             reason = "A consulta não existe mais no banco. Faça uma nova consulta."
-            return BankResult(QueryStatus.NO_OFFERS, step=StepOutcome.EXPIRED, reasons=(reason,))
+            return BankResult.ended(StepOutcome.EXPIRED, reason)
         return result if result.step else replace(result, step=StepOutcome.APPROVED)
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
@@ -226,8 +226,7 @@ class Cedro(Bank):
         if consult.status == "SUCCESS":
             return _offers(consult)
         if consult.status in REFUSED_STEPS:
-            step, reason = REFUSED_STEPS[consult.status]
-            return BankResult(QueryStatus.NO_OFFERS, step=step, reasons=(reason,))
+            return BankResult.ended(*REFUSED_STEPS[consult.status])
         if consult.status == "REJECTED":
             raise ProviderRejected(consult.description)
         if consult.status == "FAILED":
@@ -421,12 +420,10 @@ def _offers(consult: Consult) -> BankResult:
         )
         for each in consult.employment_links
     }
-    offers = tuple(_offer(each, links[each.registration_number]) for each in consult.simulations)
-    return BankResult(
-        QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
-        offers=offers,
-        links=tuple(links.values()),
-        reasons=(consult.description,) if consult.description else (),
+    return BankResult.answer(
+        (_offer(each, links[each.registration_number]) for each in consult.simulations),
+        links.values(),
+        (consult.description,),
         term_auto_authorized=consult.term_auto_authorized,
     )
 

@@ -33,6 +33,8 @@ from providers.formats import split_phone
 from providers.tokens import Token
 from providers.types import (
     ActionType,
+    AppAuthorization,
+    AppEvidence,
     BankAction,
     BankOffer,
     BankProposal,
@@ -44,6 +46,7 @@ from providers.types import (
     ProposalStatus,
     QueryStatus,
     StepOutcome,
+    given,
 )
 
 log = structlog.get_logger(__name__)
@@ -214,10 +217,9 @@ class Imbuia(Bank):
             proof = self._ask("GET", path, LIVENESS, safe=True).read(Proof)
         except NotFound:
             reason = "A prova de vida não existe mais no banco. Faça uma nova consulta."
-            return BankResult(QueryStatus.NO_OFFERS, step=StepOutcome.EXPIRED, reasons=(reason,))
+            return BankResult.ended(StepOutcome.EXPIRED, reason)
         if proof.situacao in ENDED_PROOFS:
-            step, reason = ENDED_PROOFS[proof.situacao]
-            return BankResult(QueryStatus.NO_OFFERS, step=step, reasons=(reason,))
+            return BankResult.ended(*ENDED_PROOFS[proof.situacao])
         if proof.situacao not in KNOWN_PROOFS:
             log.warning("bank_step_unknown", bank=self.name, word=proof.situacao[:60])
         if proof.situacao != "APROVADA":
@@ -282,8 +284,6 @@ def _proposal_path(native_id: str) -> str:
 
 
 def _query_body(query: BankQuery) -> dict[str, Any]:
-    app = query.app_authorization
-    device = app.evidence if app else None
     return {
         "trabalhador": {
             "cpf": query.cpf,
@@ -307,21 +307,24 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
                 "situacao": "COLETADA" if query.geolocation else "NAO_COLETADA",
                 **_coordinates(query.geolocation),
             },
-            "aplicativo": {
-                "identificador": app.authorization_id,
-                "data_assinatura": app.signature_date,
-                "agente_usuario": device.user_agent if device else None,
-                "sistema_operacional": device.operational_system if device else None,
-                "modelo": device.device_model if device else None,
-                "nome": device.device_name if device else None,
-                "tipo": device.device_type if device else None,
-                **_coordinates(device.geolocation if device else None),
-            }
-            if app
-            else None,
+            "aplicativo": _app(query.app_authorization) if query.app_authorization else None,
         },
         "simulacao": _wishes(query),
         "codigo_origem": query.portfolio,
+    }
+
+
+def _app(app: AppAuthorization) -> dict[str, Any]:
+    evidence = app.evidence or AppEvidence()
+    return {
+        "identificador": app.authorization_id,
+        "data_assinatura": app.signature_date,
+        "agente_usuario": evidence.user_agent,
+        "sistema_operacional": evidence.operational_system,
+        "modelo": evidence.device_model,
+        "nome": evidence.device_name,
+        "tipo": evidence.device_type,
+        **_coordinates(evidence.geolocation),
     }
 
 
@@ -379,11 +382,10 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
 
 
 def _payment(submission: BankSubmission) -> dict[str, Any]:
-    pix, account = submission.pix, submission.account
+    pix = submission.pix
     if pix is not None:
         return {"chave_pix": {"tipo": PIX_KEYS[pix.kind], "chave": pix.key}}
-    if account is None:
-        raise InvalidInput("Informe a conta bancária ou a chave PIX.", field="recebimento")
+    account = given(submission.account)
     return {
         "dados_bancarios": {
             "tipo_conta": ACCOUNT_TYPES[account.kind],
@@ -418,13 +420,8 @@ def _offers(found: Consulted) -> BankResult:
         )
         for each in found.vinculos
     }
-    offers = tuple(_offer(each, links[each.matricula]) for each in found.condicoes_credito)
-    return BankResult(
-        QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
-        offers=offers,
-        links=tuple(links.values()),
-        reasons=(found.observacao,) if found.observacao else (),
-    )
+    offers = (_offer(each, links[each.matricula]) for each in found.condicoes_credito)
+    return BankResult.answer(offers, links.values(), (found.observacao,))
 
 
 def _offer(each: Condition, link: Link) -> BankOffer:

@@ -25,7 +25,6 @@ from providers.types import (
     BankSubmission,
     Link,
     ProposalStatus,
-    QueryStatus,
     given,
 )
 
@@ -165,22 +164,15 @@ class Ipe(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         # No side effect at this bank: a broken connection may be tried again.
-        found = self.call("POST", "/v1/private_payroll/simulations", json=_query_body(query), safe=True).read(
-            Simulations
-        )
+        reply = self.call("POST", "/v1/private_payroll/simulations", json=_query_body(query), safe=True)
+        found = reply.read(Simulations)
         links = {each.registration_number: _link(each) for each in found.employment_relationships}
-        offers = tuple(_offer(each, links[each.registration_number]) for each in found.simulations)
-        return BankResult(
-            QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
-            offers=offers,
-            links=tuple(links.values()),
-            reasons=tuple(reason.description for reason in found.reasons),
-        )
+        offers = (_offer(each, links[each.registration_number]) for each in found.simulations)
+        return BankResult.answer(offers, links.values(), (reason.description for reason in found.reasons))
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
-        return self.call("GET", f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}", safe=True).read(
-            dict[str, Any]
-        )
+        path = f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}"
+        return self.call("GET", path, safe=True).read(dict[str, Any])
 
     # --- proposal
 

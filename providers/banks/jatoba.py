@@ -165,10 +165,8 @@ class Jatoba(Bank):
             return BankResult(QueryStatus.NO_OFFERS, reasons=(reason,))
         simulation = given(found.dados)
         links = {each.matricula: _link(each) for each in simulation.vinculos}
-        offers = tuple(_offer(each, links[each.matricula]) for each in simulation.ofertas)
-        return BankResult(
-            QueryStatus.OK if offers else QueryStatus.NO_OFFERS, offers=offers, links=tuple(links.values())
-        )
+        offers = (_offer(each, links[each.matricula]) for each in simulation.ofertas)
+        return BankResult.answer(offers, links.values())
 
     def _query_body(self, query: BankQuery) -> dict[str, Any]:
         modality, value = "MARGEM_TOTAL", None

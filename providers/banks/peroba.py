@@ -175,7 +175,7 @@ class Peroba(Bank):
         try:
             reply = self.call("POST", path, json=self._wish(query), safe=True)
         except NotFound:
-            return _ended(StepOutcome.EXPIRED, "O banco não conhece mais esta autorização.")
+            return BankResult.ended(StepOutcome.EXPIRED, "O banco não conhece mais esta autorização.")
         if reply.status == AUTHORIZE_FIRST:
             return _waiting(reply)
         found = reply.read(Consultation)
@@ -184,7 +184,7 @@ class Peroba(Bank):
             case StepOutcome.APPROVED:
                 return _answer(found, step=outcome)
             case StepOutcome.REFUSED | StepOutcome.EXPIRED:
-                return _ended(outcome, found.mensagem)
+                return BankResult.ended(outcome, found.mensagem)
         log.warning("bank_step_unknown", bank=self.name, word=found.autorizacao[:60])
         return BankResult(QueryStatus.REQUIRES_ACTION, step=StepOutcome.OPEN)
 
@@ -328,18 +328,8 @@ def _waiting(reply: Reply) -> BankResult:
 
 def _answer(found: Consultation, step: StepOutcome | None = None) -> BankResult:
     links = {each.matricula: _link(each) for each in found.vinculos}
-    offers = tuple(_offer(each, links[each.matricula]) for each in found.simulacoes)
-    return BankResult(
-        QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
-        offers=offers,
-        links=tuple(links.values()),
-        step=step,
-        reasons=(found.mensagem,) if found.mensagem else (),
-    )
-
-
-def _ended(outcome: StepOutcome, reason: str | None) -> BankResult:
-    return BankResult(QueryStatus.NO_OFFERS, step=outcome, reasons=(reason,) if reason else ())
+    offers = (_offer(each, links[each.matricula]) for each in found.simulacoes)
+    return BankResult.answer(offers, links.values(), (found.mensagem,), step=step)
 
 
 def _link(each: Vinculo) -> Link:

@@ -33,7 +33,6 @@ from providers.types import (
     IdentityDocument,
     Link,
     ProposalStatus,
-    QueryStatus,
     given,
 )
 
@@ -165,13 +164,8 @@ class Sucupira(Bank):
         body = {**_holder(query), "carteira": query.portfolio or self.connection.portfolio}
         found = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
         links = {each.matricula: _link(each) for each in found.vinculos}
-        offers = tuple(_offer(each, links[each.matricula]) for each in found.simulacoes)
-        return BankResult(
-            QueryStatus.OK if offers else QueryStatus.NO_OFFERS,
-            offers=offers,
-            links=tuple(links.values()),
-            reasons=tuple(found.motivos),
-        )
+        offers = (_offer(each, links[each.matricula]) for each in found.simulacoes)
+        return BankResult.answer(offers, links.values(), found.motivos)
 
     # --- proposal
 

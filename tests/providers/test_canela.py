@@ -32,6 +32,7 @@ from providers.types import (
     AppAuthorization,
     AppEvidence,
     BankAccount,
+    Employment,
     Geolocation,
     PixKey,
     ProposalStatus,
@@ -430,9 +431,8 @@ def test_submit_sends_only_job_title_and_employer_of_the_job_and_no_income(canel
 def test_submit_needs_job_title_and_employer(canela: Bank) -> None:
     assert set(canela.required) == {"vinculo.cargo", "vinculo.nome_empregador"}
     whole = a_submission(canela.query(a_query()).offers[0])
-    assert whole.employment is not None
     for employment in (
-        None,
+        Employment(),
         replace(whole.employment, job_title=None),
         replace(whole.employment, employer_name=None),
     ):
