@@ -130,61 +130,83 @@ def aggregate(query: Query) -> Aggregate:
     Raises ProviderUnavailable when no bank gave any answer but an infrastructure failure.
     """
     while True:
-        with _flight(query) as leader:
-            if leader is None:
+        with _flight(query) as flight:
+            if flight.leader is None:
                 earlier = _earlier(query)
                 reused = _still_good(earlier) if earlier else []
                 known = {answer.provider for answer in reused}
-                fresh = _ask(query, [bank for bank in query.banks if bank not in known])
+                fresh = _ask(query, flight, [bank for bank in query.banks if bank not in known])
                 return _finish(query, earlier if reused else None, [*reused, *fresh])
-        followed = _await(query, leader)
+        followed = _await(query, flight.leader)
         if followed is not None:
             return _finish(query, followed, answers_of(followed))
         if query.seconds_left() <= 0:
             raise ProviderUnavailable
 
 
-def _ask(query: Query, banks: list[str]) -> list[Answer]:
+def _ask(query: Query, flight: _Flight, banks: list[str]) -> list[Answer]:
     """The answers of `banks`. Meanwhile the query's flight is kept up: it ends soon after this process would."""
     found: list[Answer] = []
-    kept_at = time.monotonic()
     for answer in fan_out.answers_or_silence(query, banks, _FLIGHT_BEAT_S):
         if answer is not None:
             found.append(answer)
-        if query.fingerprint and time.monotonic() - kept_at >= _FLIGHT_BEAT_S:
-            try:
-                redis().expire(_flight_key(query), _FLIGHT_TTL_S)
-                kept_at = time.monotonic()
-            except RedisError:
-                kept_at = float("inf")  # one time-out of a frozen Redis is enough; now the banks may be asked twice
+        flight.keep_up()
     return found
+
+
+class _Flight:
+    """A query's part in its flight: identical queries at the same moment, of which one asks the banks.
+
+    `leader` is the id of the query that already asks, None where this one shall: it then keeps the flight up.
+    Without Redis everybody asks; that costs calls, never an answer. The first look that fails is the last one:
+    at a frozen Redis each takes its time-out, and the flight ends by itself.
+    """
+
+    def __init__(self, query: Query) -> None:
+        self.leader: str | None = None
+        self._key, self._id = _flight_key(query), str(query.id)
+        self._is_held = False
+        if not query.fingerprint:
+            return
+        connection.close()
+        try:
+            self._is_held = bool(redis().set(self._key, self._id, nx=True, ex=_FLIGHT_TTL_S))
+            if not self._is_held:
+                held = redis().get(self._key)
+                # Its end may come between the two looks: the caller tries again.
+                self.leader = held.decode() if isinstance(held, bytes) else ""
+        except RedisError:
+            log.warning("flight_unreachable")
+        self._kept_at = time.monotonic()
+
+    def keep_up(self) -> None:
+        """Say that the one who asks is still there, where the last time is long enough ago."""
+        if self._is_held and time.monotonic() - self._kept_at >= _FLIGHT_BEAT_S:
+            try:
+                redis().expire(self._key, _FLIGHT_TTL_S)
+                self._kept_at = time.monotonic()
+            except RedisError:
+                self._is_held = False
+
+    def end(self) -> None:
+        """Let the next one ask."""
+        if self._is_held:
+            connection.close()
+            with suppress(RedisError):  # it ends by itself
+                redis().eval(_RELEASE, 1, self._key, self._id)
+
+
+@contextmanager
+def _flight(query: Query) -> Iterator[_Flight]:
+    flight = _Flight(query)
+    try:
+        yield flight
+    finally:
+        flight.end()
 
 
 def _flight_key(query: Query) -> str:
     return f"flight:{query.fingerprint}"
-
-
-@contextmanager
-def _flight(query: Query) -> Iterator[str | None]:
-    """Be the one that asks the banks, among identical queries at the same moment: gives None then, else the id
-    of the query that already does. Without Redis everybody asks; that costs calls, never an answer."""
-    key = _flight_key(query)
-    leader = None
-    if query.fingerprint:
-        try:
-            taken = redis().set(key, str(query.id), nx=True, ex=_FLIGHT_TTL_S)
-            held = None if taken else redis().get(key)
-            leader = held.decode() if isinstance(held, bytes) else None
-            if not taken and leader is None:
-                leader = ""  # its end came between the two looks: the caller tries again
-        except RedisError:
-            log.warning("flight_unreachable")
-    try:
-        yield leader
-    finally:
-        if query.fingerprint and leader is None:
-            with suppress(RedisError):  # it ends by itself
-                redis().eval(_RELEASE, 1, key, str(query.id))
 
 
 def _await(query: Query, leader: str) -> Query | None:

@@ -13,17 +13,18 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
 from redis.exceptions import RedisError
 
-from providers.shared import redis
+from providers.shared import redis, waiting_redis
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 START, ANSWER, LOST = "start", "answer", "lost"
 _STREAM_TTL_S = 120
@@ -35,6 +36,16 @@ _BEAT_TTL_S = 3
 #: which a busy machine may delay.
 _LOST_AFTER_S = 4.0
 _RETRY_S = 0.2
+#: In one step, so that a worker which dies leaves no claim that nobody hears of. The first to come has the claim;
+#: who asks again, because the answer was lost, still has it.
+_CLAIM = """
+local held = redis.call('get', KEYS[1])
+if held and held ~= ARGV[1] then return 0 end
+redis.call('set', KEYS[1], ARGV[1], 'EX', ARGV[2])
+redis.call('xadd', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'm', ARGV[4])
+redis.call('expire', KEYS[2], ARGV[5])
+return 1
+"""
 
 
 class Inbox:
@@ -81,7 +92,7 @@ class Mailbox:
     def _read(self) -> None:
         while True:
             try:
-                found: Any = redis().xread({self.address: self._last}, count=_AT_ONCE, block=2000)
+                found: Any = waiting_redis().xread({self.address: self._last}, count=_AT_ONCE, block=2000)
             except RedisError:
                 log.warning("replies_unreachable")
                 time.sleep(_RETRY_S)
@@ -156,29 +167,55 @@ def post(address: str, request: str, kind: str, payload: Any, patience_s: float 
 
     While Redis is away it is tried again for `patience_s` seconds; a message may then arrive twice. Raises RedisError.
     """
-    message: dict[Any, Any] = {"m": msgspec.json.encode((request, kind, payload))}
+    message: dict[Any, Any] = {"m": _message(request, kind, payload)}
+    _patiently(lambda: redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True), patience_s)
+
+
+@contextmanager
+def answering(address: str, request: str, patience_s: float) -> Iterator[None]:
+    """From a worker: say that work for `request` begins, and how it ends: with an ANSWER, or LOST by an exception.
+
+    The work itself needs no Redis. Raises RedisError where the end could not be told for `patience_s` seconds.
+    """
+    end = LOST
+    with suppress(RedisError):  # without this word nobody notices should this process die, and that is all
+        post(address, request, START, worker_id())
+        redis().expire(address, _STREAM_TTL_S)  # a stream whose reader died in the meantime must end too
+    try:
+        yield
+        end = ANSWER
+    finally:
+        post(address, request, end, None, patience_s)
+
+
+def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float) -> bool:
+    """From a worker: whether this copy of a task is the one to run it; a published task may arrive twice. The
+    request that waits at `address` hears START with it.
+
+    While Redis is away it is tried again for `patience_s` seconds. Raises RedisError.
+    """
+    mine = uuid.uuid4().hex
+    keys = (f"claim:{request}:{round_}", address)
+    start = _message(request, START, worker_id())
+    arguments = (mine, ttl_s, _STREAM_LENGTH, start, _STREAM_TTL_S)
+    return bool(_patiently(lambda: redis().eval(_CLAIM, len(keys), *keys, *arguments), patience_s))
+
+
+def _message(request: str, kind: str, payload: Any) -> bytes:
+    return msgspec.json.encode((request, kind, payload))
+
+
+def _patiently(work: Callable[[], T], patience_s: float) -> T:
+    """What `work` gives, tried again for `patience_s` seconds while Redis is away. Raises RedisError."""
     end = time.monotonic() + patience_s
     while True:
         try:
-            redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True)
-            if kind == START:  # a stream whose reader died in the meantime must end too
-                redis().expire(address, _STREAM_TTL_S)
+            return work()
         except RedisError:
             if time.monotonic() >= end:
                 raise
+            log.warning("redis_away")
             time.sleep(_RETRY_S)
-        else:
-            return
-
-
-def claim(request: str, round_: int, ttl_s: int) -> bool:
-    """From a worker: whether this copy of a task is the one to run it. A published task may arrive twice."""
-    return bool(redis().set(f"claim:{request}:{round_}", worker_id(), nx=True, ex=ttl_s))
-
-
-def disclaim(request: str, round_: int) -> None:
-    """From a worker: give a claim back before anything was done."""
-    redis().delete(f"claim:{request}:{round_}")
 
 
 def worker_id() -> str:

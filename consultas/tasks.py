@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import gevent
 import structlog
 from celery import shared_task
-from django.db import DatabaseError, connection
-from redis.exceptions import RedisError
+from django.conf import settings
+from django.db import connection
 
 from consultas import auctions, pending, replies
 from consultas.fan_out import Answer, failed
@@ -35,18 +34,13 @@ def pong(request: str, reply_to: str) -> None:
 def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     """Ask `banks` for the query's offers, all at once; each answer is pushed as it lands."""
     query = Query.objects.get(pk=query_id)
-    left = query.seconds_left()
-    if left <= 0 or not replies.claim(query_id, round_, ttl_s=int(left) + 60):
-        return
-    try:
-        accounts = _accounts(banks)
-        steps = pending.open_steps(query, banks)
-    except DatabaseError:
-        replies.disclaim(query_id, round_)  # nothing was asked: the task is published again and may run then
-        raise
+    accounts = _accounts(banks)
+    steps = pending.open_steps(query, banks)
     connection.close()
-    with suppress(RedisError):  # without this word the task is published again, and its copy claims in vain
-        replies.post(reply_to, query_id, replies.START, replies.worker_id())
+    # Claimed last: a copy that fails or dies before this leaves the work to the next.
+    left = query.seconds_left()
+    if left <= 0 or not replies.claim(reply_to, query_id, round_, ttl_s=int(left) + 60, patience_s=left):
+        return
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
@@ -103,9 +97,11 @@ def look_up_auction(lookup_id: str, reply_to: str) -> None:
     lookup = AuctionLookup.objects.filter(pk=lookup_id).first()
     if lookup is None:
         return  # whoever asked has given up
-    auctions.run(lookup)
-    connection.close()
-    replies.post(reply_to, lookup_id, replies.ANSWER, None)
+    with replies.answering(reply_to, lookup_id, settings.BANK_TIMEOUT_S):
+        try:
+            auctions.run(lookup)
+        finally:
+            connection.close()
 
 
 @shared_task

@@ -105,10 +105,16 @@ def _ask(proposal: Proposal, operation: Operation, argument: str | None, request
 # --- Worker -----------------------------------------------------------------------------------------------------
 
 
+def take(call_id: str) -> bool:
+    """Whether the call is this task's to make: one that comes twice has nothing to do."""
+    try:
+        return bool(BankCall.objects.filter(pk=call_id, taken_at__isnull=True).update(taken_at=timezone.now()))
+    finally:
+        connection.close()
+
+
 def run(call_id: str) -> None:
-    """Make the call that a partner asked for, and keep what came of it. A task that comes twice does nothing."""
-    if not BankCall.objects.filter(pk=call_id, taken_at__isnull=True).update(taken_at=timezone.now()):
-        return
+    """Make the call that a partner asked for, and keep what came of it."""
     call = BankCall.objects.select_related("proposal").get(pk=call_id)
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
     proposal, operation = call.proposal, Operation(call.operation)

@@ -81,11 +81,10 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         raise AssertionError("check() raises without an offer")
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
     proposal, is_ours = _claim(partner, offer, data, request_id)
-    if is_ours:
-        if not fan_out.ask("proposals.tasks.submit", str(proposal.pk), settings.PROPOSAL_WAIT_S):
-            _release(proposal)
-    else:
+    if not is_ours or fan_out.ask("proposals.tasks.submit", str(proposal.pk), settings.PROPOSAL_WAIT_S):
         _follow(proposal, deadline)
+    else:
+        _release(proposal)
     proposal = Proposal.objects.get(pk=proposal.pk)
     if proposal.submission == Phase.ACCEPTED:
         return proposal, is_ours
@@ -175,7 +174,8 @@ def _release(proposal: Proposal) -> None:
 
 
 def _follow(proposal: Proposal, deadline: float) -> None:
-    """Wait for the outcome of another request's try."""
+    """Wait for the outcome of another request's try; of our own where the answer was that of a second copy of
+    its task, which found the try taken."""
     pause = 0.05
     while time.monotonic() < deadline:
         sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import gevent
 from celery import shared_task
+from django.conf import settings
 from django.db import connection
 
 from consultas import replies
@@ -16,25 +17,23 @@ from proposals.models import Proposal
 @shared_task
 def submit(proposal_id: str, reply_to: str) -> None:
     """Send a proposal to its bank; the row says what came of it, the reply only that it is there."""
-    replies.post(reply_to, proposal_id, replies.START, replies.worker_id())
-    submission.run(proposal_id)
-    replies.post(reply_to, proposal_id, replies.ANSWER, None)
+    with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
+        submission.run(proposal_id)
 
 
 @shared_task
 def act(call_id: str, reply_to: str) -> None:
-    """Make a call that a partner asked for: formalize or cancel."""
-    replies.post(reply_to, call_id, replies.START, replies.worker_id())
-    actions.run(call_id)
-    replies.post(reply_to, call_id, replies.ANSWER, None)
+    """Make a call that a partner asked for: formalize or cancel. Only the copy of the task that makes it answers."""
+    if actions.take(call_id):
+        with replies.answering(reply_to, call_id, settings.PROPOSAL_WAIT_S):
+            actions.run(call_id)
 
 
 @shared_task
 def look(proposal_id: str, reply_to: str) -> None:
     """Ask a bank how a proposal stands; the row says it."""
-    replies.post(reply_to, proposal_id, replies.START, replies.worker_id())
-    actions.look(proposal_id)
-    replies.post(reply_to, proposal_id, replies.ANSWER, None)
+    with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
+        actions.look(proposal_id)
 
 
 @shared_task

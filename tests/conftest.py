@@ -15,13 +15,14 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import django
+import psycopg
 import pytest
 import redis
 from django.conf import settings
@@ -162,6 +163,48 @@ def _program_logs() -> list[Path]:
 def redis_url() -> str:
     """The Redis of this test run."""
     return os.environ["REDIS_URL"]
+
+
+@pytest.fixture
+def freeze_redis() -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Halts the Redis of this test run for the time of a `with`: it takes connections and answers nothing."""
+    pid_file = Path(os.environ["DATA_DIR"]) / "redis" / "redis.pid"
+    if not pid_file.exists():
+        pytest.skip("the Redis of REDIS_URL is not ours to halt")
+
+    @contextlib.contextmanager
+    def frozen() -> Iterator[None]:
+        pid = int(pid_file.read_text())
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    return frozen
+
+
+@pytest.fixture
+def cut_database(transactional_db: None) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Takes the database away from everybody but the test's own connection, for the time of a `with`: what is
+    open breaks, and nobody gets in."""
+    name = connection.settings_dict["NAME"]
+    server = urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres").geturl()
+
+    @contextlib.contextmanager
+    def cut() -> Iterator[None]:
+        connection.ensure_connection()
+        own = connection.connection.info.backend_pid
+        with psycopg.connect(server, autocommit=True) as control:
+            control.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+            try:
+                end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s"
+                control.execute(end, (name, own))
+                yield
+            finally:
+                control.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+
+    return cut
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,123 @@
+"""Redis that takes connections and answers nothing, which is worse than one that is gone: each look at it lasts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+import requests
+
+from proposals.models import Proposal
+from tests.client import Client, query_body
+from tests.processes import LiveService, Simulator, wait_until
+from tests.proposals.datasets import dataset
+
+Freeze = Callable[[], AbstractContextManager[None]]
+#: One look, 5 s of tries to publish, and a second for a busy machine.
+LIMIT_S = 7
+MANY = 60
+
+
+def timed(call: Callable[[], requests.Response]) -> tuple[requests.Response, float]:
+    began = time.monotonic()
+    return call(), time.monotonic() - began
+
+
+def test_every_call_is_answered_within_seconds_and_nothing_is_left_behind(
+    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
+) -> None:
+    offer, other = client.query(providers=["ipe"])["proposals"]
+    proposal_id = client.post("/proposals", dataset(other)).json()["proposal_id"]
+    calls: dict[str, Callable[[], requests.Response]] = {
+        "aggregated": lambda: client.post("/consultas", query_body()),
+        "by value": lambda: client.post("/consultas", query_body(loan_value=3000)),
+        "stream": lambda: client.post("/consultas/stream", query_body()),
+        "individual": lambda: client.post("/providers/ipe/consultas", query_body()),
+        "submit": lambda: client.post("/proposals", dataset(offer)),
+        "formalize": lambda: client.post(f"/proposals/{proposal_id}/formalize"),
+        "status": lambda: client.get(f"/proposals/{proposal_id}"),
+        "ready": lambda: requests.get(f"{live_service.url}/health/ready", timeout=60),
+    }
+    with freeze_redis(), ThreadPoolExecutor(len(calls)) as pool:
+        replies = dict(zip(calls, pool.map(timed, calls.values()), strict=True))
+    seconds = {name: took for name, (_, took) in replies.items()}
+    assert max(seconds.values()) < LIMIT_S, seconds
+    assert seconds["ready"] < 4
+    statuses = {name: reply.status_code for name, (reply, _) in replies.items()}
+    down = dict.fromkeys(("aggregated", "by value", "submit", "formalize"), 502)
+    assert statuses == down | {"stream": 200, "individual": 200, "status": 200, "ready": 503}
+    for name in down:
+        error = replies[name][0].json()
+        assert (error["code"], error["retryable"]) == ("provider_unavailable", True), name
+    assert replies["individual"][0].json()["status"] == "error"
+    assert replies["stream"][0].text.count('"provider_error"') == 8
+    assert replies["status"][0].json()["error"]["code"] == "provider_unavailable"
+
+    live_service.wait_ready()
+    again = client.post("/proposals", dataset(offer))
+    assert (again.status_code, len(simulator.contracts("ipe"))) == (201, 2)
+    assert client.post(f"/proposals/{proposal_id}/formalize").json()["status"] == "awaiting_signature"
+    assert len(client.query(providers=["ipe"])["proposals"]) == 2
+
+
+def test_many_queries_hold_no_database_connection_meanwhile(client: Client, freeze_redis: Freeze) -> None:
+    """Each waited for its turn in the flight with one in hand: a pool of 8 was empty at the ninth query."""
+
+    def query(number: int) -> tuple[requests.Response, float]:
+        return timed(lambda: client.post("/consultas", query_body(nome=f"Pessoa Numero {number}")))
+
+    with ThreadPoolExecutor(MANY) as pool:
+        with freeze_redis():
+            waiting = [pool.submit(query, number) for number in range(MANY)]
+            listed = [timed(lambda: client.get("/proposals")) for _ in range(20)]
+            replies = [each.result() for each in waiting]
+        assert {reply.status_code for reply, _ in listed} == {200}
+        assert max(took for _, took in listed) < 3
+        assert {reply.status_code for reply, _ in replies} == {502}
+        assert max(took for _, took in replies) < LIMIT_S + 2  # so many at once wait for each other too
+
+
+def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
+    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
+) -> None:
+    live_service.programs.restart("web", QUERY_DEADLINE_S="6")
+    live_service.wait_ready()
+    simulator.bank("ipe", latency_ms=1000, operation="query")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(timed, lambda: client.post("/consultas", query_body(providers=["ipe"])))
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        with freeze_redis():
+            reply, took = waiting.result()
+    assert (reply.status_code, reply.json()["code"]) == (502, "provider_unavailable")
+    assert 5 < took < 7
+    live_service.programs.kill("web")  # the next test's has the usual deadline
+
+
+def test_a_submission_that_is_under_way_is_answered_once_it_is_back(
+    client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
+) -> None:
+    """The worker's word was lost with the first time-out, and the partner waited its 30 s for it."""
+    offer: dict[str, Any] = client.query(providers=["ipe"])["proposals"][0]
+    simulator.bank("ipe", latency_ms=1000, operation="submit")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(timed, lambda: client.post("/proposals", dataset(offer)))
+        wait_until(lambda: simulator.calls("ipe", "submit"), 10, "a worker sends", live_service.logs)
+        told = len(live_service.programs.logs("banks"))
+        with freeze_redis():
+            away = "redis_away"
+            wait_until(lambda: away in live_service.programs.logs("banks")[told:], 20, "the worker can't tell")
+        reply, took = waiting.result()
+    assert reply.status_code == 201, reply.text
+    assert took < 15
+    assert Proposal.objects.get().submission == Proposal.Submission.ACCEPTED
+    assert len(simulator.contracts("ipe")) == 1
+
+
+@pytest.fixture(autouse=True)
+def _warm(client: Client) -> None:
+    """Every process has connected before: what is frozen first is what lies open."""
+    client.query(providers=["jatoba"])
