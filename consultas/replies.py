@@ -73,7 +73,8 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.address = f"replies:{uuid.uuid4().hex}"
-        self._inboxes: dict[str, Inbox] = {}
+        self._inboxes: dict[str, tuple[Inbox, ...]] = {}
+        self._lock = threading.Lock()
         self._last: bytes | str = "0"
         self._trimmed: bytes | str = self._last
         self._silent_since: dict[str, float] = {}
@@ -82,12 +83,17 @@ class Mailbox:
 
     @contextmanager
     def inbox(self, request: str) -> Iterator[Inbox]:
-        """An inbox for `request`, which is forgotten at the end."""
-        inbox = self._inboxes[request] = Inbox(self.address, request)
+        """An inbox for `request`, which is forgotten at the end. Two that wait for the same get the same messages."""
+        inbox = Inbox(self.address, request)
+        with self._lock:
+            self._inboxes[request] = (*self._inboxes.get(request, ()), inbox)
         try:
             yield inbox
         finally:
-            del self._inboxes[request]
+            with self._lock:
+                others = tuple(each for each in self._inboxes.pop(request) if each is not inbox)
+                if others:
+                    self._inboxes[request] = others
 
     def _read(self) -> None:
         while True:
@@ -103,19 +109,17 @@ class Mailbox:
 
     def _hand_over(self, message: bytes) -> None:
         request, kind, payload = msgspec.json.decode(message, type=tuple[str, str, msgspec.Raw])
-        inbox = self._inboxes.get(request)
-        if inbox is None:
-            return
-        if kind == START:
-            inbox.worker = msgspec.json.decode(payload, type=str)
-        inbox.put(kind, bytes(payload))
+        for inbox in self._inboxes.get(request, ()):
+            if kind == START:
+                inbox.worker = msgspec.json.decode(payload, type=str)
+            inbox.put(kind, bytes(payload))
 
     def _watch(self) -> None:
         """Tell the requests of a worker that died."""
         while True:
             time.sleep(_BEAT_S)
             self._trim()
-            inboxes = list(self._inboxes.values())
+            inboxes = [inbox for waiting in list(self._inboxes.values()) for inbox in waiting]
             try:
                 lost = self._lost({inbox.worker for inbox in inboxes if inbox.worker})
             except RedisError:

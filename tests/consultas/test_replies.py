@@ -43,6 +43,17 @@ def test_a_claim_whose_confirmation_was_lost_is_no_other_copys(
     assert redis().xlen(f"replies:{request_id}") == 2, "the first try was not carried out"
 
 
+def test_all_who_wait_for_the_same_get_each_message(request_id: str) -> None:
+    """The second to come took the first one's place: that one waited in vain, and broke at its end."""
+    with replies.mailbox().inbox(request_id) as first:
+        with replies.mailbox().inbox(request_id) as second:
+            with replies.answering(first.address, request_id, 5):
+                pass
+            assert [second.get(5), second.get(5)] == [first.get(5), first.get(5)]
+        replies.post(first.address, request_id, replies.ANSWER, 7)
+        assert first.get(5) == (replies.ANSWER, b"7")
+
+
 def test_work_that_fails_is_told_at_once(request_id: str) -> None:
     with replies.mailbox().inbox(request_id) as inbox:
         with pytest.raises(ZeroDivisionError), replies.answering(inbox.address, request_id, 5):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -216,6 +217,22 @@ def test_a_disabled_bank_leaves_the_last_known_status(client: Client) -> None:
     Provider.objects.filter(name="ipe").update(enabled=False)
     body = status(client, proposal_id)
     assert (body["status"], body["error"]["code"]) == ("created", "provider_unavailable")
+
+
+def test_looks_that_overlap_are_all_answered(client: Client, simulator: Simulator) -> None:
+    """The later one took the earlier one's answer where one process served both: that one waited its 30 s, and
+    was a 500."""
+    proposal_id = submitted(client, "ipe")
+    simulator.bank("ipe", latency_ms=3000, operation="status")
+    waiting = []
+    with ThreadPoolExecutor() as pool:
+        for number in range(1, 7):
+            look_again(proposal_id)
+            waiting.append(pool.submit(client.get, f"/proposals/{proposal_id}"))
+            wait_until(lambda n=number: len(simulator.calls("ipe", "status")) == n, WAIT_S, "the bank is asked")
+        replies = [each.result() for each in waiting]
+    assert [(reply.status_code, reply.json()["error"]) for reply in replies] == [(200, None)] * len(waiting)
+    assert max(reply.elapsed for reply in replies) < timedelta(seconds=10)
 
 
 def test_a_refused_signature_is_rejected(client: Client, simulator: Simulator) -> None:
