@@ -105,7 +105,11 @@ class Mailbox:
                 continue
             for _, messages in found or ():
                 for self._last, fields in messages:
-                    self._hand_over(fields[b"m"])
+                    try:
+                        self._hand_over(fields[b"m"])
+                    except (KeyError, msgspec.DecodeError):
+                        # Of another version's worker, say: it must not end the one thread that all requests need.
+                        log.error("reply_unreadable")
 
     def _hand_over(self, message: bytes) -> None:
         request, kind, payload = msgspec.json.decode(message, type=tuple[str, str, msgspec.Raw])

@@ -54,6 +54,15 @@ def test_all_who_wait_for_the_same_get_each_message(request_id: str) -> None:
         assert first.get(5) == (replies.ANSWER, b"7")
 
 
+def test_a_message_that_nobody_can_read_stops_no_other(request_id: str) -> None:
+    """It ended the process's reader, and with it every later query of that process."""
+    with replies.mailbox().inbox(request_id) as inbox:
+        for strange in ({"m": b"[1, 2]"}, {"m": b"\xff"}, {"other": b""}):
+            redis().xadd(inbox.address, strange)  # type: ignore[arg-type]
+        replies.post(inbox.address, request_id, replies.ANSWER, 7)
+        assert inbox.get(5) == (replies.ANSWER, b"7")
+
+
 def test_work_that_fails_is_told_at_once(request_id: str) -> None:
     with replies.mailbox().inbox(request_id) as inbox:
         with pytest.raises(ZeroDivisionError), replies.answering(inbox.address, request_id, 5):
