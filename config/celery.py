@@ -1,11 +1,27 @@
 """The Celery application: `celery -A config worker -Q banks -P gevent`."""
 
 import os
+from typing import Any
 
 from celery import Celery
+from celery.app.amqp import AMQP
+from kombu import Connection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-app = Celery("origination")
+
+class SteadyConnection(Connection):
+    """Looks for a broker that went away every second. kombu waits 2 s longer each time, up to 30: so long a worker
+    would be idle after the broker is back, and every query of that time end without an answer."""
+
+    def ensure_connection(self, *args: Any, **options: Any) -> Any:
+        return super().ensure_connection(*args, **options, interval_start=1, interval_step=0)
+
+
+class SteadyAMQP(AMQP):
+    Connection = SteadyConnection
+
+
+app = Celery("origination", amqp=SteadyAMQP)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
