@@ -17,6 +17,7 @@ from django.utils import timezone
 from consultas import offers, serializers
 from consultas.models import Pending, Query
 from providers.base import Bank
+from providers.database import outlasts_restart
 from providers.errors import ApiError
 from providers.types import BankAction, BankQuery, BankResult, StepOutcome
 from webhooks import outbox
@@ -66,8 +67,10 @@ def _query(bank: Bank, query: Query, request: BankQuery) -> BankResult:
     return result
 
 
+@outlasts_restart
 def _open(query: Query, provider: str, action: BankAction) -> Pending:
-    """The stored step; where a query at the same moment opened one first, that one."""
+    """The stored step; where a query at the same moment opened one first, that one. One that was lost would have
+    the holder asked twice."""
     now = timezone.now()
     step, _ = Pending.objects.get_or_create(
         partner_id=query.partner_id,

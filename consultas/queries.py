@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import connection, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
 
@@ -27,6 +27,7 @@ from consultas.fan_out import Answer
 from consultas.models import Query
 from partners.models import AllowedBank, Partner
 from providers import registry
+from providers.database import outlasts_restart
 from providers.encryption import blind_index
 from providers.errors import Detail, InvalidInput, NotFound, ProviderNotAllowed, ProviderUnavailable
 from providers.shared import redis
@@ -41,8 +42,6 @@ _FLIGHT_POLL_S = 0.05
 #: Who asks the banks says this often that it is still there; without a word for the longer time, another takes over.
 _FLIGHT_BEAT_S = 1.0
 _FLIGHT_TTL_S = 5
-#: So long the end of a query waits for a database that restarts.
-_DATABASE_PATIENCE_S = 10.0
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
@@ -249,27 +248,17 @@ def answers_of(query: Query) -> list[Answer]:
 
 def _finish(query: Query, source: Query | None, answers: list[Answer]) -> Aggregate:
     """Store the answers and offers and tell of the lead; `source` is the query whose answers were reused, whose
-    group is kept and whose lead is not told twice. While the database restarts it is tried again: the banks
-    have answered, and nobody should have to ask them once more."""
+    group is kept and whose lead is not told twice."""
     answers.sort(key=lambda answer: answer.provider)
     query.answers = msgspec.to_builtins(answers)
     query.finished_at = timezone.now()
-    end = time.monotonic() + _DATABASE_PATIENCE_S
-    while True:
-        try:
-            shown = _store(query, source, answers)
-            break
-        except (OperationalError, InterfaceError):
-            if time.monotonic() >= end:
-                raise
-            log.warning("query_stored_again", query=str(query.id))
-            connection.close()
-            time.sleep(_FLIGHT_POLL_S * 10)
+    shown = _store(query, source, answers)
     if answers and not any(answer.reached for answer in answers):
         raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
     return Aggregate(query, answers, shown)
 
 
+@outlasts_restart
 def _store(query: Query, source: Query | None, answers: list[Answer]) -> serializers.Shown:
     """One transaction, which may be repeated: a commit whose confirmation was lost is not told of twice."""
     with transaction.atomic():
@@ -286,6 +275,7 @@ def _store(query: Query, source: Query | None, answers: list[Answer]) -> seriali
     return shown
 
 
+@outlasts_restart
 def close(query: Query, answers: list[Answer]) -> None:
     """Store the answers of a streamed or individual query, which keeps no offers."""
     query.answers = msgspec.to_builtins(answers)

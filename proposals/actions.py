@@ -19,6 +19,7 @@ from proposals.models import BankCall, Cause, Proposal
 from proposals.submission import from_dict
 from providers import registry
 from providers.base import Bank
+from providers.database import outlasts_restart
 from providers.errors import (
     ApiError,
     BankFailure,
@@ -121,19 +122,29 @@ def run(call_id: str) -> None:
     try:
         found = call_bank(proposal, operation, _asked(proposal, call), asked=call)
     except ApiError as error:
-        call.error = _as_seen(error).as_dict()
-        call.save(update_fields=["error"])
-        if isinstance(error, BankFailure | InvalidState):
-            # It may have been done all the same, or something else was: look at once how things stand.
-            open_ = Proposal.objects.filter(pk=proposal.pk, next_refresh_at__isnull=False)
-            open_.update(next_refresh_at=timezone.now())
+        _keep_error(call, error)
     else:
-        with Proposal.locked(proposal.pk) as row:
-            if operation == Operation.FORMALIZE and call.argument:
-                row.channel = call.argument
-            row.absorb(found, Cause(operation.value))
+        _keep_result(call, found)
     finally:
         connection.close()
+
+
+@outlasts_restart
+def _keep_error(call: BankCall, error: ApiError) -> None:
+    call.error = _as_seen(error).as_dict()
+    call.save(update_fields=["error"])
+    if isinstance(error, BankFailure | InvalidState):
+        # It may have been done all the same, or something else was: look at once how things stand.
+        open_ = Proposal.objects.filter(pk=call.proposal_id, next_refresh_at__isnull=False)
+        open_.update(next_refresh_at=timezone.now())
+
+
+@outlasts_restart
+def _keep_result(call: BankCall, found: BankProposal) -> None:
+    with Proposal.locked(call.proposal_id) as row:
+        if call.operation == Operation.FORMALIZE and call.argument:
+            row.channel = call.argument
+        row.absorb(found, Cause(call.operation))
 
 
 def _asked(proposal: Proposal, call: BankCall) -> Any:

@@ -13,6 +13,7 @@ from django.db import connection
 from proposals.models import BankCall, Proposal
 from providers import registry
 from providers.base import Bank, Connection
+from providers.database import outlasts_restart
 from providers.errors import ApiError, ProviderError, ProviderUnavailable
 from providers.models import Provider
 
@@ -28,6 +29,7 @@ def adapter(provider: str) -> type[Bank]:
     return found
 
 
+@outlasts_restart
 def account(provider: str) -> Connection:
     """How to reach the bank. Raises ProviderUnavailable where an operator disabled it."""
     row = Provider.objects.filter(name=provider, enabled=True).first()
@@ -73,5 +75,11 @@ def call_bank(
     finally:
         if keep:
             row.outcome, row.ms = outcome, round((time.monotonic() - begun) * 1000)
-            row.save()
+            _keep(row)
     return answer
+
+
+@outlasts_restart
+def _keep(row: BankCall) -> None:
+    """Write what came of a call, whether its row exists or not: a repeat may find its own."""
+    BankCall.objects.bulk_create([row], update_conflicts=True, unique_fields=["id"], update_fields=["outcome", "ms"])

@@ -32,6 +32,7 @@ from proposals import dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
+from providers.database import outlasts_restart
 from providers.encryption import blind_index
 from providers.errors import (
     API_ERRORS,
@@ -303,6 +304,7 @@ def _ours(proposal: Proposal) -> QuerySet[Proposal]:
     return Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
 
 
+@outlasts_restart
 def _accept(proposal: Proposal, found: BankProposal, cause: Cause) -> None:
     """What the bank accepted counts, whoever learns of it and however late."""
     with Proposal.locked(proposal.pk) as row:
@@ -310,6 +312,7 @@ def _accept(proposal: Proposal, found: BankProposal, cause: Cause) -> None:
         die_at("before_settle")
 
 
+@outlasts_restart
 def _refuse(proposal: Proposal, status: ProposalStatus, error: ApiError) -> None:
     with Proposal.locked(proposal.pk) as row:
         if row.attempts == proposal.attempts and row.submission == Phase.SENDING:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.client import Client
 from tests.processes import LiveService, Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
+Cut = Callable[[], AbstractContextManager[None]]
 Phase = Proposal.Submission
 #: Each is told at `submit` once; whether the bank did the work before it failed is for its ledger to say.
 FAULTS = ("http_500", "http_503", "reset", "drop_after_accept", "half_body", "html", "garbage", "slow_body", "hang")
@@ -57,6 +59,10 @@ def an_offer(client: Client, bank: str, amount: int = 3000) -> dict[str, Any]:
 def is_unavailable(response: requests.Response) -> bool:
     error = response.json()
     return (response.status_code, error["code"], error["retryable"]) == (502, "provider_unavailable", True)
+
+
+def all_called(simulator: Simulator, operation: str) -> Callable[[], bool]:
+    return lambda: all(simulator.calls(bank, operation) for bank in BANKS)
 
 
 def pass_time() -> None:
@@ -166,56 +172,98 @@ def programs_restored(live_service: LiveService) -> Iterator[Programs]:
     live_service.programs.kill("banks")
 
 
-@pytest.mark.parametrize("bank", ["aroeira"])
 @pytest.mark.parametrize(("point", "arrived"), [("after_commit", False), ("after_send", True), ("before_settle", True)])
-def test_a_worker_that_is_killed_leaves_one_contract(
+def test_a_worker_that_is_killed_leaves_one_contract_at_every_bank(
     client: Client,
     simulator: Simulator,
     live_service: LiveService,
     programs_restored: Programs,
-    bank: str,
     point: str,
     arrived: bool,
 ) -> None:
-    body = dataset(an_offer(client, bank))
-    programs_restored.restart("banks", CRASH_AT=point)
+    """It dies when a submission to each bank has come to that point."""
+    bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
+    programs_restored.restart("banks", CRASH_AT=f"{point}*{len(BANKS)}")
     live_service.wait_ready()
-    assert is_unavailable(client.post("/proposals", body))
+    replies = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
+    assert all(is_unavailable(reply) for reply in replies.values()), replies
     assert not programs_restored.is_running("banks")
-    assert len(simulator.contracts(bank)) == arrived
-    row = Proposal.objects.get()
-    assert row.submission == Phase.SENDING
-    assert row.sent_until is not None
+    assert {bank: len(simulator.contracts(bank)) for bank in BANKS} == dict.fromkeys(BANKS, int(arrived))
+    rows = Proposal.objects.filter(submission=Phase.SENDING, taken_at__isnull=False, sent_until__isnull=False)
+    assert rows.count() == len(BANKS)
 
     programs_restored.restart("banks")
     live_service.wait_ready()
     pass_time()
     wait_until(settled, WAIT_S, "the sweep finds out")
     ledgers_agree(simulator)
-    assert client.post("/proposals", body).status_code == (200 if arrived else 201)
+    retries = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
+    assert {reply.status_code for reply in retries.values()} == {200 if arrived else 201}
     ledgers_agree(simulator)
-    assert len(simulator.contracts(bank)) == 1
+    assert {bank: len(simulator.contracts(bank)) for bank in BANKS} == dict.fromkeys(BANKS, 1)
 
 
 def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
-    bank = "sucupira"
-    body = dataset(an_offer(client, bank))
-    simulator.bank(bank, latency_ms=1500, operation="submit")
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(client.post, "/proposals", body)
-        wait_until(lambda: Proposal.objects.filter(taken_at__isnull=False).exists(), WAIT_S, "a worker sends")
-        live_service.programs.kill("web")
+    bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
+    for bank in BANKS:
+        simulator.bank(bank, latency_ms=2500, operation="submit")
+
+    def is_cut_off(bank: str) -> bool:
         with pytest.raises(requests.ConnectionError):
-            waiting.result()
-    wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, WAIT_S, "the outcome is stored")
+            client.post("/proposals", bodies[bank])
+        return True
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(at_all_banks, is_cut_off)
+        taken = Proposal.objects.filter(taken_at__isnull=False)
+        wait_until(lambda: taken.count() == len(BANKS), WAIT_S, "a worker sends to every bank")
+        live_service.programs.kill("web")
+        waiting.result()
+    accepted = Proposal.objects.filter(submission=Phase.ACCEPTED)
+    wait_until(lambda: accepted.count() == len(BANKS), WAIT_S, "the outcomes are stored")
     live_service.programs.ensure("web")
     live_service.wait_ready()
-    retry = client.post("/proposals", body)
-    assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(Proposal.objects.get().pk))
-    assert len([call for call in simulator.calls(bank, "submit") if call["worked"]]) == 1
+    for bank in BANKS:
+        simulator.bank(bank)
+    retries = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
+    assert {reply.status_code for reply in retries.values()} == {200}
+    kept = {row.provider: str(row.pk) for row in accepted}
+    assert {bank: reply.json()["proposal_id"] for bank, reply in retries.items()} == kept
+    for bank in BANKS:
+        assert len([call for call in simulator.calls(bank, "submit") if call["worked"]]) == 1
     ledgers_agree(simulator)
+
+
+def test_a_database_that_is_away_when_the_banks_have_accepted_costs_time_only(
+    client: Client, simulator: Simulator, live_service: LiveService, programs_restored: Programs, cut_database: Cut
+) -> None:
+    """The acceptance was lost with the connection: the partner waited for its 502, and the retry for a look-up."""
+    bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
+    # A pool waits by itself, unless a connection breaks in the middle of a statement.
+    programs_restored.restart("banks", DATABASE_POOL_SIZE="0")
+    live_service.wait_ready()
+    for bank in BANKS:
+        simulator.bank(bank, latency_ms=2500, operation="submit")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(at_all_banks, lambda bank: client.post("/proposals", bodies[bank]))
+        wait_until(all_called(simulator, "submit"), WAIT_S, "every bank is asked", live_service.logs)
+        told = len(live_service.programs.logs("banks"))
+        with cut_database():
+            away = "database_away"
+            wait_until(lambda: away in live_service.programs.logs("banks")[told:], 10, "a worker can't store")
+        replies = waiting.result()
+    assert {reply.status_code for reply in replies.values()} == {201}, replies
+    ledgers_agree(simulator)
+    for bank in BANKS:
+        simulator.bank(bank)
+    retries = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
+    assert {reply.status_code for reply in retries.values()} == {200}
+    assert {reply.json()["proposal_id"] for reply in retries.values()} == {
+        reply.json()["proposal_id"] for reply in replies.values()
+    }
+    assert {bank: len(simulator.contracts(bank)) for bank in BANKS} == dict.fromkeys(BANKS, 1)
 
 
 def test_a_worker_whose_heartbeat_redis_forgot_is_not_taken_for_lost(

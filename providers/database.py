@@ -1,0 +1,41 @@
+"""Writes that outlast a restart of the database: what a bank has answered must not be lost with a connection."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import structlog
+from django.db import InterfaceError, OperationalError, connection
+
+log = structlog.get_logger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PATIENCE_S = 10.0
+_RETRY_S = 0.5
+
+
+def outlasts_restart(work: Callable[P, T]) -> Callable[P, T]:
+    """`work`, tried again for `PATIENCE_S` seconds while the database is away; then it raises what it raised.
+
+    It has to bear being repeated, since a commit whose confirmation was lost has happened, and is not for use
+    inside a transaction.
+    """
+
+    @functools.wraps(work)
+    def patient(*args: P.args, **kwargs: P.kwargs) -> T:
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return work(*args, **kwargs)
+            except (OperationalError, InterfaceError) as fault:
+                connection.close()
+                if time.monotonic() >= end:
+                    raise
+                log.warning("database_away", work=work.__name__, fault=type(fault).__name__)
+            time.sleep(_RETRY_S)
+
+    return patient
