@@ -58,7 +58,7 @@ def call_bank(
     outcome = ProviderError.code
     try:
         reached = account(proposal.provider)
-        limit = seconds or reached.timeout_s
+        limit = reached.timeout_s if seconds is None else seconds
         connection.close()
         # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
         with gevent.Timeout(limit + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):

@@ -193,23 +193,23 @@ def _follow(proposal: Proposal, deadline: float) -> None:
 def run(proposal_id: str) -> None:
     """Take the current try of the proposal and bring it to an outcome. A task that comes twice, or too late,
     finds nothing to take."""
-    taken = _take(proposal_id)
-    if taken is None:
+    proposal = _take(proposal_id)
+    if proposal is None:
         return
-    proposal, is_first = taken
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     try:
-        if is_first or _nothing_is_there(proposal):
+        if proposal.sent_until is None or _nothing_is_there(proposal):
             _send(proposal)
     finally:
         connection.close()
 
 
-def _take(proposal_id: str) -> tuple[Proposal, bool] | None:
-    """The proposal, its current try taken for this worker, and whether nothing was ever sent before; None where
-    there is no try to take.
+@outlasts_restart
+def _take(proposal_id: str) -> Proposal | None:
+    """The proposal, its current try taken for this worker; None where there is no try to take.
 
-    With the same commit the row says that something may have been sent: from here on only the bank knows.
+    With the same commit the row says that something may have been sent: from here on only the bank knows. The
+    object's own `sent_until` stays that of the earlier tries, None where nothing was ever sent.
     """
     with transaction.atomic():
         rows = Proposal.objects.select_for_update(of=("self",)).select_related("offer__query")
@@ -218,12 +218,13 @@ def _take(proposal_id: str) -> tuple[Proposal, bool] | None:
         if proposal.taken_at is not None or not _is_held(proposal, now):
             return None
         until = now + timedelta(seconds=TIMEOUTS_PER_TRY * _timeout_s(proposal)) + MARGIN
-        is_first = proposal.sent_until is None
+        earlier = proposal.sent_until
         proposal.taken_at = now
         proposal.lease_until = proposal.next_reconcile_at = until
-        proposal.sent_until = proposal.sent_until or until
+        proposal.sent_until = earlier or until
         proposal.save(update_fields=["taken_at", "lease_until", "next_reconcile_at", "sent_until", "updated_at"])
-    return proposal, is_first
+    proposal.sent_until = earlier
+    return proposal
 
 
 def _timeout_s(proposal: Proposal) -> float:
@@ -234,12 +235,15 @@ def _timeout_s(proposal: Proposal) -> float:
 def _nothing_is_there(proposal: Proposal) -> bool:
     """Whether the bank has nothing of the earlier tries, so that one more may be sent. What it has is adopted;
     where it can't tell yet, the outcome stays unknown."""
+    is_final = _is_final(proposal)
     try:
         found = _find(proposal)
     except ApiError:
         found = None
     else:
-        if found is None and _may_send_again(proposal):
+        if found is None and (is_final or adapter(proposal.provider).deduplicates):
+            if is_final:
+                proposal.sent_until = None
             # Fenced: where somebody else took over meanwhile, this worker sends nothing.
             return bool(_ours(proposal).update(sent_until=proposal.lease_until))
     if found is not None:
@@ -253,7 +257,9 @@ def _nothing_is_there(proposal: Proposal) -> bool:
 def _send(proposal: Proposal) -> None:
     _note_evidence(proposal)
     die_at("after_commit")
-    seconds = (TIMEOUTS_PER_TRY - 1) * _timeout_s(proposal)
+    # What is sent has arrived, or never will, when the lease ends: others count on it.
+    left = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
+    seconds = max(0.0, min((TIMEOUTS_PER_TRY - 1) * _timeout_s(proposal), left))
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
     try:
         accepted = call_bank(proposal, Operation.SUBMIT, lambda bank: bank.submit(body), seconds=seconds)
@@ -286,13 +292,9 @@ def _find(proposal: Proposal) -> BankProposal | None:
     return call_bank(proposal, Operation.FIND, lambda bank: bank.find(proposal.reference))
 
 
-def _may_send_again(proposal: Proposal) -> bool:
-    """Whether the bank's "not found" is final, or a second arrival would do no harm."""
-    return adapter(proposal.provider).deduplicates or _is_final(proposal)
-
-
 def _is_final(proposal: Proposal) -> bool:
-    """Whether a "not found" counts: all that was sent has long arrived, and the bank has had its longest time."""
+    """Whether a "not found" to a question asked from now on counts: all that was sent has long arrived, and the
+    bank has had its longest time. A question already asked may have been answered too early."""
     if proposal.sent_until is None:
         return True
     longest = timedelta(seconds=adapter(proposal.provider).processing_time_s)
@@ -320,13 +322,22 @@ def _refuse(proposal: Proposal, status: ProposalStatus, error: ApiError) -> None
             die_at("before_settle")
 
 
+@outlasts_restart
 def _never_arrived(proposal: Proposal, error: ApiError) -> None:
-    """The bank has nothing of it, for certain: the next try may be sent at once."""
-    _ours(proposal).update(
-        submission=Phase.NOT_SENT, error=error.as_dict(), sent_until=None, lease_until=None, next_reconcile_at=None
-    )
+    """Nothing of this try was sent. Where nothing of an earlier one can arrive either, the bank has nothing of it,
+    for certain, and the next try may be sent at once."""
+    if proposal.sent_until is None:
+        _ours(proposal).update(
+            submission=Phase.NOT_SENT, error=error.as_dict(), sent_until=None, lease_until=None, next_reconcile_at=None
+        )
+    else:
+        wait = timedelta(seconds=_pause(proposal.reconciles))
+        _ours(proposal).update(
+            submission=Phase.UNKNOWN, sent_until=proposal.sent_until, next_reconcile_at=timezone.now() + wait
+        )
 
 
+@outlasts_restart
 def _outcome_unknown(proposal: Proposal) -> None:
     now = timezone.now()
     _ours(proposal).update(
@@ -363,12 +374,11 @@ def reconcile(proposal: Proposal) -> None:
     """
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     current = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.UNKNOWN)
+    is_final = _is_final(proposal)
     try:
         found = _find(proposal)
     except ApiError:
         found, is_final = None, False
-    else:
-        is_final = _is_final(proposal)
     if found is not None:
         _accept(proposal, found, Cause.RECONCILE)
     elif is_final:

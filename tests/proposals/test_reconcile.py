@@ -17,8 +17,10 @@ from django.utils import timezone
 from consultas.models import Offer
 from partners.models import SANDBOX_KEY, Partner
 from proposals import submission
+from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
 from providers import registry
+from providers.base import Bank
 from providers.models import Circuit, Provider
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
@@ -38,18 +40,30 @@ def partner(sandbox: None) -> Partner:
 @pytest.fixture
 def offer(partner: Partner, simulator: Simulator) -> Offer:
     """A real offer of the bank."""
-    adapter = registry.get(BANK)
-    assert adapter is not None
-    connection = Provider.objects.get(name=BANK).connection()
-    found = adapter(connection, deadline=time.monotonic() + 10, request_id="request-1").query(a_query()).offers[0]
+    return offered(partner, BANK)
+
+
+def offered(partner: Partner, bank: str) -> Offer:
+    found = at_bank(bank).query(a_query()).offers[0]
     values = {name: getattr(found, name) for name in ("native_offer_id", "native", "table_code", "installments")}
     amounts = {name: getattr(found, name) for name in ("loan_value", "installment_value", "total_amount")}
-    return an_offer(partner, BANK, interest_rate=found.interest_rate, **values, **amounts)
+    return an_offer(partner, bank, interest_rate=found.interest_rate, **values, **amounts)
+
+
+def at_bank(bank: str) -> Bank:
+    adapter = registry.get(bank)
+    assert adapter is not None
+    connection = Provider.objects.get(name=bank).connection()
+    return adapter(connection, deadline=time.monotonic() + 10, request_id="request-1")
 
 
 @pytest.fixture
 def proposal(offer: Offer) -> Proposal:
     """A proposal whose try waits for a worker."""
+    return waiting_try(offer)
+
+
+def waiting_try(offer: Offer) -> Proposal:
     until = timezone.now() + timedelta(seconds=30)
     return a_proposal(offer, lease_until=until, next_reconcile_at=until)
 
@@ -121,6 +135,35 @@ def test_a_second_try_is_not_sent_where_the_bank_can_not_tell(proposal: Proposal
     assert simulator.calls(BANK, "submit") == []
 
 
+def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner, simulator: Simulator) -> None:
+    """A bank that deduplicates may be sent a second try early. Where that one never left, the first may still
+    arrive: it used to be forgotten, and nobody would have looked for its contract."""
+    bank = "ipe"
+    proposal = waiting_try(offered(partner, bank))
+    sent_until = timezone.now()
+    change(proposal, sent_until=sent_until, attempts=2)
+    simulator.bank(bank, fault="expired_token", operation="submit")
+    submission.run(str(proposal.pk))
+    assert list(BankCall.objects.values_list("operation", flat=True)) == ["find", "submit"]
+    row = Proposal.objects.get()
+    assert (row.submission, row.sent_until) == (Phase.UNKNOWN, sent_until)
+    simulator.bank(bank)
+    at_bank(bank).submit(to_bank(row.dataset, row.offer, reference=row.reference))
+    submission.reconcile(row)
+    assert Proposal.objects.get().submission == Phase.ACCEPTED
+
+
+def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulator) -> None:
+    """Others look for what was sent, and trust a "not found", from the lease's end on."""
+    taken = submission._take(str(proposal.pk))
+    assert taken is not None
+    taken.lease_until = timezone.now()
+    submission._send(taken)
+    assert simulator.calls(BANK, "submit") == []
+    row = Proposal.objects.get()
+    assert (row.submission, row.sent_until) == (Phase.NOT_SENT, None)
+
+
 def test_what_an_overtaken_worker_learned_counts_only_if_it_is_a_contract(
     proposal: Proposal, simulator: Simulator
 ) -> None:
@@ -128,10 +171,10 @@ def test_what_an_overtaken_worker_learned_counts_only_if_it_is_a_contract(
     taken = submission._take(str(proposal.pk))
     assert taken is not None
     change(proposal, attempts=2)
-    submission._send(taken[0])
+    submission._send(taken)
     assert Proposal.objects.get().submission == Phase.SENDING
     simulator.bank(BANK)
-    submission._send(taken[0])
+    submission._send(taken)
     assert Proposal.objects.get().submission == Phase.ACCEPTED
 
 
@@ -161,6 +204,17 @@ def test_not_found_is_final_only_after_the_banks_longest_time(proposal: Proposal
     submission.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
     row = Proposal.objects.get()
     assert (row.submission, row.next_reconcile_at) == (Phase.NOT_SENT, None)
+
+
+def test_not_found_counts_from_when_the_bank_was_asked(proposal: Proposal, simulator: Simulator) -> None:
+    """Not from when it answered: meanwhile the submission may have shown up there."""
+    adapter = registry.get(BANK)
+    assert adapter is not None
+    Provider.objects.update(timeout_s=5)
+    simulator.bank(BANK, latency_ms=1500)
+    submission.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 1)))
+    assert [call.outcome for call in BankCall.objects.all()] == ["not_found"]
+    assert Proposal.objects.get().submission == Phase.UNKNOWN
 
 
 def test_a_look_never_sends(proposal: Proposal, simulator: Simulator) -> None:
