@@ -26,6 +26,7 @@ from providers.types import (
 )
 
 OFFER = "offer_ref.offer_id"
+UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta."
 DEFAULT_DEGREE = 1  # a relative
 
 
@@ -54,7 +55,7 @@ def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
 def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iterator[Detail]:
     cpf, pix = data["titular"]["cpf"], data["recebimento"].get("pix")
     if offer is None:
-        yield Detail(OFFER, "Oferta não encontrada para este banco. Faça uma nova consulta.")
+        yield Detail(OFFER, UNKNOWN_OFFER)
     elif offer.cpf_index != blind_index("cpf", cpf):
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
     if pix and pix["tipo_chave"] == "cpf" and pix["chave"] != cpf:

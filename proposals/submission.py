@@ -122,6 +122,9 @@ def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str
             try:
                 return _create(partner, offer, data, request_id, now), True
             except IntegrityError:
+                if not Offer.objects.filter(pk=offer.pk).exists():
+                    # It was erased since it was looked up.
+                    raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
                 continue  # another request was first: its row is the one
         if live.submission == Phase.ACCEPTED or _is_held(live, now):
             return live, False

@@ -12,10 +12,14 @@ from django.test import Client as DjangoClient
 
 from consultas.models import Offer
 from partners.models import SANDBOX_KEY, Partner
+from proposals import submission
 from proposals.models import BankCall, Move, Proposal
 from providers import registry
+from providers.errors import InvalidInput
 from tests.client import FULL_FLOW, Client, query_body
+from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator, wait_until
+from tests.proposals import rows
 from tests.proposals.datasets import dataset, pix
 from webhooks.models import Event
 
@@ -252,3 +256,15 @@ def test_an_offer_that_the_bank_forgot_is_expired(client: Client, simulator: Sim
     Offer.objects.filter(pk=offer["offerId"]).update(native_offer_id="7c1d8f8e-0000-4000-8000-000000000000")
     response = client.post("/proposals", dataset(offer))
     assert (response.status_code, response.json()["code"]) == (409, "offer_expired")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_submission_whose_offer_went_meanwhile_is_refused() -> None:
+    """Not tried for ever: what is in the new row's way is no other request's."""
+    partner = PartnerFactory()
+    offer = rows.an_offer(partner, "ipe")
+    Offer.objects.filter(pk=offer.pk).delete()
+    with pytest.raises(InvalidInput) as refusal:
+        submission._claim(partner, offer, dataset(rows.shown(offer)), "request-1")
+    assert refusal.value.field == "offer_ref.offer_id"
+    assert not Proposal.objects.exists()
