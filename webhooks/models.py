@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import models, transaction
@@ -17,6 +18,8 @@ from .transport import Answer, Fault
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
 RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 JITTER = 0.1
+#: Events erased in one transaction.
+BATCH = 500
 
 
 class AlreadyPurged(Exception):
@@ -90,7 +93,7 @@ class Event(models.Model):
         The caller holds the row's lock.
 
         When that claim had run out and another process took over, a confirmation still counts, a failure
-        does not: the later attempt decides.
+        does not: the later attempt decides. The same holds after the content was erased during the attempt.
         """
         self.attempts += 1
         if answer.fault is None:
@@ -110,7 +113,7 @@ class Event(models.Model):
             status=answer.status,
             fault=answer.fault or "",
             duration_ms=answer.duration_ms,
-            excerpt=answer.excerpt or None,
+            excerpt=None if self.purged_at else answer.excerpt or None,
         )
 
     def _rest(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
@@ -188,15 +191,35 @@ def purge(before: datetime) -> int:
         ~waiting | Q(partner__webhook_url="")
     )
     purged = 0
-    while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:500]):
-        with transaction.atomic():
-            Attempt.objects.filter(event__in=batch).update(excerpt=None)
-            purged += Event.objects.filter(unclaimed, pk__in=batch).update(
-                state=models.Case(models.When(waiting, Value(Event.State.FAILED)), default="state"),
-                next_attempt_at=None,
-                body=None,
-                external_reference=None,
-                reference_index="",
-                purged_at=timezone.now(),
-            )
+    while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:BATCH]):
+        purged += _empty(Event.objects.filter(unclaimed, pk__in=batch))
     return purged
+
+
+def erase(references: Collection[str]) -> int:
+    """Erase the events with these external references, whatever their state; returns how many. What was not
+    delivered fails. Of an attempt under way only its outcome is still noted, no word of the answer.
+    """
+    indexes = [reference_index(reference) for reference in references]
+    return sum(
+        _empty(Event.objects.filter(reference_index__in=indexes[start : start + BATCH], purged_at=None))
+        for start in range(0, len(indexes), BATCH)
+    )
+
+
+def _empty(events: models.QuerySet[Event]) -> int:
+    """Erase bodies, references and answers of `events`; returns how many they are. No claim on one survives."""
+    with transaction.atomic():
+        # In the order in which deliveries are settled, and before their attempts.
+        ids = [event.pk for event in events.order_by("pk").select_for_update(of=("self",)).only("pk")]
+        Attempt.objects.filter(event__in=ids).update(excerpt=None)
+        return Event.objects.filter(pk__in=ids).update(
+            state=models.Case(models.When(state=Event.State.DUE, then=Value(Event.State.FAILED)), default="state"),
+            next_attempt_at=None,
+            claim=None,
+            claimed_until=None,
+            body=None,
+            external_reference=None,
+            reference_index="",
+            purged_at=timezone.now(),
+        )

@@ -1,7 +1,10 @@
+"""The content of events goes when its time is over, and when a holder asks for it."""
+
 from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from django.utils import timezone
 
 from partners.models import Partner
@@ -10,6 +13,7 @@ from tests.webhooks.deliveries import deliver_due, end_leases, new_partner, send
 from webhooks import delivery, models
 from webhooks.models import Attempt, Event
 from webhooks.tasks import purge
+from webhooks.transport import Answer, Fault
 
 AGE = timedelta(days=31)
 
@@ -83,3 +87,65 @@ def test_many_go_in_batches(partner: Partner) -> None:
     assert event is not None
     assert models.purge(timezone.now()) == 1_103
     assert not Event.objects.filter(purged_at=None).exists()
+
+
+def test_a_holders_events_are_erased_whatever_their_state(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(200, b"thanks, Maria")
+    [delivered, other] = send(partner, 2)
+    deliver_due()
+    [due] = send(partner)
+    [waiting] = send(new_partner(""))
+
+    assert models.erase(["group-0", "group-7"]) == 3
+    for event in (delivered, due, waiting):
+        event.refresh_from_db()
+        assert (event.body, event.external_reference, event.reference_index) == (None, None, "")
+        assert event.purged_at is not None
+    assert [event.state for event in (delivered, due, waiting)] == ["delivered", "failed", "failed"]
+    other.refresh_from_db()
+    assert (other.external_reference, other.purged_at) == ("group-1", None)
+    assert list(Attempt.objects.order_by("event__created_at").values_list("excerpt", flat=True)) == [
+        None,
+        "thanks, Maria",
+    ]
+    assert models.erase(["group-0"]) == 0
+
+
+@pytest.mark.parametrize(("status", "state"), [(200, "delivered"), (500, "failed")])
+def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, status: int, state: str) -> None:
+    [event] = send(partner)
+    [claimed] = delivery.claim(1)
+    assert models.erase(["group-0"]) == 1
+    fault = None if status == 200 else Fault.STATUS
+    answer = Answer(status=status, fault=fault, excerpt="thanks, Maria")
+    delivery.settle([delivery.Outcome(claimed, "https://partner.example", timezone.now(), answer)])
+
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.next_attempt_at, event.body) == (state, 1, None, None)
+    assert Attempt.objects.get().excerpt is None
+    assert delivery.claim(1) == []
+
+
+def test_what_was_erased_after_its_claim_is_not_sent(partner: Partner, receiver: Receiver) -> None:
+    erased, kept = send(partner, 2)
+    claims = delivery.claim(2)
+    models.erase(["group-0"])
+
+    assert [letter.event_id for letter in delivery.load(claimed.event_id for claimed in claims)] == [kept.pk]
+    erased.refresh_from_db()
+    assert (erased.state, erased.claim) == ("failed", None)
+
+
+def test_a_late_failure_does_not_bring_back_what_was_purged(partner: Partner) -> None:
+    """Its event would be due, without anything to send."""
+    [event] = send(partner)
+    [claimed] = delivery.claim(1)
+    end_leases()
+    Partner.objects.update(webhook_url="")
+    _age()
+    purge()
+    answer = Answer(fault=Fault.TIMEOUT)
+    delivery.settle([delivery.Outcome(claimed, "https://partner.example", timezone.now(), answer)])
+
+    event.refresh_from_db()
+    assert (event.state, event.body) == ("failed", None)
