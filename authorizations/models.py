@@ -127,6 +127,9 @@ class Session(models.Model):
                 name="one_pending_session_per_holder",
             )
         ]
+        indexes = [
+            models.Index(fields=("expires_at",), name="session_unused", condition=~models.Q(status="authorized")),
+        ]
 
     def __str__(self) -> str:
         return f"sessão {self.pk}"

@@ -192,7 +192,23 @@ WEBHOOK_TIMEOUT_S = env.int("WEBHOOK_TIMEOUT_S", 10)
 WEBHOOK_LEASE_S = env.int("WEBHOOK_LEASE_S", 30)
 WEBHOOK_CONCURRENCY = env.int("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
 WEBHOOK_PARTNER_LIMIT = env.int("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
-WEBHOOK_RETENTION_DAYS = env.int("WEBHOOK_RETENTION_DAYS", 30)
+
+
+# --- Retention (docs/operations.md says why so long) --------------------------------------------------------
+def _days(name: str, default: int) -> int:
+    days: int = env.int(name, default)
+    if days < 1:  # what is under way, a repeat of a query too, is younger than a day
+        raise ImproperlyConfigured(f"{name} must be at least 1")
+    return days
+
+
+QUERY_RETENTION_DAYS = _days("QUERY_RETENTION_DAYS", 90)  # and offers and steps; since their last use
+SUBMISSION_RETENTION_DAYS = _days("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
+SESSION_RETENTION_DAYS = _days("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
+WEBHOOK_RETENTION_DAYS = _days("WEBHOOK_RETENTION_DAYS", 30)
+if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
+    # A holder's leads are found by the holder's queries (proposals/retention.py).
+    raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
 
 # --- API --------------------------------------------------------------------------------------------------
 REST_FRAMEWORK = {
@@ -213,7 +229,11 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
-CELERY_TASK_ROUTES = {"consultas.tasks.*": {"queue": "banks"}, "proposals.tasks.*": {"queue": "banks"}}
+CELERY_TASK_ROUTES = {
+    "proposals.tasks.purge": {"queue": "default"},
+    "consultas.tasks.*": {"queue": "banks"},
+    "proposals.tasks.*": {"queue": "banks"},
+}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
@@ -233,6 +253,8 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
     "purge-auction-lookups": {"task": "consultas.tasks.purge_auction_lookups", "schedule": 600},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
+    "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
+    "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
 }
 
 # --- API reference ----------------------------------------------------------------------------------------

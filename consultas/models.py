@@ -192,6 +192,7 @@ class Pending(models.Model):
         ]
         indexes = [
             models.Index(fields=("next_check_at",), name="step_due", condition=models.Q(state="open")),
+            models.Index(fields=("opened_at",), name="step_oldest"),
         ]
 
     def __str__(self) -> str:

@@ -47,6 +47,8 @@ MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
 }
 #: Of one offer a partner has one proposal at most that is in none of these.
 NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
+#: `Proposal.submission` where the bank has nothing, for certain.
+NEVER_ACCEPTED = ("not_sent", "refused")
 
 SOONEST_REFRESH = timedelta(seconds=10)
 SLOWEST_REFRESH = timedelta(minutes=10)
@@ -168,6 +170,11 @@ class Proposal(models.Model):
                 fields=("provider", "next_refresh_at"),
                 name="proposal_due",
                 condition=Q(next_refresh_at__isnull=False),
+            ),
+            models.Index(
+                fields=("updated_at",),
+                name="proposal_never_accepted",
+                condition=Q(submission__in=NEVER_ACCEPTED),
             ),
         ]
 

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from consultas import replies
-from proposals import actions, submission
+from proposals import actions, retention, submission
 from proposals.models import Proposal
 
 
@@ -46,6 +46,12 @@ def reconcile() -> None:
 def refresh() -> None:
     """Look at the open proposals that are due. Swept by beat."""
     _each(actions.refresh, actions.claim_due())
+
+
+@shared_task
+def purge() -> None:
+    """Delete what its retention is over of. Calls no bank, so it runs beside the bank workers. Run by beat."""
+    retention.purge()
 
 
 def _each(work: Callable[[Proposal], None], proposals: list[Proposal]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from django.utils import timezone
 
-from consultas.models import Offer, Query
+from consultas.models import Offer, Pending, Query
 from partners.models import Partner
 from proposals.models import Proposal
 from providers.encryption import blind_index
@@ -65,3 +65,33 @@ def a_proposal(offer: Offer, **changes: Any) -> Proposal:
 def shown(offer: Offer) -> dict[str, Any]:
     """As much of the offer's JSON as a submission takes."""
     return {"provider": offer.provider, "offerId": str(offer.pk)}
+
+
+def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submission.SENDING, **values: Any) -> Proposal:
+    """A proposal made from `offer`, as far as `submission` says."""
+    return Proposal.objects.create(
+        partner=offer.partner,
+        offer=offer,
+        provider=offer.provider,
+        cpf_index=offer.cpf_index,
+        dataset=dataset(shown(offer)),
+        terms={"loanValue": 5000.0, "installments": 24},
+        request_id="request-1",
+        submission=submission,
+        **values,
+    )
+
+
+def a_step(offer: Offer, **values: Any) -> Pending:
+    """An open step that the offer's query opened, due to be looked at."""
+    now = timezone.now()
+    return Pending.objects.create(
+        partner=offer.partner,
+        query=offer.query,
+        provider=offer.provider,
+        cpf_index=offer.cpf_index,
+        type="biometria",
+        detail="Prova de vida.",
+        reference="step-1",
+        **{"opened_at": now, "expires_at": now + timedelta(hours=72), "next_check_at": now, **values},
+    )

@@ -1,0 +1,80 @@
+"""Sessions that nobody accepted go when their time is over; what was accepted stays."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from authorizations.models import Evidence, Session
+from authorizations.tasks import purge
+from partners.models import Partner
+from tests.authorizations.clients import HolderClient, PartnerClient, open_session
+
+
+def end(session: Session, days: int) -> None:
+    """Let so many days pass since the session's end."""
+    Session.objects.filter(pk=session.pk).update(expires_at=timezone.now() - timedelta(days=days))
+
+
+@pytest.mark.parametrize("status", ["pending", "expired"])
+def test_a_session_that_nobody_accepted_goes_30_days_after_its_end(session: Session, status: str) -> None:
+    Session.objects.update(status=status)
+    end(session, 29)
+    purge()
+    assert Session.objects.exists()
+    end(session, 31)
+    purge()
+    assert not Session.objects.exists()
+
+
+def test_a_live_session_stays(session: Session) -> None:
+    purge()
+    assert Session.objects.get().status == "pending"
+
+
+def test_an_authorized_session_stays_with_its_evidence(
+    api: PartnerClient, session: Session, holder: HolderClient
+) -> None:
+    holder.accept(session)
+    end(session, 4000)
+    other = open_session(session.partner, cpf="11144477735")
+    end(other, 31)
+    purge()
+    assert Session.objects.get().pk == session.pk
+    shown = api.get(f"/partners/v1/authorizations/{session.authorization_id}").json()
+    assert (shown["status"], shown["evidence"]["ip"]) == ("authorized", "127.0.0.1")
+    assert Evidence.objects.get().content["declared_by_partner"]["cpf"] == session.cpf
+
+
+def test_the_link_of_a_session_that_went_is_unknown(holder: HolderClient, session: Session) -> None:
+    end(session, 31)
+    purge()
+    assert holder.accept(session).status_code == 404
+
+
+def test_running_it_twice_changes_nothing(partner: Partner, holder: HolderClient, session: Session) -> None:
+    holder.accept(session)
+    end(open_session(partner, cpf="11144477735"), 31)
+    purge()
+    before = list(Session.objects.values())
+    purge()
+    assert list(Session.objects.values()) == before
+
+
+def test_every_statement_is_served_by_an_index(session: Session) -> None:
+    """Without sequential scans, which the planner then only takes where nothing else would do."""
+    end(session, 31)
+    with CaptureQueriesContext(connection) as captured:
+        purge()
+    asked = [each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))]
+    assert any("FOR UPDATE" in sql for sql in asked)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for sql in asked:
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+            assert "Seq Scan" not in plan, f"{sql}\n{plan}"

@@ -1,0 +1,261 @@
+"""What retention deletes, and above all what it leaves."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from cryptography.fernet import Fernet
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from consultas import offers, queries
+from consultas.fan_out import Answer
+from consultas.models import Offer, Pending, Query
+from partners.models import Partner
+from proposals.models import BankCall, Cause, Move, Proposal
+from proposals.tasks import purge
+from providers import batches
+from providers.encryption import blind_index
+from providers.errors import ProviderRejected
+from providers.types import BankProposal, ProposalStatus, QueryStatus
+from tests.factories import PartnerFactory
+from tests.processes import Programs, wait_until
+from tests.proposals.rows import a_proposal, a_step, an_offer
+from webhooks.models import Event
+
+Phase = Proposal.Submission
+OLD = timedelta(days=91)
+YOUNG = timedelta(days=89)
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=["ipe"], webhook_events=["proposal"])
+
+
+def age(by: timedelta = OLD) -> None:
+    """Let the time since everything that there is pass."""
+    then = timezone.now() - by
+    Query.objects.update(created_at=then, deadline_at=then)
+    Offer.objects.update(refreshed_at=then)
+    Pending.objects.update(opened_at=then)
+    Proposal.objects.update(created_at=then, updated_at=then)
+
+
+def test_queries_and_offers_that_came_to_nothing_go(partner: Partner) -> None:
+    an_offer(partner, "ipe")
+    age()
+    young = an_offer(partner, "ipe")
+    purge()
+    assert list(Offer.objects.all()) == [young]
+    assert list(Query.objects.all()) == [young.query]
+
+
+def test_what_is_young_stays(partner: Partner) -> None:
+    offer = an_offer(partner, "ipe")
+    a_proposal(offer, Phase.REFUSED)
+    a_step(offer, state="approved", closed_at=timezone.now(), next_check_at=None)
+    age(YOUNG)
+    purge()
+    assert [model.objects.count() for model in (Query, Offer, Pending, Proposal)] == [1, 1, 1, 1]
+
+
+def test_an_offer_given_again_lives_on_and_its_first_query_goes(partner: Partner) -> None:
+    first = an_offer(partner, "ipe")
+    age()
+    again = an_offer(partner, "ipe")
+    Offer.objects.filter(pk=first.pk).update(query=again.query, refreshed_at=timezone.now())
+    purge()
+    assert set(Offer.objects.all()) == {first, again}
+    assert list(Query.objects.all()) == [again.query]
+
+
+@pytest.mark.parametrize("submission", [Phase.SENDING, Phase.UNKNOWN, Phase.ACCEPTED])
+def test_what_is_or_may_be_a_contract_stays_whole(partner: Partner, submission: Phase) -> None:
+    offer = an_offer(partner, "ipe")
+    sibling = an_offer(partner, "ipe")
+    Offer.objects.filter(pk=sibling.pk).update(query=offer.query)
+    proposal = a_proposal(offer, submission)
+    age(timedelta(days=4000))
+    purge()
+    kept = Proposal.objects.select_related("offer__query").get()
+    assert (kept.pk, kept.dataset, kept.terms) == (proposal.pk, proposal.dataset, proposal.terms)
+    assert kept.offer.query.request == offer.query.request
+    assert list(Offer.objects.all()) == [offer], "an offer of the same query that nobody submitted goes"
+
+
+def test_a_contract_that_ended_stays(partner: Partner) -> None:
+    proposal = a_proposal(an_offer(partner, "ipe"))
+    with Proposal.locked(proposal.pk) as row:
+        row.accept(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
+        row.move(ProposalStatus.CANCELLED, Cause.CANCEL)
+    age()
+    purge()
+    assert Proposal.objects.get().status == "cancelled"
+    assert Offer.objects.count() == Query.objects.count() == 1
+
+
+def test_a_submission_that_no_bank_accepted_goes_with_its_offer_and_query(partner: Partner) -> None:
+    refused = a_proposal(an_offer(partner, "ipe"))
+    with Proposal.locked(refused.pk) as row:
+        row.refuse(ProposalStatus.REJECTED, ProviderRejected("Margem insuficiente."))
+    BankCall.objects.create(proposal=refused, operation="submit", outcome="provider_rejected", request_id="r")
+    a_proposal(an_offer(partner, "ipe"), Phase.NOT_SENT)
+    age()
+    purge()
+    for model in (Proposal, Move, BankCall, Offer, Query):
+        assert model.objects.count() == 0
+    event = Event.objects.get()
+    assert (event.name, event.state) == ("proposal.rejected", "due"), "what the partner is still owed is delivered"
+    assert event.body
+
+
+def test_an_open_step_stays_with_its_query(partner: Partner) -> None:
+    offer = an_offer(partner, "ipe")
+    step = a_step(offer)
+    age()
+    Offer.objects.all().delete()
+    purge()
+    assert Pending.objects.select_related("query").get().query == offer.query
+    step.refresh_from_db()
+    assert (step.state, step.checks) == ("open", 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "closed", "expired"), [("approved", OLD, timedelta(days=-1)), ("open", None, OLD), ("expired", OLD, OLD)]
+)
+def test_a_step_that_ended_long_ago_goes(
+    partner: Partner, state: str, closed: timedelta | None, expired: timedelta
+) -> None:
+    now = timezone.now()
+    closed_at = None if closed is None else now - closed
+    a_step(an_offer(partner, "ipe"), state=state, closed_at=closed_at, expires_at=now - expired)
+    age()
+    purge()
+    assert Pending.objects.count() == Query.objects.count() == 0
+
+
+def test_a_step_that_ended_lately_stays(partner: Partner) -> None:
+    a_step(an_offer(partner, "ipe"), state="refused", closed_at=timezone.now() - YOUNG, next_check_at=None)
+    age()
+    purge()
+    assert Pending.objects.count() == Query.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: Any) -> None:
+    settings.QUERY_RETENTION_DAYS = 1
+    source = an_offer(PartnerFactory(), "ipe").query
+    source.fingerprint, source.banks = blind_index("query", str(source.pk)), ["ipe"]
+    source.save()
+    queries.close(source, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
+    purge()
+    repeat = Query.objects.get(pk=source.pk)
+    repeat.pk, repeat.answers, repeat.finished_at = uuid.uuid4(), None, None
+    repeat.save(force_insert=True)
+    assert queries.aggregate(repeat).answers == queries.answers_of(source)
+
+
+def test_running_it_twice_changes_nothing(partner: Partner) -> None:
+    a_proposal(an_offer(partner, "ipe"), Phase.ACCEPTED)
+    a_proposal(an_offer(partner, "ipe"), Phase.REFUSED)
+    age()
+    purge()
+    before = [list(model.objects.order_by("pk").values()) for model in (Proposal, Offer, Query)]
+    purge()
+    assert [list(model.objects.order_by("pk").values()) for model in (Proposal, Offer, Query)] == before
+
+
+def test_many_go_in_batches_past_those_that_stay(partner: Partner) -> None:
+    kept = an_offer(partner, "ipe")
+    a_proposal(kept, Phase.ACCEPTED)
+    query = an_offer(partner, "ipe").query
+    Offer.objects.exclude(pk=kept.pk).delete()
+    values = {field.attname: getattr(query, field.attname) for field in Query._meta.fields if field.name != "id"}
+    Query.objects.bulk_create(Query(**values) for _ in range(2 * batches.SIZE + 50))
+    age()
+    purge()
+    assert list(Query.objects.all()) == [kept.query]
+
+
+def test_what_cannot_be_read_can_be_deleted(partner: Partner, settings: Any) -> None:
+    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    a_proposal(an_offer(partner, "ipe"), Phase.REFUSED)
+    age()
+    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    purge()
+    assert not Query.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_that_somebody_holds_is_left_and_nobody_waits() -> None:
+    offer = an_offer(PartnerFactory(), "ipe")
+    proposal = a_proposal(offer, Phase.NOT_SENT)
+    age()
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                Proposal.objects.select_for_update().get(pk=proposal.pk)
+                held.set()
+                assert done.wait(20)
+        finally:
+            connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert held.wait(20)
+        purge()
+        assert (Proposal.objects.count(), Offer.objects.count(), Query.objects.count()) == (1, 1, 1)
+    finally:
+        done.set()
+        holder.join()
+    purge()
+    assert (Proposal.objects.count(), Offer.objects.count(), Query.objects.count()) == (0, 0, 0)
+
+
+def test_a_fresh_query_of_a_purged_holder_keeps_its_offers(partner: Partner) -> None:
+    """The same offer, seen again after its row went, is a new row and not a fault."""
+    seen = an_offer(partner, "ipe").as_bank_offer()
+    age()
+    purge()
+    query = an_offer(partner, "ipe").query
+    [again] = offers.persist(query, {"ipe": [seen]})["ipe"]
+    assert Offer.objects.get(pk=again).query == query
+
+
+def test_every_statement_is_served_by_an_index(partner: Partner) -> None:
+    """Without sequential scans, which the planner then only takes where nothing else would do."""
+    refused = a_proposal(an_offer(partner, "ipe"), Phase.REFUSED)
+    Move.objects.create(proposal=refused, to_status="rejected", cause=Cause.SUBMIT)
+    a_step(an_offer(partner, "ipe"), state="expired", closed_at=timezone.now() - OLD)
+    age()
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        purge()
+    asked = [each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))]
+    assert sum("FOR UPDATE" in sql for sql in asked) == 4
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for sql in asked:
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+            assert "Seq Scan" not in plan, f"{sql}\n{plan}"
+
+
+def test_the_default_worker_does_it(sandbox: None, programs: Programs) -> None:
+    an_offer(PartnerFactory(), "ipe")
+    age()
+    programs.ensure("default")
+    current_app.send_task("proposals.tasks.purge")
+    wait_until(lambda: not Query.objects.exists(), 60, "the old query is gone", lambda: programs.logs("default"))
