@@ -177,6 +177,7 @@ class SessionAdmin(SensitiveActions):
         "expires_at",
         "accepted_at",
         "evidence_number",
+        "erased_at",
     )
     actions_list = ("find",)
     actions_detail = ("read_evidence", "export_dossier")

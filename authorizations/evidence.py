@@ -94,10 +94,11 @@ def accept(authorization_id: str, observed: Observed, told: Told, terms_version:
 def _locked(authorization_id: str) -> Session:
     """The session, locked until the transaction ends: the second of two acceptances sees the first one's.
 
-    Asked for anew after the lock is there: what was joined before the wait would be of before the wait.
+    Asked for anew after the lock is there: what was joined before the wait would be of before the wait, and the
+    session may be gone.
     """
     found = sessions.find(authorization_id)
-    Session.objects.select_for_update().only("pk").get(pk=found.pk)
+    Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()
     return sessions.find(authorization_id)
 
 

@@ -96,6 +96,7 @@ class Session(models.Model):
     """A partner's request that a holder authorize its queries. At most one is pending per partner and CPF.
 
     `status` is what was last written; what counts is `status_at`, because time alone expires a session.
+    `erased_at`: since then the holder's data stand in the evidence alone, and no query can use the session.
     """
 
     class Status(models.TextChoices):
@@ -115,6 +116,7 @@ class Session(models.Model):
     status = models.CharField("situação", max_length=10, choices=Status.choices, default=Status.PENDING)
     created_at = models.DateTimeField("criada em", db_index=True)
     expires_at = models.DateTimeField("expira em")
+    erased_at = models.DateTimeField("dados apagados em", null=True, editable=False)
 
     class Meta:
         verbose_name = "sessão de autorização"

@@ -1,7 +1,8 @@
-"""How long sessions stay. Evidence stays, and with it its session."""
+"""How long sessions stay, and what goes when a holder asks for it. Evidence stays, and with it its session."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -15,6 +16,9 @@ from providers import batches
 
 log = structlog.get_logger(__name__)
 
+#: What stands where a holder's data stood.
+ERASED = "***"
+
 
 def purge() -> int:
     """Delete the sessions that nobody accepted and that expired `SESSION_RETENTION_DAYS` ago; returns how many."""
@@ -27,3 +31,28 @@ def purge() -> int:
 
 def _unproven() -> Combinable:
     return ~Exists(Evidence.objects.filter(session=OuterRef("pk")))
+
+
+@dataclass(frozen=True)
+class Erased:
+    """How many sessions went, and how many stay for their evidence without the holder's data in them.
+    `authorization_ids` are those of all that were there; partners were told of some."""
+
+    sessions: int
+    masked: int
+    kept_evidence: int
+    authorization_ids: list[str]
+
+
+def erase(cpf_index: str) -> Erased:
+    """Delete a holder's sessions without evidence, pending ones too, and mask the others: what was sealed is only in
+    the evidence then. Their keyed hash stays, or the evidence would not be found in a dispute. Inside a transaction.
+    """
+    # Locked first: an acceptance under way ends before, and a session that has evidence by then is masked.
+    found = list(
+        Session.objects.filter(cpf_index=cpf_index).order_by("pk").select_for_update().only("authorization_id")
+    )
+    mine = Session.objects.filter(pk__in=[session.pk for session in found])
+    gone, _ = mine.filter(_unproven()).only("pk").delete()
+    masked = mine.filter(erased_at=None).update(cpf=ERASED, name=ERASED, phone=ERASED, erased_at=timezone.now())
+    return Erased(gone, masked, mine.count(), [session.authorization_id for session in found])

@@ -334,6 +334,7 @@ UNFOLD = {
                     ("Ofertas", "sell", "consultas_offer"),
                     ("Autorizações externas", "pending_actions", "consultas_pending"),
                     ("Propostas", "contract", "proposals_proposal"),
+                    ("Exclusões de dados", "person_remove", "proposals_erasure"),
                 ],
                 "Autorização do titular": [
                     ("Sessões", "verified_user", "authorizations_session"),

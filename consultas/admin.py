@@ -59,7 +59,7 @@ class ReadOnlyAdmin(ModelAdmin):
 
     list_per_page = 50
     show_full_result_count = False
-    actions_list = ("find",)
+    actions_list: tuple[str, ...] = ("find",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

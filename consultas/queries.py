@@ -212,13 +212,13 @@ def _await(query: Query, leader: str) -> Query | None:
     """The leader's row once it is finished; None when the leader is gone without an end, or the time is over."""
     key = _flight_key(query)
     while leader and query.seconds_left() > 0:
-        row = Query.objects.filter(pk=leader, finished_at__isnull=False).first()
+        row = _finished(pk=leader)
         connection.close()
         if row is not None:
             return row
         try:
             if redis().get(key) != leader.encode():
-                return Query.objects.filter(pk=leader, finished_at__isnull=False).first()
+                return _finished(pk=leader)
         except RedisError:
             return None
         time.sleep(_FLIGHT_POLL_S)
@@ -230,7 +230,12 @@ def _earlier(query: Query) -> Query | None:
     if not query.fingerprint:
         return None
     since = timezone.now() - timedelta(seconds=REPEAT_S)
-    rows = Query.objects.filter(fingerprint=query.fingerprint, created_at__gte=since, finished_at__isnull=False)
+    return _finished(fingerprint=query.fingerprint, created_at__gte=since)
+
+
+def _finished(**which: Any) -> Query | None:
+    """The newest of those queries that has its answers. One whose holder was erased has an end, but none."""
+    rows = Query.objects.filter(finished_at__isnull=False, answers__isnull=False, **which)
     return rows.order_by("-created_at").first()
 
 

@@ -1,4 +1,4 @@
-"""How long queries, offers and external steps stay.
+"""How long queries, offers and external steps stay, and what goes when a holder asks for it.
 
 Steps and offers hang on queries, so queries go last. Which offers became proposals is known on the floor above: it
 hands that down as `in_use`, a condition on offers.
@@ -6,13 +6,19 @@ hands that down as `in_use`, a condition on offers.
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.expressions import Combinable
+from django.utils import timezone
 
 from consultas.models import Offer, Pending, Query
 from providers import batches
+
+#: A query that has no end so long after its deadline has lost its process, and nobody writes to it any more.
+DEAD_AFTER = timedelta(seconds=60)
 
 
 def purge(before: datetime, in_use: Exists, until: float) -> dict[str, int]:
@@ -34,3 +40,57 @@ def _unreferred() -> tuple[Combinable, Combinable]:
     """Of queries: no offer and no step points to it."""
     me = OuterRef("pk")
     return ~Exists(Offer.objects.filter(query=me)), ~Exists(Pending.objects.filter(query=me))
+
+
+@dataclass(frozen=True)
+class Erased:
+    """How many rows went; `answers` of queries that stay for their offers; `kept_…` for what is in use; `running`
+    queries that had to be left. `groups` are the simulation groups of which partners were told."""
+
+    steps: int
+    offers: int
+    queries: int
+    answers: int
+    kept_offers: int
+    kept_queries: int
+    running: int
+    groups: list[str]
+
+
+def erase(cpf_index: str, in_use: Exists) -> Erased:
+    """Delete a holder's steps, open ones too, the offers that are not `in_use`, and the queries behind them. Inside
+    a transaction.
+
+    What was begun before and is still running is left, since its process is going to write to it: it goes when this
+    is called again.
+    """
+    queries = Query.objects.filter(cpf_index=cpf_index)
+    running = Q(finished_at__isnull=True, deadline_at__gt=timezone.now() - DEAD_AFTER)
+    left = queries.filter(running).count()
+    ended = list(queries.exclude(running).order_by("pk").values_list("pk", flat=True))
+    mine = queries.filter(pk__in=ended)
+    groups = [str(pk) for pk in mine.filter(simulation_group=F("pk")).values_list("pk", flat=True)]
+
+    # A check of a step under way finds nothing to close afterwards, so it keeps no offer and tells nobody.
+    steps = _locked(Pending.objects.filter(query__in=ended), "pk")
+    steps_gone, _ = Pending.objects.filter(pk__in=steps).only("pk").delete()
+    # In the order in which queries write them. Whether one is in use counts once nobody else can begin to use it.
+    offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
+    offers_gone, _ = offers.filter(~in_use).only("pk").delete()
+    queries_gone, _ = mine.filter(*_unreferred()).only("pk").delete()
+    return Erased(
+        steps=steps_gone,
+        offers=offers_gone,
+        queries=queries_gone,
+        # What the other banks answered proves nothing of the one contract.
+        answers=mine.filter(answers__isnull=False).update(answers=None),
+        kept_offers=offers.count(),
+        kept_queries=mine.count(),
+        running=left,
+        groups=groups,
+    )
+
+
+def _locked(rows: QuerySet[Any], order: str) -> list[Any]:
+    """The keys of `rows`, which are nobody else's until the transaction's end."""
+    return [row.pk for row in rows.order_by(order).select_for_update().only("pk")]

@@ -1,4 +1,7 @@
-"""Proposals for operators: to read, with the timeline of moves and bank calls; and to have one looked for now."""
+"""Proposals for operators: to read, with the timeline of moves and bank calls; and to have one looked for now.
+
+Erasures of holders' data: to read, and to make.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,18 @@ from decimal import Decimal
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
 
-from consultas.admin import ReadOnlyAdmin, table
+from consultas.admin import CpfForm, ReadOnlyAdmin, table
 from partners.admin import PageWithButtons
-from proposals.models import Proposal
+from proposals import retention
+from proposals.models import Erasure, Proposal
 from proposals.submission import bring_forward
 from providers.formats import mask_cpf, to_reais_text
 
@@ -138,3 +144,73 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
     @action(description="Conciliar agora", permissions=["change"])
     def reconcile_one(self, request: HttpRequest, proposal: Proposal) -> None:
         self.reconcile_selection(request, Proposal.objects.filter(pk=proposal.pk))
+
+
+#: The counts of an erasure, as the operator reads them.
+_COUNTED = {
+    "proposals": "propostas",
+    "steps": "autorizações externas",
+    "offers": "ofertas",
+    "queries": "consultas",
+    "answers": "respostas de consultas mantidas",
+    "sessions": "sessões",
+    "masked_sessions": "sessões mascaradas",
+    "events": "eventos de webhook",
+    "evidence": "evidências",
+}
+
+
+def _counts(found: dict[str, int]) -> str:
+    return ", ".join(f"{_COUNTED[name]}: {number}" for name, number in found.items() if number) or "nada"
+
+
+@admin.register(Erasure)
+class ErasureAdmin(ReadOnlyAdmin):
+    """What was erased, when and by whom. A holder's erasures are found by CPF; the rows do not hold it."""
+
+    list_display = ("at", "by", "what_went", "what_stays", "what_is_left")
+    date_hierarchy = "at"
+    fields = readonly_fields = ("at", "by", "cpf_index", "what_went", "what_stays", "what_is_left")
+    actions_list = ("find", "erase")
+
+    def has_erase_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("proposals.erase_holder")
+
+    @admin.display(description="apagados")
+    def what_went(self, erasure: Erasure) -> str:
+        return _counts(erasure.erased)
+
+    @admin.display(description="mantidos como prova")
+    def what_stays(self, erasure: Erasure) -> str:
+        return _counts(erasure.kept)
+
+    @admin.display(description="a repetir")
+    def what_is_left(self, erasure: Erasure) -> str:
+        return _counts(erasure.left)
+
+    @action(description="Apagar dados de um titular", permissions=["erase"], icon="person_remove")
+    def erase(self, request: HttpRequest) -> HttpResponse:
+        """Asks for the CPF in a form that is posted, and erases."""
+        back = reverse("admin:proposals_erasure_changelist")
+        form = CpfForm(request.POST or None)
+        if form.is_valid():
+            erasure = retention.erase(form.cleaned_data["cpf"], request.user.get_username())
+            self.message_user(request, f"Apagados: {_counts(erasure.erased)}.", messages.SUCCESS)
+            if any(erasure.left.values()):
+                told = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."
+                self.message_user(request, told, messages.WARNING)
+            return HttpResponseRedirect(back)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": "todos os parceiros",
+            "title": "Apagar dados de um titular",
+            "text": "Apaga tudo o que há do titular, menos o que prova um contrato ou uma "
+            "autorização: propostas aceitas e evidências. Não há como desfazer. O CPF não aparece em endereços "
+            "nem em registros.",
+            "button": "Apagar",
+            "danger": True,
+            "form": form,
+            "back": back,
+        }
+        return TemplateResponse(request, "admin/partners/ask.html", context)

@@ -336,3 +336,25 @@ class BankCall(models.Model):
 
     def __str__(self) -> str:
         return f"{self.operation} {self.outcome or 'sem resposta'}"
+
+
+class Erasure(models.Model):
+    """One erasure of a holder's data, for who has to show that it was done. The CPF is not in it: `cpf_index` is
+    its keyed hash, by which the row is found again."""
+
+    cpf_index = models.CharField("hash do CPF", max_length=64, db_index=True)
+    by = models.CharField("feito por", max_length=150)
+    at = models.DateTimeField("quando", default=timezone.now)
+    erased = models.JSONField("apagados")
+    kept = models.JSONField("mantidos como prova")
+    left = models.JSONField("deixados para repetir")
+
+    class Meta:
+        verbose_name = "exclusão de dados"
+        verbose_name_plural = "exclusões de dados"
+        ordering = ("-at",)
+        default_permissions = ("view",)
+        permissions = [("erase_holder", "Pode apagar os dados de um titular")]
+
+    def __str__(self) -> str:
+        return f"exclusão {self.pk}"

@@ -1,6 +1,7 @@
-"""How long personal data stay.
+"""How long personal data stay, and what goes when a holder asks for it: the whole of it, from the highest floor.
 
-Evidence and proposals that a bank accepted are the proof of a contract, a class of their own: no clock ends them.
+Evidence and proposals that a bank accepted are the proof of a contract, a class of their own: no clock ends them, and
+an erasure leaves them. docs/decisions/0060-retention-and-erasure.md says why.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from datetime import timedelta
 
 import structlog
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+import authorizations.retention
 import consultas.retention
-from proposals.models import NEVER_ACCEPTED, Proposal
+import webhooks.models
+from partners.models import Partner
+from proposals.models import NEVER_ACCEPTED, Erasure, Proposal
 from providers import batches
+from providers.encryption import blind_index
 
 log = structlog.get_logger(__name__)
+
+Phase = Proposal.Submission
 
 
 def purge() -> dict[str, int]:
@@ -36,3 +44,47 @@ def purge() -> dict[str, int]:
 def _in_use() -> Exists:
     """Of offers: a proposal was made of it."""
     return Exists(Proposal.objects.filter(offer=OuterRef("pk")))
+
+
+def erase(cpf: str, by: str) -> Erasure:
+    """Erase the holder `cpf` at the wish of that holder, told by the operator `by`, and note it without the CPF.
+
+    What proves a contract or an authorization is `kept`; what is under way at this moment is `left`, to go when this
+    is done again. One transaction, over one holder's rows.
+    """
+    index = blind_index("cpf", cpf)
+    with transaction.atomic():
+        # With the partners the index serves that finds a partner's holder.
+        mine = Proposal.objects.filter(partner__in=list(Partner.objects.values_list("pk", flat=True)), cpf_index=index)
+        locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
+        unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
+        _, submissions = unwanted.only("pk").delete()
+        queries = consultas.retention.erase(index, _in_use())
+        sessions = authorizations.retention.erase(index)
+        events = webhooks.models.erase([cpf, *queries.groups, *sessions.authorization_ids])
+        erasure = Erasure.objects.create(
+            cpf_index=index,
+            by=by,
+            erased={
+                "proposals": submissions.get(Proposal._meta.label, 0),
+                "steps": queries.steps,
+                "offers": queries.offers,
+                "queries": queries.queries,
+                "answers": queries.answers,
+                "sessions": sessions.sessions,
+                "masked_sessions": sessions.masked,
+                "events": events,
+            },
+            kept={
+                "proposals": mine.filter(submission=Phase.ACCEPTED).count(),
+                "offers": queries.kept_offers,
+                "queries": queries.kept_queries,
+                "evidence": sessions.kept_evidence,
+            },
+            left={
+                "proposals": mine.exclude(submission=Phase.ACCEPTED).count(),
+                "queries": queries.running,
+            },
+        )
+    log.info("holder_erased", erasure=erasure.pk, **erasure.erased)
+    return erasure

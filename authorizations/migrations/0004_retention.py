@@ -11,6 +11,11 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddField(
+            model_name='session',
+            name='erased_at',
+            field=models.DateTimeField(editable=False, null=True, verbose_name='dados apagados em'),
+        ),
         migrations.AddIndex(
             model_name='session',
             index=models.Index(condition=models.Q(('status', 'authorized'), _negated=True), fields=['expires_at'], name='session_unused'),

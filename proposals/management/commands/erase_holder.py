@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from partners.management.base import JSONCommand
+from proposals import retention
+from providers.formats import cpf_is_valid, only_digits
+
+
+class Command(JSONCommand):
+    """The CPF is no argument, because lists of processes and the shell's history keep those."""
+
+    help = "Apaga os dados de um titular, a pedido dele. O CPF vem da entrada padrão, nunca como argumento."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--by", metavar="NAME", help="quem apaga, para o registro (padrão: o usuário do sistema)")
+
+    def act(self, *, by: str | None, **options: Any) -> dict[str, Any]:
+        """`{erasure_id, cpf_index, erased, kept, left}`; where `left` counts anything, to be run again later."""
+        erasure = retention.erase(_read_cpf(), by or _system_user())
+        return {
+            "erasure_id": erasure.pk,
+            "cpf_index": erasure.cpf_index,
+            "erased": erasure.erased,
+            "kept": erasure.kept,
+            "left": erasure.left,
+        }
+
+
+def _read_cpf() -> str:
+    """Raises CommandError, which does not quote what was read."""
+    typed = getpass.getpass("CPF: ") if sys.stdin.isatty() else sys.stdin.read()
+    cpf = only_digits(typed)
+    if not cpf_is_valid(cpf):
+        raise CommandError("A entrada padrão não tem um CPF válido.")
+    return cpf
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return f"uid {os.getuid()}"

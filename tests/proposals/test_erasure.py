@@ -1,0 +1,421 @@
+"""`erase_holder` and the back office's page for it: what goes, what stays as proof, and what is left to be repeated."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+import zipfile
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Permission, User
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import Client
+from django.urls import reverse_lazy
+from django.utils import timezone
+
+from authorizations import dossier, evidence, seal, sessions
+from authorizations.evidence import Observed, Told
+from authorizations.models import Evidence, Session
+from consultas import pending, queries
+from consultas.fan_out import Answer
+from consultas.models import Offer, Pending, Query
+from partners.models import Partner
+from proposals import retention
+from proposals.models import BankCall, Cause, Erasure, Proposal
+from providers.encryption import blind_index
+from providers.errors import InvalidInput, NotFound, ProviderRejected
+from providers.types import BankProposal, BankResult, ProposalStatus, QueryStatus, StepOutcome
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory
+from tests.processes import wait_until
+from tests.proposals.rows import a_proposal, a_step, an_offer
+from webhooks import outbox
+from webhooks.models import Event
+
+OTHER = "90000000256"
+NAME, PHONE = "Maria Teste da Silva", "11987654321"
+FLOORS = ("partners", "webhooks", "authorizations", "consultas", "proposals")
+SEEN = Observed("203.0.113.9", "203.0.113.9", None, "Navegador/1.0", "request-1", "json")
+NOTHING_ERASED = dict.fromkeys(
+    ("proposals", "steps", "offers", "queries", "answers", "sessions", "masked_sessions", "events"), 0
+)
+NOTHING_LEFT = {"proposals": 0, "queries": 0}
+LIST = "/admin/proposals/erasure/"
+FORM = reverse_lazy("admin:proposals_erasure_erase")
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(
+        providers=["ipe"], webhook_events=["lead", "authorization_result", "authorization.completed", "proposal"]
+    )
+
+
+@pytest.fixture
+def erase(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """The command, with a text on its standard input; what it printed."""
+
+    def run(typed: str = FULL_FLOW, *arguments: str) -> dict[str, Any]:
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        out = io.StringIO()
+        call_command("erase_holder", *arguments, stdout=out)
+        assert out.getvalue().count("\n") == 1
+        return json.loads(out.getvalue())  # type: ignore[no-any-return]
+
+    return run
+
+
+def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
+    """An offer whose query has come to its end, and of whose lead the partner was told."""
+    offer = an_offer(partner, "ipe", cpf)
+    Query.objects.filter(pk=offer.query_id).update(simulation_group=offer.query_id)
+    offer.query.simulation_group = offer.query_id
+    queries.close(offer.query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
+    outbox.send(partner, "lead", str(offer.query_id), {"cpf": cpf})
+    return offer
+
+
+def an_accepted_session(partner: Partner, cpf: str = FULL_FLOW) -> Session:
+    session, _ = sessions.open_session(partner, cpf=cpf, name=NAME, phone=PHONE)
+    taken = evidence.accept(session.authorization_id, SEEN, Told())
+    evidence.record_use(taken.number, ["ipe"], call="query", reference="query-1")
+    return session
+
+
+def accepted(offer: Offer) -> Proposal:
+    proposal = a_proposal(offer)
+    with Proposal.locked(proposal.pk) as row:
+        row.accept(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
+    return Proposal.objects.get(pk=proposal.pk)
+
+
+def refused(offer: Offer) -> Proposal:
+    proposal = a_proposal(offer)
+    with Proposal.locked(proposal.pk) as row:
+        row.refuse(ProposalStatus.REJECTED, ProviderRejected("Margem insuficiente."))
+    BankCall.objects.create(proposal=proposal, operation="submit", outcome="provider_rejected", request_id="r")
+    return proposal
+
+
+def stored() -> dict[str, str]:
+    """All that is stored of the service's own, decrypted, by table."""
+    models = [model for model in apps.get_models() if model._meta.app_label in FLOORS]
+    return {model._meta.label: repr(list(model._base_manager.values())) for model in models}
+
+
+def tables_with(text: str) -> set[str]:
+    return {label for label, rows in stored().items() if text in rows}
+
+
+def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+    an_answered_offer(partner)
+    an_answered_offer(PartnerFactory(webhook_events=["lead"]))
+    refused(an_answered_offer(partner))
+    a_proposal(an_answered_offer(partner), Proposal.Submission.NOT_SENT)
+    a_step(an_answered_offer(partner))
+    a_step(an_answered_offer(partner), state="approved", closed_at=timezone.now(), next_check_at=None)
+    sessions.open_session(partner, cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    outbox.send(partner, "authorization_result", FULL_FLOW, {"cpf": FULL_FLOW})
+    assert tables_with(FULL_FLOW)
+    index = blind_index("cpf", FULL_FLOW)
+
+    printed = erase("900.000.001-75\n", "--by", "maria")
+
+    assert printed == {
+        "erasure_id": Erasure.objects.get().pk,
+        "cpf_index": index,
+        "erased": {
+            "proposals": 2,
+            "steps": 2,
+            "offers": 6,
+            "queries": 6,
+            "answers": 0,
+            "sessions": 1,
+            "masked_sessions": 0,
+            "events": 7,
+        },
+        "kept": {"proposals": 0, "offers": 0, "queries": 0, "evidence": 0},
+        "left": NOTHING_LEFT,
+    }
+    for personal in (FULL_FLOW, NAME, PHONE):
+        assert tables_with(personal) == set()
+    assert tables_with(index) == {"proposals.Erasure"}
+
+
+def test_the_audit_row_says_when_who_and_what_without_the_cpf(
+    partner: Partner, erase: Callable[..., dict[str, Any]]
+) -> None:
+    an_answered_offer(partner)
+    before = timezone.now()
+    printed = erase(FULL_FLOW, "--by", "maria")
+    row = Erasure.objects.get()
+    assert before <= row.at <= timezone.now()
+    assert (row.by, row.cpf_index) == ("maria", blind_index("cpf", FULL_FLOW))
+    assert {"erased": row.erased, "kept": row.kept, "left": row.left}.items() <= printed.items()
+    assert FULL_FLOW not in repr(Erasure.objects.values().get())
+
+
+def test_what_proves_a_contract_or_an_authorization_stays_readable(
+    partner: Partner, erase: Callable[..., dict[str, Any]]
+) -> None:
+    session = an_accepted_session(partner)
+    proposal = accepted(an_answered_offer(partner))
+    before = Proposal.objects.values().get()
+    record = Evidence.objects.values().get()
+    sibling = an_answered_offer(partner)
+    Offer.objects.filter(pk=sibling.pk).update(query=proposal.offer.query)
+
+    printed = erase()
+
+    assert printed["kept"] == {"proposals": 1, "offers": 1, "queries": 1, "evidence": 1}
+    assert printed["erased"] == NOTHING_ERASED | {
+        "offers": 1,
+        "queries": 1,
+        "answers": 1,
+        "masked_sessions": 1,
+        "events": 3,
+    }
+    assert Proposal.objects.values().get() == before
+    kept = Offer.objects.select_related("query").get()
+    assert (kept.live_proposal_id, kept.query.holder().cpf) == (proposal.pk, FULL_FLOW)
+    assert queries.answers_of(kept.query) == []
+    # The evidence, its chain and its dossier, which says who relied on it.
+    assert Evidence.objects.values().get() == record
+    out = io.StringIO()
+    call_command("verify_evidence", stdout=out)
+    assert json.loads(out.getvalue())["valid"] is True
+    taken = Evidence.objects.select_related("session__terms").get()
+    assert taken.content["declared_by_partner"]["cpf"] == FULL_FLOW
+    archive = dossier.export(taken, "maria")
+    problems, _ = dossier.verify(archive, seal.trusted_keys())
+    assert problems == []
+    with zipfile.ZipFile(io.BytesIO(archive)) as package:
+        assert [use["reference"] for use in json.loads(package.read(dossier.USES))] == ["query-1"]
+    # Its session says nothing of the holder any more, and is found for the evidence all the same.
+    session.refresh_from_db()
+    assert (session.cpf, session.name, session.phone, session.masked_cpf) == ("***", "***", "***", "***")
+    assert session.cpf_index == blind_index("cpf", FULL_FLOW)
+    # The contract's own events bear nothing of the holder: they are still delivered.
+    assert set(Event.objects.filter(state="due").values_list("name", flat=True)) == {
+        "proposal.created",
+        "proposal.awaiting_signature",
+    }
+
+
+def test_an_erased_authorization_serves_no_further_query(
+    partner: Partner, erase: Callable[..., dict[str, Any]]
+) -> None:
+    session = an_accepted_session(partner)
+    erase()
+    with pytest.raises(InvalidInput):
+        evidence.for_query(partner, FULL_FLOW, session.authorization_id)
+    fresh, is_new = sessions.open_session(partner, cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    assert is_new
+    assert fresh.name == NAME
+
+
+def test_other_holders_are_not_touched(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+    an_answered_offer(partner, OTHER)
+    refused(an_answered_offer(partner, OTHER))
+    a_step(an_answered_offer(partner, OTHER))
+    an_accepted_session(partner, OTHER)
+    sessions.open_session(partner, cpf=OTHER, name=NAME, phone=PHONE)
+    outbox.send(partner, "authorization_result", OTHER, {"cpf": OTHER})
+    before = stored()
+    printed = erase()
+    assert printed["erased"] == NOTHING_ERASED
+    after = stored()
+    for each in (before, after):
+        each.pop("proposals.Erasure")
+    assert after == before
+
+
+def test_running_it_twice_changes_nothing_more(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+    an_accepted_session(partner)
+    accepted(an_answered_offer(partner))
+    refused(an_answered_offer(partner))
+    erase()
+    before = stored()
+    again = erase()
+    assert (again["erased"], again["left"]) == (NOTHING_ERASED, NOTHING_LEFT)
+    after = stored()
+    for each in (before, after):
+        each.pop("proposals.Erasure")
+    assert after == before
+    assert Erasure.objects.count() == 2, "each request of a holder is answered, and noted"
+
+
+def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+    running = an_offer(partner, "ipe").query
+    a_step(an_offer(partner, "ipe"))
+    first = erase()
+    assert first["left"] == {"proposals": 0, "queries": 2}
+    queries.close(running, [])
+    Query.objects.exclude(pk=running.pk).update(deadline_at=timezone.now() - timedelta(minutes=2))  # its process died
+    second = erase()
+    assert (second["erased"]["queries"], second["left"]) == (2, NOTHING_LEFT)
+    assert not Pending.objects.exists()
+
+
+@pytest.mark.parametrize("phase", [Proposal.Submission.SENDING, Proposal.Submission.UNKNOWN])
+def test_a_submission_whose_outcome_is_unknown_is_left_whole(
+    partner: Partner, erase: Callable[..., dict[str, Any]], phase: Proposal.Submission
+) -> None:
+    proposal = a_proposal(an_answered_offer(partner), phase)
+    assert erase()["left"] == {"proposals": 1, "queries": 0}
+    left = Proposal.objects.select_related("offer__query").get()
+    assert (left.pk, left.dataset) == (proposal.pk, proposal.dataset)
+    assert left.offer.query.holder().cpf == FULL_FLOW
+    Proposal.objects.update(submission=Proposal.Submission.NOT_SENT)
+    assert erase()["left"] == NOTHING_LEFT
+    assert tables_with(FULL_FLOW) == set()
+
+
+def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(
+    partner: Partner, erase: Callable[..., dict[str, Any]]
+) -> None:
+    offer = an_answered_offer(partner)
+    a_step(offer)
+    [under_way] = pending.claim_due(1)
+    erase()
+    found = BankResult(status=QueryStatus.OK, offers=(offer.as_bank_offer(),))
+    assert pending.settle(under_way, StepOutcome.APPROVED, found) is False
+    assert tables_with(FULL_FLOW) == set()
+    assert not Offer.objects.exists()
+
+
+def test_the_cpf_is_no_argument(partner: Partner, erase: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(CommandError):
+        erase("", FULL_FLOW)
+
+
+@pytest.mark.parametrize("typed", ["", "90000000176", "90000000175\n90000000256", "Maria"])
+def test_what_is_no_cpf_is_refused_without_being_quoted(
+    db: None, erase: Callable[..., dict[str, Any]], typed: str
+) -> None:
+    with pytest.raises(CommandError) as refusal:
+        erase(typed)
+    assert str(refusal.value) == "A entrada padrão não tem um CPF válido."
+    assert not Erasure.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
+    session, _ = sessions.open_session(PartnerFactory(), cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    erased, done = threading.Event(), threading.Event()
+
+    def erase_slowly() -> None:
+        try:
+            with transaction.atomic():
+                retention.erase(FULL_FLOW, "maria")
+                erased.set()
+                wait_until(somebody_waits, 20, "the acceptance waits for the session's lock")
+        finally:
+            done.set()
+            connection.close()
+
+    eraser = threading.Thread(target=erase_slowly)
+    eraser.start()
+    try:
+        assert erased.wait(20)
+        with pytest.raises(NotFound):
+            evidence.accept(session.authorization_id, SEEN, Told())
+    finally:
+        eraser.join()
+    assert done.is_set()
+    assert not Evidence.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_erasure_that_meets_an_acceptance_keeps_its_evidence() -> None:
+    session, _ = sessions.open_session(PartnerFactory(), cpf=FULL_FLOW, name=NAME, phone=PHONE)
+    taken = threading.Event()
+
+    def accept_slowly() -> None:
+        try:
+            with transaction.atomic():
+                evidence.accept(session.authorization_id, SEEN, Told())
+                taken.set()
+                wait_until(somebody_waits, 20, "the erasure waits for the session's lock")
+        finally:
+            connection.close()
+
+    holder = threading.Thread(target=accept_slowly)
+    holder.start()
+    try:
+        assert taken.wait(20)
+        erasure = retention.erase(FULL_FLOW, "maria")
+    finally:
+        holder.join()
+    assert (erasure.erased["sessions"], erasure.erased["masked_sessions"], erasure.kept["evidence"]) == (0, 1, 1)
+    assert Evidence.objects.get().content["declared_by_partner"]["cpf"] == FULL_FLOW
+
+
+def somebody_waits() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return cursor.fetchone() != (0,)
+
+
+# --- The back office ----------------------------------------------------------------------------------------------
+
+
+def test_an_operator_erases_a_holder(admin_client: Client, partner: Partner) -> None:
+    an_answered_offer(partner)
+    assert str(FORM) in admin_client.get(LIST).content.decode()
+    asked = admin_client.get(FORM).content.decode()
+    assert "Não há como desfazer" in asked
+    assert Query.objects.exists(), "a GET erases nothing"
+
+    answer = admin_client.post(FORM, {"cpf": "900.000.001-75"}, follow=True)
+    page = answer.content.decode()
+    assert "Apagados: ofertas: 1, consultas: 1, eventos de webhook: 1." in page
+    assert answer.redirect_chain == [(LIST, 302)]
+    for personal in (FULL_FLOW, "900.000.001-75"):
+        assert personal not in page
+    assert tables_with(FULL_FLOW) == set()
+    assert Erasure.objects.get().by == "admin"
+
+
+def test_an_operator_is_told_what_to_repeat(admin_client: Client, partner: Partner) -> None:
+    an_offer(partner, "ipe")
+    page = admin_client.post(FORM, {"cpf": FULL_FLOW}, follow=True).content.decode()
+    assert "Em andamento, repita em alguns minutos: consultas: 1." in page
+
+
+def test_an_invalid_cpf_erases_nothing(admin_client: Client, partner: Partner) -> None:
+    an_answered_offer(partner)
+    assert "Informe um CPF válido." in admin_client.post(FORM, {"cpf": "90000000176"}).content.decode()
+    assert not Erasure.objects.exists()
+
+
+def test_who_may_read_erasures_may_not_make_them(partner: Partner) -> None:
+    an_answered_offer(partner)
+    reader, client = User.objects.create_user("leitora", is_staff=True), Client()
+    reader.user_permissions.add(Permission.objects.get(codename="view_erasure"))
+    client.force_login(reader)
+    assert client.get(LIST).status_code == 200
+    assert str(FORM) not in client.get(LIST).content.decode()
+    assert client.post(FORM, {"cpf": FULL_FLOW}).status_code == 403
+    assert Query.objects.exists()
+    reader.user_permissions.add(Permission.objects.get(codename="erase_holder"))
+    assert client.post(FORM, {"cpf": FULL_FLOW}).status_code == 302
+    assert not Query.objects.exists()
+
+
+def test_nobody_edits_or_removes_an_erasure(admin_client: Client, db: None) -> None:
+    erasure = retention.erase(FULL_FLOW, "maria")
+    page = f"{LIST}{erasure.pk}/change/"
+    assert admin_client.get(page).status_code == 200
+    assert admin_client.post(page, {"by": "outra"}).status_code == 403
+    assert admin_client.post(f"{LIST}{erasure.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert Erasure.objects.get().by == "maria"
