@@ -164,6 +164,9 @@ class Evidence(models.Model):
     stay in FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
     """
 
+    #: So `reencrypt` counts its rows and leaves them.
+    written_once = True
+
     number = models.PositiveBigIntegerField("número", primary_key=True)
     session = models.OneToOneField(Session, models.PROTECT, related_name="evidence", verbose_name="sessão")
     record = EncryptedTextField("registro")

@@ -39,6 +39,23 @@ def decrypt(token: str) -> str:
         raise WrongKey("a stored value does not open with FIELD_ENCRYPTION_KEYS") from None
 
 
+def is_current(token: str) -> bool:
+    """Whether a token of `encrypt` is under the first key."""
+    try:
+        _fernet((settings.FIELD_ENCRYPTION_KEYS[0],)).decrypt(token.encode())
+    except InvalidToken:
+        return False
+    return True
+
+
+def renew(token: str) -> str:
+    """The same text under the first key. Raises `WrongKey`."""
+    try:
+        return _fernet(tuple(settings.FIELD_ENCRYPTION_KEYS)).rotate(token.encode()).decode()
+    except InvalidToken:
+        raise WrongKey("a stored value does not open with FIELD_ENCRYPTION_KEYS") from None
+
+
 def blind_index(purpose: str, value: str) -> str:
     """Hex HMAC-SHA256 of `value` for equality look-ups; a plain digest of a CPF could be reversed in minutes.
 
@@ -73,3 +90,7 @@ class EncryptedJSONField(models.TextField):
 
     def to_python(self, value: Any) -> Any:
         return value
+
+
+#: What `reencrypt` looks for in the models.
+ENCRYPTED_FIELDS = (EncryptedTextField, EncryptedJSONField)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from providers import rotation
+from providers.rotation import Column, Count
+
+
+class Command(BaseCommand):
+    """Prints `{columns: {name: {current, rewritten, older, unreadable}}, kept: [name], old_keys_needed}`: values, by
+    column; `kept` are the columns that can't be rewritten. Exits with 1 where one could have been and was not.
+
+    BLIND_INDEX_KEY has no part in it: keyed hashes are not encrypted, and stay as they are.
+    """
+
+    help = (
+        "Regrava com a primeira chave de FIELD_ENCRYPTION_KEYS o que as outras cifraram. Pode ser interrompido e "
+        "repetido. BLIND_INDEX_KEY não é afetada."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        done = rotation.reencrypt(self._progress)
+        sealed = {column: count for column, count in done.items() if not column.changes}
+        result = {
+            "columns": {str(column): asdict(count) for column, count in done.items()},
+            "kept": [str(column) for column in sealed],
+            "old_keys_needed": any(count.older or count.unreadable for count in done.values()),
+        }
+        self.stdout.write(json.dumps(result))
+        for column, count in sealed.items():
+            if count.older:
+                self.stderr.write(
+                    f"{column}: {count.older} registros não podem ser regravados, o banco de dados não permite. "
+                    "Mantenha as chaves antigas em FIELD_ENCRYPTION_KEYS enquanto eles existirem."
+                )
+        if any(count.unreadable for count in done.values()):
+            raise CommandError("Há valores que nenhuma chave de FIELD_ENCRYPTION_KEYS abre.")
+        if any(count.older for column, count in done.items() if column.changes):
+            raise CommandError("Alguns valores estavam em uso por outro processo. Repita o comando.")
+
+    def _progress(self, column: Column, count: Count) -> None:
+        self.stderr.write(f"{column}: {count.rewritten} regravados")

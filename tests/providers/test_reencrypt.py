@@ -1,0 +1,258 @@
+"""`reencrypt`: after a rotation everything that may change is under the newest key, and still says the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, models, transaction
+from django.test import override_settings
+from django.utils import timezone
+
+from authorizations import evidence, sessions
+from authorizations.evidence import Observed, Told
+from authorizations.models import Evidence, Session
+from consultas.models import AuctionLookup, Pending, Query
+from partners.models import Partner
+from proposals.models import BankCall, Proposal
+from providers import encryption, rotation
+from providers.encryption import WrongKey, is_current
+from providers.models import Provider
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory, ProviderFactory
+from tests.processes import wait_until
+from tests.proposals.rows import a_proposal, a_step, an_offer
+from webhooks import outbox
+from webhooks.models import Attempt, Event
+
+OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
+#: Every model with encrypted columns. A new one belongs here and into `a_row_of_everything`.
+MODELS = (
+    Provider, Partner, Event, Attempt, Session, Evidence, Query, Pending, AuctionLookup, Proposal, BankCall,
+)  # fmt: skip
+CHANGING = tuple(model for model in MODELS if model is not Evidence)
+
+
+def keys(*configured: str) -> override_settings:
+    """While it lasts, these are the encryption keys, the first one encrypts."""
+    return override_settings(FIELD_ENCRYPTION_KEYS=list(configured))
+
+
+def a_row_of_everything() -> None:
+    """A row of every model, with a value in every encrypted column."""
+    ProviderFactory(name="ipe", credentials={"client_id": "c", "secret": "s"}, callback_secret="callback")
+    partner = PartnerFactory(webhook_events=["lead"])
+    partner.rotate_webhook_secret()
+    partner.rotate_webhook_secret()
+    offer = an_offer(partner, "ipe")
+    Query.objects.update(answers=[{"provider": "ipe", "term": 0.1, "text": "é"}])
+    a_step(offer, url="https://bank.example/step")
+    AuctionLookup.objects.create(partner=partner, key="lk_1", record={"cpf": FULL_FLOW}, request_id="r")
+    proposal = a_proposal(offer, data={"n": 1}, signature_url="https://bank.example/sign", error={"code": "x"})
+    BankCall.objects.create(proposal=proposal, argument="motivo", error={"code": "x"}, request_id="r")
+    session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
+    seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
+    evidence.accept(session.authorization_id, seen, Told())
+    with transaction.atomic():
+        event = outbox.send(partner, "lead", "group-1", {"cpf": FULL_FLOW})
+    Attempt.objects.create(event=event, number=1, at=timezone.now(), url="https://p", duration_ms=1, excerpt="ok")
+
+
+def contents(*chosen: type[models.Model]) -> dict[str, list[dict[str, Any]]]:
+    """All rows as the application reads them."""
+    return {model._meta.label: list(model._base_manager.order_by("pk").values()) for model in chosen}
+
+
+def reencrypt() -> dict[str, Any]:
+    """What the command prints."""
+    out = io.StringIO()
+    call_command("reencrypt", stdout=out, stderr=io.StringIO())
+    assert out.getvalue().count("\n") == 1
+    return json.loads(out.getvalue())  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def everything(db: None) -> None:
+    with keys(OLD):
+        a_row_of_everything()
+
+
+def test_every_field_that_encrypts_is_looked_for() -> None:
+    fields = {each for each in vars(encryption).values() if isinstance(each, type) and issubclass(each, models.Field)}
+    assert fields == set(encryption.ENCRYPTED_FIELDS)
+
+
+def test_the_fixture_fills_every_encrypted_column(everything: None) -> None:
+    assert {column.model for column in rotation.columns()} == set(MODELS)
+    assert [str(column) for column in rotation.columns() if not column.rows().exists()] == []
+
+
+def test_what_may_change_is_readable_with_the_new_key_alone(everything: None) -> None:
+    with keys(NEW, OLD):
+        before = contents(*CHANGING)
+        printed = reencrypt()
+    with keys(NEW):
+        assert contents(*CHANGING) == before, "times of the last change stay as they were, too"
+        with pytest.raises(WrongKey):
+            contents(Evidence)
+    changing = {name: count for name, count in printed["columns"].items() if name not in printed["kept"]}
+    assert set(changing) == {str(column) for column in rotation.columns() if column.model is not Evidence}
+    for name, count in changing.items():
+        assert count == {"current": 0, "rewritten": 1, "older": 0, "unreadable": 0}, name
+
+
+def test_evidence_is_kept_and_counted_and_still_verifies(everything: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with keys(NEW, OLD):
+        before = contents(Evidence)
+        errors, out = io.StringIO(), io.StringIO()
+        call_command("reencrypt", stdout=out, stderr=errors)
+        printed = json.loads(out.getvalue())
+        assert printed["kept"] == ["authorizations.Evidence.record"]
+        assert printed["columns"]["authorizations.Evidence.record"] == {
+            "current": 0,
+            "rewritten": 0,
+            "older": 1,
+            "unreadable": 0,
+        }
+        assert printed["old_keys_needed"] is True
+        assert "authorizations.Evidence.record: 1 registros não podem ser regravados" in errors.getvalue()
+        assert contents(Evidence) == before
+        out = io.StringIO()
+        call_command("verify_evidence", stdout=out)
+        assert json.loads(out.getvalue())["valid"] is True
+
+
+def test_without_old_evidence_the_old_key_may_go(db: None) -> None:
+    with keys(OLD):
+        PartnerFactory().rotate_webhook_secret()
+    with keys(NEW, OLD):
+        assert reencrypt()["old_keys_needed"] is False
+
+
+def test_running_it_twice_changes_nothing(everything: None) -> None:
+    with keys(NEW, OLD):
+        reencrypt()
+        tokens = [list(column.rows().values_list("token", flat=True)) for column in rotation.columns()]
+        again = reencrypt()
+        assert [list(column.rows().values_list("token", flat=True)) for column in rotation.columns()] == tokens
+    assert all(count["rewritten"] == 0 for count in again["columns"].values())
+
+
+def test_one_that_was_interrupted_goes_on(everything: None) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(column: rotation.Column, count: rotation.Count) -> None:
+        if column.model is Query:
+            raise Interrupted
+
+    with keys(NEW, OLD):
+        with pytest.raises(Interrupted):
+            rotation.reencrypt(interrupt)
+        printed = reencrypt()
+    done = {name for name, count in printed["columns"].items() if count["current"] == 1}
+    names = [str(column) for column in rotation.columns() if column.changes]
+    assert done == set(names[: names.index("consultas.Query.answers") + 1]), "the rest was rewritten just now"
+    with keys(NEW):
+        contents(*CHANGING)
+
+
+def test_many_go_in_batches(db: None) -> None:
+    with keys(OLD):
+        partner = PartnerFactory()
+        AuctionLookup.objects.bulk_create(
+            AuctionLookup(partner=partner, key=f"lk_{n}", request_id="r") for n in range(2 * rotation.BATCH + 7)
+        )
+    with keys(NEW, OLD):
+        count = reencrypt()["columns"]["consultas.AuctionLookup.key"]
+    assert count == {"current": 0, "rewritten": 2 * rotation.BATCH + 7, "older": 0, "unreadable": 0}
+    with keys(NEW):
+        assert len({row.key for row in AuctionLookup.objects.all()}) == 2 * rotation.BATCH + 7
+
+
+def test_what_no_key_opens_is_counted_and_stops_nothing(db: None) -> None:
+    with keys(Fernet.generate_key().decode()):
+        AuctionLookup.objects.create(partner=PartnerFactory(), key="lost", request_id="r")
+    with keys(OLD):
+        AuctionLookup.objects.create(partner=Partner.objects.only("pk").get(), key="found", request_id="r")
+    out = io.StringIO()
+    with keys(NEW, OLD), pytest.raises(CommandError, match="nenhuma chave"):
+        call_command("reencrypt", stdout=out, stderr=io.StringIO())
+    printed = json.loads(out.getvalue())
+    assert printed["columns"]["consultas.AuctionLookup.key"] == {
+        "current": 0,
+        "rewritten": 1,
+        "older": 0,
+        "unreadable": 1,
+    }
+    assert printed["old_keys_needed"] is True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
+    with keys(OLD):
+        partner = PartnerFactory()
+        held, free = (AuctionLookup.objects.create(partner=partner, key=key, request_id="r") for key in ("old", "free"))
+    taken = threading.Event()
+
+    def change_slowly() -> None:
+        try:
+            with transaction.atomic():
+                AuctionLookup.objects.select_for_update().only("pk").get(pk=held.pk)
+                taken.set()
+                wait_until(lambda: is_current(token_of(free)), 20, "the row beside is rewritten")
+                AuctionLookup.objects.filter(pk=held.pk).update(key="new")
+        finally:
+            connection.close()
+
+    with keys(NEW, OLD):
+        writer = threading.Thread(target=change_slowly)
+        writer.start()
+        try:
+            assert taken.wait(20)
+            printed = reencrypt()
+        finally:
+            writer.join()
+    assert printed["columns"]["consultas.AuctionLookup.key"] == {
+        "current": 1,
+        "rewritten": 1,
+        "older": 0,
+        "unreadable": 0,
+    }
+    with keys(NEW):
+        assert {row.key for row in AuctionLookup.objects.all()} == {"new", "free"}
+
+
+def token_of(lookup: AuctionLookup) -> str:
+    [column] = [column for column in rotation.columns() if str(column) == "consultas.AuctionLookup.key"]
+    return column.rows().get(pk=lookup.pk).token  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_said_to_be_written_once_is_what_the_database_lets_nobody_change(
+    everything: None, model: type[models.Model]
+) -> None:
+    column = next(column for column in rotation.columns() if column.model is model)
+    with connection.cursor() as cursor:
+        statement = f'UPDATE {model._meta.db_table} SET "{column.field}" = "{column.field}"'
+        if column.changes:
+            cursor.execute(statement)
+            assert cursor.rowcount == 1
+        else:
+            with pytest.raises(DatabaseError, match="never change"), transaction.atomic():
+                cursor.execute(statement)
+
+
+def test_a_key_in_front_is_what_counts(db: None) -> None:
+    with keys(NEW, OLD):
+        PartnerFactory().rotate_webhook_secret()
+    [token] = [row.token for column in rotation.columns() for row in column.rows()]
+    with keys(NEW):
+        assert is_current(token)
+    with keys(OLD, NEW):
+        assert not is_current(token)
