@@ -131,7 +131,7 @@ DATASET = {
     ],
 }
 _BY_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
-_PROPOSAL = {
+_PROPOSAL: dict[str, Any] = {
     "proposal_id": "b4f86c4e-2d0b-4f0f-8f0e-6f0a2f6d8c11",
     "provider": OFFER["provider"],
     "status": "awaiting_signature",
@@ -142,11 +142,22 @@ _PROPOSAL = {
         "delivery": {"channel": "sms", "destination": "(11) *****-4321"},
     },
     "error": None,
-    "provider_data": {"nativeProposalId": "3c2f…", "nativeStatus": "waiting_signature"},
+    "provider_data": {
+        "nativeProposalId": "3c2f1d0e-5b7a-4f6e-9d8c-7b6a5f4e3d2c",
+        "nativeStatus": "waiting_signature",
+    },
     "created_at": "2026-11-21T12:00:00.000Z",
     "updated_at": "2026-11-21T12:00:05.000Z",
 }
-_CREATED = {**_PROPOSAL, "status": "created", "action": None}
+
+
+def _with(status: str, native_status: str) -> dict[str, Any]:
+    """The example at another status, in which there is nothing to sign."""
+    told = {**_PROPOSAL["provider_data"], "nativeStatus": native_status}
+    return {**_PROPOSAL, "status": status, "action": None, "provider_data": told}
+
+
+_CREATED = _with("created", "pending_formalization")
 
 
 _UNKNOWN_OFFER = InvalidInput(
@@ -251,7 +262,7 @@ cancel = extend_schema(
     },
     examples=[
         request_example("Com motivo", {"motivo": "Desistência do titular."}),
-        response_example("Cancelada", {**_PROPOSAL, "status": "cancelled", "action": None}),
+        response_example("Cancelada", _with("cancelled", "canceled")),
     ],
 )
 banks = extend_schema(
