@@ -15,7 +15,7 @@ class SteadyConnection(Connection):
     would be idle after the broker is back, and every query of that time end without an answer."""
 
     def ensure_connection(self, *args: Any, **options: Any) -> Any:
-        return super().ensure_connection(*args, **options, interval_start=1, interval_step=0)
+        return super().ensure_connection(*args, **{**options, "interval_start": 1, "interval_step": 0})
 
 
 class SteadyAMQP(AMQP):

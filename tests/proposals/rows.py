@@ -48,38 +48,24 @@ def an_offer(partner: Partner, provider: str, cpf: str = FULL_FLOW, **changes: A
     )
 
 
-def a_proposal(offer: Offer, **changes: Any) -> Proposal:
-    """A proposal of that offer, being sent."""
+def shown(offer: Offer) -> dict[str, Any]:
+    """As much of the offer's JSON as a submission takes."""
+    return {"provider": offer.provider, "offerId": str(offer.pk)}
+
+
+def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submission.SENDING, **changes: Any) -> Proposal:
+    """A proposal made from `offer`, as far as `submission` says."""
     values: dict[str, Any] = {
         "partner": offer.partner,
         "offer": offer,
         "provider": offer.provider,
         "cpf_index": offer.cpf_index,
         "dataset": dataset(shown(offer)),
-        "terms": {},
+        "terms": {"loanValue": 5000.0, "installments": 24},
         "request_id": "request-1",
+        "submission": submission,
     }
     return Proposal.objects.create(**{**values, **changes})
-
-
-def shown(offer: Offer) -> dict[str, Any]:
-    """As much of the offer's JSON as a submission takes."""
-    return {"provider": offer.provider, "offerId": str(offer.pk)}
-
-
-def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submission.SENDING, **values: Any) -> Proposal:
-    """A proposal made from `offer`, as far as `submission` says."""
-    return Proposal.objects.create(
-        partner=offer.partner,
-        offer=offer,
-        provider=offer.provider,
-        cpf_index=offer.cpf_index,
-        dataset=dataset(shown(offer)),
-        terms={"loanValue": 5000.0, "installments": 24},
-        request_id="request-1",
-        submission=submission,
-        **values,
-    )
 
 
 def a_step(offer: Offer, **values: Any) -> Pending:
