@@ -21,9 +21,12 @@ class Command(JSONCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--by", metavar="NAME", help="quem apaga, para o registro (padrão: o usuário do sistema)")
 
-    def act(self, *, by: str | None, **options: Any) -> dict[str, Any]:
+    def handle(self, *args: Any, **options: Any) -> None:
+        super().handle(*args, cpf=_read_cpf(), **options)  # asked before the transaction begins
+
+    def act(self, *, cpf: str, by: str | None, **options: Any) -> dict[str, Any]:
         """`{erasure_id, cpf_index, erased, kept, left}`; where `left` counts anything, to be run again later."""
-        erasure = retention.erase(_read_cpf(), by or _system_user())
+        erasure = retention.erase(cpf, by or _system_user())
         return {
             "erasure_id": erasure.pk,
             "cpf_index": erasure.cpf_index,
