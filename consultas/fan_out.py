@@ -140,15 +140,16 @@ def ping(timeout_s: float) -> bool:
         return inbox.get(timeout_s) is not None
 
 
-def ask(task: str, request: str, seconds: float) -> bool:
-    """Run the worker's `task` for the row `request` and wait for its word, at most `seconds`.
+def ask(task: str, request: str, seconds: float, *further: str) -> bool:
+    """Run the worker's `task` for the row `request` and wait for its word, at most `seconds`. `further` are
+    arguments behind the address of the reply.
 
     False when none came: the time is over, the broker is out of reach, or the worker died that had said START.
     """
     connection.close()
     deadline = time.monotonic() + seconds
     with mailbox().inbox(request) as inbox:
-        if not _send(task, (request, inbox.address), expires_s=seconds, patience_s=BROKER_PATIENCE_S):
+        if not _send(task, (request, inbox.address, *further), expires_s=seconds, patience_s=BROKER_PATIENCE_S):
             return False
         while message := inbox.get(deadline - time.monotonic()):
             if message[0] != START:

@@ -86,7 +86,7 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
     is_ours = Proposal.objects.filter(not_lately, pk=proposal.pk).update(last_status_at=now)
     if not is_ours:
         return proposal, None
-    answered = fan_out.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S)
+    answered = fan_out.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
     proposal.refresh_from_db()
     return proposal, None if answered else ProviderUnavailable().as_dict()
 
@@ -164,23 +164,26 @@ def _as_seen(error: ApiError) -> ApiError:
     return ProviderError() if isinstance(error, NotFound) else error
 
 
-def look(proposal_id: str) -> None:
+def look(proposal_id: str, request_id: str) -> None:
     """Look at the proposal for a partner that asked. What the bank can't tell is kept for the next reader too."""
     try:
-        _look(Proposal.objects.get(pk=proposal_id), Cause.STATUS)
+        _look(Proposal.objects.get(pk=proposal_id), Cause.STATUS, request_id)
     finally:
         connection.close()
 
 
-def _look(proposal: Proposal, cause: Cause) -> None:
+def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
     """Ask the bank for the status and take it over; where it can't tell, the last known one stands.
 
     Looks are many and change little: the moves that come of them are kept, the calls are not.
     """
-    structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
+    structlog.contextvars.bind_contextvars(request_id=request_id)
     found: BankProposal | None = None
+    asked = BankCall(proposal=proposal, operation=Operation.STATUS, request_id=request_id)
     try:
-        found = call_bank(proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id), keep=False)
+        found = call_bank(
+            proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id), asked=asked, keep=False
+        )
     except ApiError:
         log.info("proposal_status_not_told", bank=proposal.provider, cause=cause)
     with Proposal.locked(proposal.pk) as row:
@@ -210,4 +213,4 @@ def claim_due() -> list[Proposal]:
 
 def refresh(proposal: Proposal) -> None:
     """Look at the proposal; where the bank can't tell, look later."""
-    _look(proposal, Cause.REFRESH)
+    _look(proposal, Cause.REFRESH, proposal.request_id)

@@ -49,9 +49,9 @@ def call_bank(
 ) -> T:
     """What the bank answers to `ask`, within `seconds` (the bank's own time-out where None).
 
-    `asked` is the row of the call where a partner's request made one; else one is written, unless `keep` is
-    False. No database connection is held while the bank thinks. Raises whatever `ask` raises as an ApiError; a
-    fault of ours is a ProviderError, since what the bank did is as unknown then as after a time-out.
+    `asked` is the row of the call where a partner's request made one; what came of the call is written, unless
+    `keep` is False. No database connection is held while the bank thinks. Raises whatever `ask` raises as an
+    ApiError; a fault of ours is a ProviderError, since what the bank did is as unknown then as after a time-out.
     """
     row = asked or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
     begun = time.monotonic()

@@ -235,6 +235,14 @@ def test_looks_that_overlap_are_all_answered(client: Client, simulator: Simulato
     assert max(reply.elapsed for reply in replies) < timedelta(seconds=10)
 
 
+def test_a_status_reads_request_id_reaches_the_bank(client: Client, simulator: Simulator) -> None:
+    proposal_id = submitted(client, "ipe")
+    look_again(proposal_id)
+    response = client.get(f"/proposals/{proposal_id}", headers={"X-Request-Id": "status-read-0001"})
+    assert response.headers["X-Request-Id"] == "status-read-0001"
+    assert [call["request_id"] for call in simulator.calls("ipe", "status")] == ["status-read-0001"]
+
+
 def test_a_refused_signature_is_rejected(client: Client, simulator: Simulator) -> None:
     proposal_id = submitted(client, "ipe")
     client.post(f"/proposals/{proposal_id}/formalize")
