@@ -15,7 +15,7 @@ from django.utils import timezone
 from consultas.models import Offer
 from partners.models import Partner
 from providers.encryption import EncryptedJSONField, EncryptedTextField
-from providers.errors import ApiError
+from providers.errors import ApiError, OfferExpired
 from providers.types import BankProposal, ProposalStatus
 from webhooks import outbox
 
@@ -93,7 +93,7 @@ class Proposal(models.Model):
     fences them: what an overtaken one has to say counts only if the bank accepted. `taken_at` is when a worker
     took the current try, `lease_until` when another may, `sent_until` the last moment at which something that
     was sent can still arrive at the bank (None: nothing was ever sent). `dataset` and `terms` are the body and
-    the offer as they were submitted.
+    the offer as they were sent; `next_dataset` is the body of a retry while an earlier try may still be there.
     """
 
     class Submission(models.TextChoices):
@@ -110,6 +110,7 @@ class Proposal(models.Model):
     cpf_index = models.CharField(max_length=64)
     reference = models.CharField("nossa referência", max_length=64, unique=True, default=new_reference)
     dataset = EncryptedJSONField("dados enviados")
+    next_dataset = EncryptedJSONField(null=True)
     terms = EncryptedJSONField("oferta")
     status = models.CharField(
         "situação",
@@ -214,26 +215,29 @@ class Proposal(models.Model):
         now = timezone.now()
         self.submission = self.Submission.ACCEPTED
         self.native_id = found.native_id
-        self.lease_until = self.next_reconcile_at = None
+        self.lease_until = self.next_reconcile_at = self.next_dataset = None
         Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=now)
         self._record("", ProposalStatus.CREATED, cause, found.native_status)
         self.absorb(found, cause)
 
-    def refuse(self, status: ProposalStatus, error: ApiError) -> None:
-        """The bank said no to the submission. Inside `locked`."""
+    def refuse(self, error: ApiError) -> None:
+        """The bank said no to the submission, or knows the offer no longer (OfferExpired). Inside `locked`."""
         self.submission = self.Submission.REFUSED
         self.error = error.as_dict()
         self.lease_until = self.next_reconcile_at = None
-        self.move(status, Cause.SUBMIT)
+        is_expired = isinstance(error, OfferExpired)
+        self.move(ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED, Cause.SUBMIT)
 
     def absorb(self, found: BankProposal, cause: Cause) -> None:
         """Take over how the bank says that the proposal stands. Inside `locked`."""
         self.error = None
-        self.native_status = found.native_status[:60]
-        self.data = {**self.data, **found.data}
-        if found.signature_url:
-            self.signature_url = found.signature_url
-            self.signature_expires_at = found.signature_expires_at
+        # A look that was asked before the last move may be answered after it; nobody would look again.
+        if not self.is_final:
+            self.native_status = found.native_status[:60]
+            self.data = {**self.data, **found.data}
+            if found.signature_url:
+                self.signature_url = found.signature_url
+                self.signature_expires_at = found.signature_expires_at
         if found.status is not None:
             self.move(found.status, cause, found.native_status)
         self.plan_refresh()

@@ -46,7 +46,7 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.models import Provider
-from providers.types import BankProposal, ProposalStatus
+from providers.types import BankProposal
 
 log = structlog.get_logger(__name__)
 
@@ -94,10 +94,11 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
 
 def error_of(proposal: Proposal) -> ApiError:
     """Why the submission gave no proposal, as the partner sees it."""
-    if proposal.submission in (Phase.SENDING, Phase.UNKNOWN):
-        return ProviderUnavailable(_UNKNOWN)
-    error = from_dict(proposal.error) if proposal.error else ProviderUnavailable()
-    return ProviderUnavailable() if isinstance(error, BankFailure) else error
+    if proposal.error:
+        error = from_dict(proposal.error)
+        return ProviderUnavailable() if isinstance(error, BankFailure) else error
+    is_open = proposal.submission in (Phase.SENDING, Phase.UNKNOWN)
+    return ProviderUnavailable(_UNKNOWN if is_open else None)
 
 
 def from_dict(told: dict[str, Any]) -> ApiError:
@@ -128,11 +129,13 @@ def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str
                 continue  # another request was first: its row is the one
         if live.submission == Phase.ACCEPTED or _is_held(live, now):
             return live, False
+        told = msgspec.to_builtins(data)
+        # While the bank may have an earlier try, that one's data is what the row tells of.
+        kept = _to_send(told) if live.sent_until is None else {"next_dataset": told}
         mine = Proposal.objects.filter(pk=live.pk, attempts=live.attempts, submission=live.submission).update(
+            **kept,
             submission=Phase.SENDING,
             attempts=live.attempts + 1,
-            dataset=msgspec.to_builtins(data),
-            channel=data["evidencia"].get("tipo_envio") or "",
             taken_at=None,
             error=None,
             request_id=request_id,
@@ -145,6 +148,11 @@ def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str
 
 def _is_held(proposal: Proposal, now: datetime) -> bool:
     return proposal.submission == Phase.SENDING and proposal.lease_until is not None and proposal.lease_until > now
+
+
+def _to_send(told: dict[str, Any]) -> dict[str, Any]:
+    """The columns that say what is sent to the bank."""
+    return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
 
 
 def _lease(until: datetime) -> dict[str, datetime]:
@@ -160,10 +168,9 @@ def _create(partner: Partner, offer: Offer, data: dict[str, Any], request_id: st
         offer=offer,
         provider=offer.provider,
         cpf_index=blind_index("cpf", data["titular"]["cpf"]),
-        dataset=msgspec.to_builtins(data),
         terms=shown,
-        channel=data["evidencia"].get("tipo_envio") or "",
         request_id=request_id,
+        **_to_send(msgspec.to_builtins(data)),
         **_lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
     )
 
@@ -247,8 +254,10 @@ def _nothing_is_there(proposal: Proposal) -> bool:
         if found is None and (is_final or adapter(proposal.provider).deduplicates):
             if is_final:
                 proposal.sent_until = None
+            sending = _to_send(proposal.next_dataset or proposal.dataset)
+            proposal.dataset = sending["dataset"]
             # Fenced: where somebody else took over meanwhile, this worker sends nothing.
-            return bool(_ours(proposal).update(sent_until=proposal.lease_until))
+            return bool(_ours(proposal).update(sent_until=proposal.lease_until, **sending))
     if found is not None:
         _accept(proposal, found, Cause.RECONCILE)
     else:
@@ -275,9 +284,9 @@ def _send(proposal: Proposal) -> None:
         _never_arrived(proposal, error)
     except (OfferExpired, NotFound):
         # An offer that the bank knows no longer: asked again, it makes a new one.
-        _refuse(proposal, ProposalStatus.EXPIRED, OfferExpired())
+        _refuse(proposal, OfferExpired())
     except ApiError as error:
-        _refuse(proposal, ProposalStatus.REJECTED, ProviderRejected(error.message))
+        _refuse(proposal, ProviderRejected(error.message))
     else:
         die_at("after_send")
         _accept(proposal, accepted, Cause.SUBMIT)
@@ -318,11 +327,18 @@ def _accept(proposal: Proposal, found: BankProposal, cause: Cause) -> None:
 
 
 @outlasts_restart
-def _refuse(proposal: Proposal, status: ProposalStatus, error: ApiError) -> None:
+def _refuse(proposal: Proposal, error: ProviderRejected | OfferExpired) -> None:
+    """The bank refused this try. An earlier one that may still arrive could be accepted all the same: then the
+    refusal is told, and counts only once nothing is there and nothing can arrive."""
     with Proposal.locked(proposal.pk) as row:
-        if row.attempts == proposal.attempts and row.submission == Phase.SENDING:
-            row.refuse(status, error)
-            die_at("before_settle")
+        if row.attempts != proposal.attempts or row.submission != Phase.SENDING:
+            return
+        if proposal.sent_until is None:
+            row.refuse(error)
+        else:
+            row.submission, row.sent_until, row.error = Phase.UNKNOWN, proposal.sent_until, error.as_dict()
+            row.next_reconcile_at = timezone.now() + timedelta(seconds=_pause(row.reconciles))
+        die_at("before_settle")
 
 
 @outlasts_restart
@@ -385,11 +401,22 @@ def reconcile(proposal: Proposal) -> None:
     if found is not None:
         _accept(proposal, found, Cause.RECONCILE)
     elif is_final:
-        current.update(submission=Phase.NOT_SENT, next_reconcile_at=None)
+        _nothing_arrived(proposal)
     else:
         looks = proposal.reconciles + 1
         wait = timedelta(seconds=_pause(looks))
         current.update(reconciles=looks, next_reconcile_at=timezone.now() + wait)
+
+
+def _nothing_arrived(proposal: Proposal) -> None:
+    """The bank has nothing, and nothing can arrive any more: what it said of the last try counts now."""
+    with Proposal.locked(proposal.pk) as row:
+        if row.attempts != proposal.attempts or row.submission != Phase.UNKNOWN:
+            return
+        if row.error:
+            row.refuse(from_dict(row.error))
+        else:
+            row.submission, row.next_reconcile_at = Phase.NOT_SENT, None
 
 
 def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:

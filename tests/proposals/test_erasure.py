@@ -99,7 +99,7 @@ def accepted(offer: Offer) -> Proposal:
 def refused(offer: Offer) -> Proposal:
     proposal = a_proposal(offer)
     with Proposal.locked(proposal.pk) as row:
-        row.refuse(ProposalStatus.REJECTED, ProviderRejected("Margem insuficiente."))
+        row.refuse(ProviderRejected("Margem insuficiente."))
     BankCall.objects.create(proposal=proposal, operation="submit", outcome="provider_rejected", request_id="r")
     return proposal
 

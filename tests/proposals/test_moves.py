@@ -77,6 +77,16 @@ def test_a_way_is_made_of_allowed_moves_and_never_leads_back(start: S, end: S) -
         assert all(pair in ALLOWED for pair in itertools.pairwise(stops))
 
 
+@pytest.mark.parametrize("status", [S.AWAITING_SIGNATURE, None])
+def test_nothing_of_old_news_is_taken_over(proposal: Proposal, status: S | None) -> None:
+    """A look that was asked before the cancellation and answered after it used to leave its word for good."""
+    accept(proposal, told("criada", S.CREATED))
+    absorb(proposal, told("cancelada", S.CANCELLED))
+    late = told("aguardando", status, signature_url="https://bank.example/s", data={"old": True})
+    row = absorb(proposal, late)
+    assert (row.status, row.native_status, row.signature_url, row.data) == ("cancelled", "cancelada", None, {})
+
+
 def test_a_bank_that_is_steps_ahead_is_followed_step_by_step(proposal: Proposal) -> None:
     row = accept(proposal, told("paid", S.DISBURSED))
     assert row.status == "disbursed"

@@ -21,7 +21,9 @@ from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
 from providers import registry
 from providers.base import Bank
+from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
+from providers.types import BankSubmission
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, an_offer, shown
@@ -151,6 +153,43 @@ def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner
     at_bank(bank).submit(to_bank(row.dataset, row.offer, reference=row.reference))
     submission.reconcile(row)
     assert Proposal.objects.get().submission == Phase.ACCEPTED
+
+
+def refused_second_try(partner: Partner) -> tuple[Proposal, BankSubmission]:
+    """A proposal whose second try the bank refused while the first, whose body comes along, may still arrive."""
+    proposal = waiting_try(offered(partner, "ipe"))
+    first = to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
+    another_holder = dataset(shown(proposal.offer), "90000000256")
+    change(proposal, sent_until=timezone.now(), attempts=2, next_dataset=another_holder)
+    submission.run(str(proposal.pk))
+    assert list(BankCall.objects.values_list("operation", "outcome")) == [
+        ("find", "not_found"),
+        ("submit", "provider_rejected"),
+    ]
+    row = Proposal.objects.get()
+    assert row.submission == Phase.UNKNOWN
+    assert isinstance(submission.error_of(row), ProviderRejected)
+    return row, first
+
+
+def test_a_refused_second_try_does_not_hide_the_first(partner: Partner) -> None:
+    """The row used to end there, the offer was free, and the next submission made a second contract."""
+    row, first = refused_second_try(partner)
+    at_bank("ipe").submit(first)
+    submission.reconcile(row)
+    row = Proposal.objects.get()
+    assert (row.submission, row.status, row.error) == (Phase.ACCEPTED, "created", None)
+
+
+def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(partner: Partner) -> None:
+    row, _ = refused_second_try(partner)
+    submission.reconcile(row)
+    assert Proposal.objects.get().submission == Phase.UNKNOWN
+    submission.reconcile(change(row, sent_until=timezone.now() - timedelta(minutes=10)))
+    row = Proposal.objects.get()
+    assert (row.submission, row.status, row.next_reconcile_at) == (Phase.REFUSED, "rejected", None)
+    assert row.error is not None
+    assert row.error["code"] == "provider_rejected"
 
 
 def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulator) -> None:

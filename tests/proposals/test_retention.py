@@ -105,7 +105,7 @@ def test_a_contract_that_ended_stays(partner: Partner) -> None:
 def test_a_submission_that_no_bank_accepted_goes_with_its_offer_and_query(partner: Partner) -> None:
     refused = a_proposal(an_offer(partner, "ipe"))
     with Proposal.locked(refused.pk) as row:
-        row.refuse(ProposalStatus.REJECTED, ProviderRejected("Margem insuficiente."))
+        row.refuse(ProviderRejected("Margem insuficiente."))
     BankCall.objects.create(proposal=refused, operation="submit", outcome="provider_rejected", request_id="r")
     a_proposal(an_offer(partner, "ipe"), Phase.NOT_SENT)
     age()

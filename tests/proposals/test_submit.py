@@ -151,6 +151,32 @@ def test_a_refusal_met_by_many_is_told_to_all(client: Client, simulator: Simulat
     assert len(simulator.calls("ipe", "submit")) == Proposal.objects.count() == 1
 
 
+def test_a_retry_with_other_data_tells_of_what_the_bank_has(client: Client, simulator: Simulator) -> None:
+    """The bank took the first body: the row, and the masked phone in the envelope, are not the second's."""
+    offer = an_offer(client, "ipe")
+    simulator.bank("ipe", fault="drop_after_accept", operation="submit", times=1)
+    first = dataset(offer, changes={"evidencia.tipo_envio": "sms"})
+    assert client.post("/proposals", first).status_code == 502
+    other = {"contato.telefone": "21922222222", "evidencia.tipo_envio": "whatsapp"}
+    assert client.post("/proposals", dataset(offer, changes=other)).status_code == 201
+    row = Proposal.objects.get()
+    assert (row.dataset["contato"]["telefone"], row.channel, row.next_dataset) == ("11987654321", "sms", None)
+    action = client.post(f"/proposals/{row.pk}/formalize").json()["action"]
+    assert action["delivery"] == {"channel": "sms", "destination": "(11) *****-4321"}
+
+
+def test_a_retry_with_other_data_is_sent_with_it_where_the_bank_has_nothing(
+    client: Client, simulator: Simulator
+) -> None:
+    offer = an_offer(client, "ipe")
+    simulator.bank("ipe", fault="reset", operation="submit", times=1)
+    assert client.post("/proposals", dataset(offer)).status_code == 502
+    assert client.post("/proposals", dataset(offer, changes={"contato.telefone": "21922222222"})).status_code == 201
+    row = Proposal.objects.get()
+    assert (row.dataset["contato"]["telefone"], row.next_dataset) == ("21922222222", None)
+    assert json.loads(sent(simulator, "ipe")[-1]["body"])["borrower"]["phone"]["area_code"] == "21"
+
+
 def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simulator: Simulator) -> None:
     offer = an_offer(client, "aroeira", EXPIRED_TABLE)
     response = client.post("/proposals", dataset(offer, EXPIRED_TABLE))
