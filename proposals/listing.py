@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -35,19 +35,21 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str
         rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
     found = list(rows.order_by("-created_at", "-pk")[: PAGE + 1])
     more = len(found) > PAGE
-    return found[:PAGE], _cursor(found[PAGE - 1]) if more else None
+    last = found[PAGE - 1] if more else None
+    return found[:PAGE], _cursor(last.created_at, last.pk) if last else None
 
 
-def _cursor(last: Proposal) -> str:
-    return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.pk}".encode()).decode()
+def _cursor(at: datetime, pk: UUID) -> str:
+    return base64.urlsafe_b64encode(f"{at.isoformat()} {pk}".encode()).decode()
 
 
 def _read(cursor: str) -> tuple[datetime, UUID]:
+    """What `_cursor` wrote, and nothing that merely reads the same: PostgreSQL knows no offset of 23:59:59.999999."""
     try:
         at, pk = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().split(" ")
-        moment = datetime.fromisoformat(at)
-        if moment.tzinfo is None:
-            raise ValueError("a time without a zone")
-        return moment, UUID(pk)
+        moment, last = datetime.fromisoformat(at), UUID(pk)
     except (binascii.Error, ValueError):
         raise InvalidInput("Cursor inválido.", field="cursor") from None
+    if moment.tzinfo != UTC or _cursor(moment, last) != cursor:
+        raise InvalidInput("Cursor inválido.", field="cursor")
+    return moment, last

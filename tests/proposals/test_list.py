@@ -23,6 +23,7 @@ from tests.proposals.rows import a_proposal as being_sent
 from tests.proposals.rows import an_offer, shown
 
 OTHER_CPF = "52998224725"
+ID = "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"
 
 
 @pytest.fixture
@@ -50,6 +51,10 @@ def listed(http: DjangoClient, **filters: str) -> dict[str, Any]:
 
 def ids(page: dict[str, Any]) -> list[str]:
     return [row["proposal_id"] for row in page["proposals"]]
+
+
+def cursor(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
@@ -132,14 +137,32 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
         ("cpf", "123"),
         ("cursor", "x"),
         ("cursor", "é"),
-        ("cursor", base64.urlsafe_b64encode(b"2026-11-21 not-an-id").decode()),
-        ("cursor", base64.urlsafe_b64encode(b"yesterday 1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11").decode()),
-        ("cursor", base64.urlsafe_b64encode(b"2026-11-21 1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11").decode()),
+        ("cursor", cursor("2026-11-21 not-an-id")),
+        ("cursor", cursor(f"yesterday {ID}")),
+        ("cursor", cursor(f"2026-11-21 {ID}")),
+        ("cursor", cursor(f"2026-11-21T12:00:00 {ID}")),
+        ("cursor", cursor(f"2026-11-21T12:00:00Z {ID}")),
+        ("cursor", cursor(f"2026-11-21T12:00:00-03:00 {ID}")),
+        ("cursor", cursor(f"2026-11-21T12:00:00+00:00 {{{ID}}}")),
+        # PostgreSQL has no such offset, and no such moment in UTC.
+        ("cursor", cursor(f"2026-01-01T00:00:00.000001+23:59:59.999999 {ID}")),
+        ("cursor", cursor(f"0001-01-01T00:00:00+23:59 {ID}")),
     ],
 )
 def test_a_wrong_filter_is_named(http: DjangoClient, field: str, value: str) -> None:
     response = http.get("/partners/v1/proposals", {field: value})
     assert (response.status_code, response.json()["code"], response.json()["field"]) == (422, "invalid_input", field)
+
+
+@pytest.mark.parametrize(
+    ("moment", "listed_too"),
+    [("0001-01-01T00:00:00+00:00", False), ("9999-12-31T23:59:59.999999+00:00", True)],
+)
+def test_a_cursor_may_lie_at_either_end_of_time(
+    http: DjangoClient, partner: Partner, moment: str, listed_too: bool
+) -> None:
+    row = a_proposal(partner)
+    assert ids(listed(http, cursor=cursor(f"{moment} {ID}"))) == ([str(row.pk)] if listed_too else [])
 
 
 def test_another_partners_proposals_are_not_listed(http: DjangoClient) -> None:
