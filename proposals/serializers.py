@@ -216,12 +216,16 @@ class CancelRequest(Block):
 
 
 class ListRequest(Block):
-    """The filters of the list, from the query string."""
+    """The filters of the list, from the query string. An empty one is none."""
 
     status = may_lack(ChoiceField, choices=[value for value, _ in Proposal._meta.get_field("status").choices or ()])
     provider = may_lack(TextField)
     cpf = may_lack(CPFField)
     cursor = may_lack(TextField, max_length=200)
+
+    def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
+        told: dict[str, Any] = super().to_internal_value({name: text for name, text in data.items() if text})
+        return told
 
 
 # --- Out --------------------------------------------------------------------------------------------------------

@@ -101,6 +101,11 @@ def test_filters(http: DjangoClient, partner: Partner) -> None:
         assert listed(http, **nothing) == {"proposals": [], "next_cursor": None}
 
 
+def test_an_empty_filter_is_none(http: DjangoClient, partner: Partner) -> None:
+    row = a_proposal(partner)
+    assert ids(listed(http, status="", provider="", cpf="", cursor="")) == [str(row.pk)]
+
+
 def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: DjangoClient, partner: Partner) -> None:
     offer = an_offer(partner, "ipe")
     now = timezone.now()
