@@ -20,7 +20,7 @@ from unfold.decorators import action, display
 from consultas.admin import CpfForm, ReadOnlyAdmin, table
 from partners.admin import PageWithButtons
 from proposals import retention
-from proposals.models import Erasure, Proposal
+from proposals.models import BankCall, Erasure, Proposal
 from proposals.submission import bring_forward
 from providers.formats import mask_cpf, to_reais_text
 
@@ -56,8 +56,11 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
     )
     list_filter = ("submission", "status", "provider", "partner", "created_at")
     list_select_related = ("partner",)
-    search_fields = ("id__exact", "reference", "native_id", "request_id")
-    search_help_text = "proposal_id, nossa referência, id no banco ou X-Request-Id"
+    search_fields = ("id__exact", "reference__exact", "native_id__exact", "request_id__exact")
+    search_help_text = (
+        "proposal_id, nossa referência, id no banco, ou X-Request-Id do envio, da formalização ou do cancelamento; "
+        "sempre inteiro"
+    )
     fields = readonly_fields = (
         "id",
         "partner",
@@ -90,6 +93,20 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         secrets = ("partner__webhook_secret", "partner__previous_webhook_secret")
         proposals: QuerySet[Proposal] = super().get_queryset(request)
         return proposals.select_related("partner").defer("signature_url", "data", *secrets)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Proposal], term: str
+    ) -> tuple[QuerySet[Proposal], bool]:
+        """Also by the id of each request that called the bank: the row itself bears only that of its last try.
+
+        A union and not a join, so that every part of it goes by its index.
+        """
+        own, may_repeat = super().get_search_results(request, queryset, term)
+        if not term or own.query.is_empty():
+            return own, may_repeat
+        asked = BankCall.objects.filter(request_id=term.strip()).order_by()
+        found = own.order_by().values("pk").union(asked.values("proposal_id"))
+        return queryset.filter(pk__in=found), may_repeat
 
     @admin.display(description="CPF")
     def masked_cpf(self, proposal: Proposal) -> str:

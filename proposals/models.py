@@ -161,6 +161,9 @@ class Proposal(models.Model):
         ]
         indexes = [
             models.Index(fields=("partner", "-created_at", "-id"), name="proposal_newest"),
+            models.Index(fields=("-created_at", "-id"), name="proposal_newest_of_all"),
+            models.Index(fields=("native_id",), name="proposal_native"),
+            models.Index(fields=("request_id",), name="proposal_request"),
             models.Index(fields=("partner", "cpf_index"), name="proposal_holder"),
             models.Index(
                 fields=("next_reconcile_at",),
@@ -337,6 +340,7 @@ class BankCall(models.Model):
         verbose_name = "chamada ao banco"
         verbose_name_plural = "chamadas ao banco"
         ordering = ("at",)
+        indexes = [models.Index(fields=("request_id",), name="bankcall_request")]
 
     def __str__(self) -> str:
         return f"{self.operation} {self.outcome or 'sem resposta'}"

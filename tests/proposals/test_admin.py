@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
-from django.test import Client
+from django.db import connection
+from django.test import Client, RequestFactory
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -30,6 +33,10 @@ def partner(db: None) -> Partner:
 @pytest.fixture
 def proposal(partner: Partner) -> Proposal:
     """A submission of unknown outcome, to be looked for in an hour."""
+    return an_unknown_one(partner)
+
+
+def an_unknown_one(partner: Partner) -> Proposal:
     return a_proposal(
         an_offer(partner, "ipe"),
         terms={"loanValue": 5000.0, "installments": 24},
@@ -81,9 +88,48 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
 
 
 def test_found_by_its_ids(admin_client: Client, proposal: Proposal) -> None:
-    for term in (str(proposal.pk), proposal.reference, "request-1"):
+    Proposal.objects.update(native_id="N-77")
+    for term in (str(proposal.pk), proposal.reference, "N-77", "request-1", " request-1 "):
         assert page_of(proposal) in admin_client.get(LIST, {"q": term}).content.decode()
     assert page_of(proposal) not in admin_client.get(LIST, {"q": "request-2"}).content.decode()
+
+
+def test_found_once_by_the_request_of_each_call_which_a_retry_overwrites_in_the_row(
+    admin_client: Client, proposal: Proposal
+) -> None:
+    for operation, request_id in (("submit", "request-0"), ("find", "request-0"), ("formalize", "request-2")):
+        BankCall.objects.create(proposal=proposal, operation=operation, request_id=request_id)
+    for term in ("request-0", "request-1", "request-2"):
+        assert admin_client.get(LIST, {"q": term}).content.decode().count(page_of(proposal)) == 1
+    assert page_of(proposal) not in admin_client.get(LIST, {"q": "request-3"}).content.decode()
+
+
+def test_a_search_asks_as_much_for_many_as_for_one(admin_client: Client, partner: Partner) -> None:
+    def queries(term: str, count: int) -> int:
+        rows = [an_unknown_one(partner) for _ in range(count)]
+        for row in rows:
+            BankCall.objects.create(proposal=row, operation="submit", request_id=term)
+        with CaptureQueriesContext(connection) as made:
+            page = admin_client.get(LIST, {"q": term}).content.decode()
+        assert all(page_of(row) in page for row in rows)
+        return len(made)
+
+    queries("request-a", 1)  # what is only asked for once in a process
+    assert queries("request-b", 1) == queries("request-c", 5)
+
+
+def test_neither_the_list_nor_a_search_reads_or_sorts_the_whole_table(rf: RequestFactory, partner: Partner) -> None:
+    an_unknown_one(partner)
+    model_admin = site.get_model_admin(Proposal)
+    request = rf.get(LIST)
+    request.user = User(is_superuser=True, is_staff=True)
+    every = model_admin.get_queryset(request).order_by("-created_at", "-id")
+    found, _ = model_admin.get_search_results(request, every, "request-1")
+    with connection.cursor() as cursor:
+        # What is left then of either kind is what no index can do.
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
+    assert "Sort" not in every[:50].explain()
+    assert "Seq Scan on proposals_" not in found.explain()
 
 
 def test_the_unknown_ones_are_one_click_away(admin_client: Client, proposal: Proposal) -> None:
