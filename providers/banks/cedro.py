@@ -197,8 +197,9 @@ class Cedro(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
+        body = _known(**_consult_body(query), originatorCode=query.portfolio or self.connection.portfolio)
         # Never repeated: it may send the holder a message.
-        accepted = self.call("POST", CONSULTS, json=_consult_body(query)).read(Accepted)
+        accepted = self.call("POST", CONSULTS, json=body).read(Accepted)
         return self._outcome(query, accepted.id)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
@@ -254,8 +255,10 @@ class Cedro(Bank):
         return [Detail("referencias", "Este banco exige exatamente duas referências pessoais.")]
 
     def submit(self, submission: BankSubmission) -> BankProposal:
+        portfolio = submission.portfolio or self.connection.portfolio
+        body = _known(**_operation_body(submission), originator_code=portfolio)
         try:
-            reply = self.call("POST", OPERATIONS, json=_operation_body(submission))
+            reply = self.call("POST", OPERATIONS, json=body)
         except NotFound:
             raise OfferExpired from None
         return self._proposal(reply)
@@ -312,7 +315,6 @@ def _consult_body(query: BankQuery) -> dict[str, Any]:
             location=_place(query.geolocation),
             appConsent=_app_consent(query),
         ),
-        originatorCode=query.portfolio,
     )
 
 
@@ -356,7 +358,6 @@ def _operation_body(submission: BankSubmission) -> dict[str, Any]:
     return _known(
         external_id=submission.reference,
         simulation_id=submission.offer.native_offer_id,
-        originator_code=submission.portfolio,
         borrower=_known(
             individual_document_number=holder.cpf,
             name=holder.name,

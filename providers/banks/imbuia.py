@@ -206,8 +206,9 @@ class Imbuia(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
+        body = {**_query_body(query), "codigo_origem": query.portfolio or self.connection.portfolio}
         # Repeated, it shows the same link and sends no message: a broken connection may be tried again.
-        reply = self._ask("POST", "/marketplace/consultas", QUERY, json=_query_body(query), safe=True)
+        reply = self._ask("POST", "/marketplace/consultas", QUERY, json=body, safe=True)
         found = reply.read(Consulted)
         return _waiting(found.biometria) if found.biometria else _offers(found)
 
@@ -249,7 +250,9 @@ class Imbuia(Bank):
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        reply = self._ask("POST", "/marketplace/propostas", PROPOSAL, json=_proposal_body(submission))
+        portfolio = submission.portfolio or self.connection.portfolio
+        body = {**_proposal_body(submission), "codigo_origem": portfolio}
+        reply = self._ask("POST", "/marketplace/propostas", PROPOSAL, json=body)
         return self._proposal(reply.read(Proposal))
 
     def find(self, reference: str) -> BankProposal | None:
@@ -310,7 +313,6 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
             "aplicativo": _app(query.app_authorization) if query.app_authorization else None,
         },
         "simulacao": _wishes(query),
-        "codigo_origem": query.portfolio,
     }
 
 
@@ -353,7 +355,6 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
     return {
         "identificador_parceiro": submission.reference,
         "id_simulacao": submission.offer.native_offer_id,
-        "codigo_origem": submission.portfolio,
         "titular": {
             "cpf": holder.cpf,
             "nome": holder.name,

@@ -165,6 +165,25 @@ def test_unknown_sex_is_fine(bank: Bank) -> None:
     assert bank.query(a_query(sex=0)).status is QueryStatus.OK
 
 
+def test_the_operators_default_portfolio_is_sent_wherever_a_portfolio_of_the_call_would_be(
+    connect: Connect, name: str, simulator: Simulator
+) -> None:
+    bank = connect(name, portfolio="DEFAULT-1")
+
+    def sent(operation: str) -> str:
+        return simulator.calls(name, operation)[-1]["body"]  # type: ignore[no-any-return]
+
+    offer = bank.query(a_query(portfolio="CALL-1")).offers[0]
+    by_query = "CALL-1" in sent("query")
+    bank.submit(a_submission(offer, portfolio="CALL-1"))
+    by_submission = "CALL-1" in sent("submit")
+    assert "DEFAULT-1" not in "".join(call["body"] or "" for call in simulator.calls(name))
+    offer = bank.query(a_query()).offers[0]
+    assert ("DEFAULT-1" in sent("query")) is by_query
+    bank.submit(a_submission(offer, reference="reference-2"))
+    assert ("DEFAULT-1" in sent("submit")) is by_submission
+
+
 # --- failures
 
 
