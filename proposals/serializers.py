@@ -71,8 +71,8 @@ class HolderBlock(Block):
 
 
 class DocumentBlock(Block):
-    numero = may_lack(TextField, max_length=20)
-    orgao_emissor = may_lack(TextField, max_length=20)
+    numero = may_lack(TextField)
+    orgao_emissor = may_lack(TextField)
     uf_emissor = may_lack(UFField)
     data_emissao = may_lack(DateField, not_future=True)
 
@@ -99,7 +99,7 @@ class EmploymentBlock(Block):
     salario = may_lack(DecimalField, min_value=0)
     margem = may_lack(DecimalField, min_value=0)
     data_admissao = may_lack(DateField, not_future=True)
-    matricula = may_lack(TextField, max_length=60)
+    matricula = may_lack(TextField)
 
 
 class CheckDigitField(TextField):

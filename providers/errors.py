@@ -28,6 +28,13 @@ class Detail:
         return row
 
 
+def too_long(field: str, text: str | None, longest: int) -> list[Detail]:
+    """The fault of a text that is longer than its bank takes it; empty where it fits or is not there."""
+    if text is None or len(text) <= longest:
+        return []
+    return [Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")]
+
+
 class ApiError(Exception):
     """Base of every error that a partner may see."""
 

@@ -26,6 +26,7 @@ from providers.errors import (
     OfferExpired,
     ProviderRejected,
     ProviderUnavailable,
+    too_long,
 )
 from providers.formats import (
     from_br_date,
@@ -53,6 +54,7 @@ from providers.types import (
 #: The bank's codes by state and city, a copy of its GET /combos/cidades.
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
 UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
+LONGEST_DOCUMENT_TEXT = 20
 PAYROLL_TURN = "virada de folha"
 REFUSALS: dict[str, type[ApiError]] = {
     "Tabela nao elegivel para o cliente": OfferExpired,
@@ -227,10 +229,14 @@ class Aroeira(Bank):
     # --- proposal
 
     def faults(self, submission: BankSubmission) -> list[Detail]:
-        holder = submission.holder
+        holder, document = submission.holder, submission.document
+        found = [
+            *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
+            *too_long("documento.orgao_emissor", document.issuer, LONGEST_DOCUMENT_TEXT),
+        ]
         if holder.birth_city and holder.birth_state and _city_code(holder.birth_city, holder.birth_state) is None:
-            return [Detail("titular.naturalidade_cidade", UNKNOWN_CITY)]
-        return []
+            found.append(Detail("titular.naturalidade_cidade", UNKNOWN_CITY))
+        return found
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         form = self._submission_form(submission, self._simulate_again(submission))

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from providers.base import Bank, Reply
-from providers.errors import ApiError, InvalidState, NotFound, OfferExpired, ProviderRejected
+from providers.errors import ApiError, Detail, InvalidState, NotFound, OfferExpired, ProviderRejected, too_long
 from providers.formats import split_phone
 from providers.tokens import Token
 from providers.types import (
@@ -29,6 +29,7 @@ from providers.types import (
 )
 
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
+LONGEST_DOCUMENT_TEXT = 20
 GENDERS = {"M": "male", "F": "female"}
 QUERY_GENDERS = {1: "male", 2: "female"}
 MARITAL_STATUSES = {
@@ -175,6 +176,13 @@ class Ipe(Bank):
         return self.call("GET", path, safe=True).read(dict[str, Any])
 
     # --- proposal
+
+    def faults(self, submission: BankSubmission) -> list[Detail]:
+        document = submission.document
+        return [
+            *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
+            *too_long("documento.orgao_emissor", document.issuer, LONGEST_DOCUMENT_TEXT),
+        ]
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         try:

@@ -14,7 +14,16 @@ import structlog
 from msgspec import Struct
 
 from providers.base import Bank, Reply
-from providers.errors import ApiError, Detail, InvalidInput, InvalidState, NotFound, OfferExpired, ProviderRejected
+from providers.errors import (
+    ApiError,
+    Detail,
+    InvalidInput,
+    InvalidState,
+    NotFound,
+    OfferExpired,
+    ProviderRejected,
+    too_long,
+)
 from providers.formats import split_phone, to_decimal
 from providers.tokens import Token
 from providers.types import (
@@ -36,6 +45,7 @@ from providers.types import (
 log = structlog.get_logger(__name__)
 
 AUTHORIZE_FIRST = 202
+LONGEST_NATIONALITY = 60
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 # H is homem and M is mulher here: the contract's M is the bank's H.
 GENDERS = {"M": "H", "F": "M"}
@@ -156,9 +166,10 @@ class Peroba(Bank):
         return ProviderRejected(sentence)
 
     def faults(self, submission: BankSubmission) -> list[Detail]:
-        if submission.pix is None:
-            return []
-        return [Detail("recebimento.pix", "Este banco paga somente em conta bancária, não por PIX.")]
+        found = too_long("titular.nacionalidade", submission.holder.nationality, LONGEST_NATIONALITY)
+        if submission.pix is not None:
+            found.append(Detail("recebimento.pix", "Este banco paga somente em conta bancária, não por PIX."))
+        return found
 
     def _gateway(self) -> dict[str, str]:
         return {"X-Gateway-Key": self.connection.credentials["gateway_key"]}

@@ -18,7 +18,16 @@ import structlog
 from msgspec import Struct
 
 from providers.base import Bank, Reply
-from providers.errors import ApiError, BankFailure, Detail, InvalidState, NotFound, OfferExpired, ProviderRejected
+from providers.errors import (
+    ApiError,
+    BankFailure,
+    Detail,
+    InvalidState,
+    NotFound,
+    OfferExpired,
+    ProviderRejected,
+    too_long,
+)
 from providers.formats import from_cents, to_cents
 from providers.tokens import Token
 from providers.types import (
@@ -39,6 +48,8 @@ from providers.types import (
 log = structlog.get_logger(__name__)
 
 WITHOUT_PIX = "CLT-ESPECIAL"
+LONGEST_DOCUMENT_TEXT = 20
+LONGEST_NATIONALITY = 60
 DUE_DATE = "data-vencimento-inicial"
 POLICY = "politica"
 GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218, as the contract's own numbers of a query
@@ -153,9 +164,16 @@ class Sucupira(Bank):
         return DueDateMissing(sentence) if missing else ProviderRejected(sentence)
 
     def faults(self, submission: BankSubmission) -> list[Detail]:
-        if submission.pix is None or submission.offer.native.get("portfolio") != WITHOUT_PIX:
-            return []
-        return [Detail("recebimento.pix", f"A carteira {WITHOUT_PIX} não aceita PIX: informe uma conta bancária.")]
+        document = submission.document
+        found = [
+            *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
+            *too_long("documento.orgao_emissor", document.issuer, LONGEST_DOCUMENT_TEXT),
+            *too_long("titular.nacionalidade", submission.holder.nationality, LONGEST_NATIONALITY),
+        ]
+        if submission.pix is not None and submission.offer.native.get("portfolio") == WITHOUT_PIX:
+            message = f"A carteira {WITHOUT_PIX} não aceita PIX: informe uma conta bancária."
+            found.append(Detail("recebimento.pix", message))
+        return found
 
     # --- query
 

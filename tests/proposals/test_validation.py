@@ -127,6 +127,8 @@ def fields(error: dict[str, Any]) -> set[str]:
         ("titular.naturalidade_uf", "XX"),
         ("titular.exposicao_politica", "false"),
         ("titular.exposicao_politica", 0),
+        ("documento.numero", "1" * 121),
+        ("documento.orgao_emissor", "x" * 121),
         ("documento.uf_emissor", "São Paulo"),
         ("documento.data_emissao", "01/06/2005"),
         ("documento.data_emissao", "2999-01-01"),
@@ -145,6 +147,7 @@ def fields(error: dict[str, Any]) -> set[str]:
         ("vinculo.salario", -1),
         ("vinculo.margem", 1850.001),
         ("vinculo.data_admissao", "2999-01-01"),
+        ("vinculo.matricula", "1" * 121),
         ("recebimento", None),
         ("recebimento.conta_bancaria.banco", "000"),
         ("recebimento.conta_bancaria.banco", 1),
@@ -278,6 +281,36 @@ def test_aroeira_names_a_city_that_it_does_not_list(key: str, partner: Partner) 
     offer = an_offer(partner, "aroeira")
     error = refused(key, dataset(shown(offer), changes={"titular.naturalidade_cidade": "Macondo"}))
     assert fields(error) == {"titular.naturalidade_cidade"}
+
+
+@pytest.mark.parametrize(
+    ("bank", "field", "longest"),
+    [
+        ("ipe", "documento.numero", 20),
+        ("ipe", "documento.orgao_emissor", 20),
+        ("aroeira", "documento.numero", 20),
+        ("aroeira", "documento.orgao_emissor", 20),
+        ("sucupira", "documento.numero", 20),
+        ("sucupira", "documento.orgao_emissor", 20),
+        ("sucupira", "titular.nacionalidade", 60),
+        ("peroba", "titular.nacionalidade", 60),
+    ],
+)
+def test_a_text_longer_than_the_bank_takes_it_is_named(
+    key: str, partner: Partner, bank: str, field: str, longest: int
+) -> None:
+    offer = an_offer(partner, bank)
+    assert fields(refused(key, dataset(shown(offer), changes={field: "x" * (longest + 1)}))) == {field}
+    # Only what is wrong besides is named.
+    error = refused(key, dataset(shown(offer), OTHER_CPF, changes={field: "x" * longest}))
+    assert fields(error) == {"titular.cpf"}
+
+
+@pytest.mark.parametrize("field", ["documento.numero", "documento.orgao_emissor", "vinculo.matricula"])
+def test_a_text_may_be_as_long_as_any_other_where_the_bank_has_no_rule(key: str, partner: Partner, field: str) -> None:
+    offer = an_offer(partner, "jatoba")
+    error = refused(key, dataset(shown(offer), OTHER_CPF, changes={field: "x" * 120}))
+    assert fields(error) == {"titular.cpf"}
 
 
 # --- the offer --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from partners.fields import TEXT_LENGTH
 from providers import registry
 from providers.base import Bank
 from providers.errors import (
@@ -27,6 +28,24 @@ from tests.processes import Simulator
 from tests.providers.conftest import Connect
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling
 
+# Fields of the contract with the blocks of a submission and their names there.
+TEXTS = (
+    ("titular.nome", "holder", "name"),
+    ("titular.nome_mae", "holder", "mother_name"),
+    ("titular.nome_pai", "holder", "father_name"),
+    ("titular.nacionalidade", "holder", "nationality"),
+    ("titular.naturalidade_cidade", "holder", "birth_city"),
+    ("documento.numero", "document", "number"),
+    ("documento.orgao_emissor", "document", "issuer"),
+    ("endereco.logradouro", "address", "street"),
+    ("endereco.numero", "address", "number"),
+    ("endereco.complemento", "address", "complement"),
+    ("endereco.bairro", "address", "district"),
+    ("endereco.cidade", "address", "city"),
+    ("vinculo.nome_empregador", "employment", "employer_name"),
+    ("vinculo.cargo", "employment", "job_title"),
+    ("vinculo.matricula", "employment", "registration"),
+)
 MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
 RATES = {bank.name: bank.rate for bank in SIMULATED_BANKS}
 TABLES = {bank.name: bank.tables for bank in SIMULATED_BANKS}
@@ -382,6 +401,23 @@ def test_every_word_of_the_contract_has_a_code_at_the_bank(
             account=replace(whole.account, kind=kind, branch_digit="X"),
         )
         assert bank.submit(submission).native_id
+
+
+def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: Bank, offer: BankOffer) -> None:
+    whole = a_submission(offer)
+    for number, (field, block, name) in enumerate(TEXTS):
+        text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # of two words, as a father's name has to be
+        changed = replace(getattr(whole, block), **{name: text})
+        submission = replace(whole, reference=f"reference-{number}", **{block: changed})
+        faults = [fault.field for fault in bank.faults(submission)]
+        if faults:
+            assert faults == [field]
+        else:
+            assert bank.submit(submission).native_id, field
+
+
+def test_a_portfolio_as_long_as_the_contract_lets_it_be_is_taken(bank: Bank) -> None:
+    assert bank.query(a_query(portfolio="x" * TEXT_LENGTH)).status is QueryStatus.OK
 
 
 def test_an_unknown_reference_is_none(bank: Bank) -> None:

@@ -147,7 +147,7 @@ class Cedro(Bank):
         _phone(body.object("signerPhone"), "countryCode", "areaCode", "phoneNumber")
         _consent(body.object("consent"))
         if body.has("originatorCode"):
-            body.text("originatorCode", longest=60)
+            body.text("originatorCode", longest=120)
         found = self.consult(cpf, Ask())
         consult = Consult(str(uuid.uuid4()), cpf, found.step)
         self.consults[consult.id] = consult
@@ -189,7 +189,7 @@ class Cedro(Bank):
         _references(body)
         _ip(body.object("acceptance"), "ip_address")
         if body.has("originator_code"):
-            body.text("originator_code", longest=60)
+            body.text("originator_code", longest=120)
         channel = body.text("formalization_channel", one_of=CHANNELS) if body.has("formalization_channel") else None
         if known := self.ledger.find(reference):
             return answer(self._operation(known[0]), 201)

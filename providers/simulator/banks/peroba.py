@@ -265,7 +265,7 @@ def _ip(fields: Fields) -> None:
 def _wish(body: Fields) -> Ask:
     body.require_keys("Carteira")
     if body.has("Carteira"):
-        body.text("Carteira", longest=60)
+        body.text("Carteira", longest=120)
     wish = body.object("Simulacao")
     wish.require_keys("ValorLiberado", "ValorParcela", "QuantidadeParcelas")
     return Ask(

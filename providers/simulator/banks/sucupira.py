@@ -107,7 +107,7 @@ class Sucupira(Bank):
         _gender(client)
         _evidence(body.object("evidencia"))
         body.require_keys("carteira")
-        chosen = body.text("carteira", longest=60) if body.has("carteira") else None
+        chosen = body.text("carteira", longest=120) if body.has("carteira") else None
         found = self.consult(cpf, _ask(body.object("pedido")))
         if chosen and found.scenario.portfolio is None:
             self._portfolios.update((offer.key, chosen) for offer in found.offers)
