@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +19,7 @@ from providers.formats import is_one_word
 from providers.types import (
     Address,
     BankAccount,
+    BankOffer,
     BankSubmission,
     Employment,
     Holder,
@@ -28,6 +31,21 @@ from providers.types import (
 OFFER = "offer_ref.offer_id"
 UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta."
 DEFAULT_DEGREE = 1  # a relative
+#: Stands in for an offer that is not known, so that the rules which do not hang on it are applied all the same.
+NO_OFFER = BankOffer(
+    native_offer_id="",
+    loan_value=Decimal(0),
+    installment_value=Decimal(0),
+    installments=1,
+    interest_rate=Decimal(0),
+    total_amount=Decimal(0),
+    table_code="",
+    with_insurance=False,
+    first_due_date=None,
+    employer_cnpj="",
+    employer_name="",
+    registration="",
+)
 
 
 def resolve(partner: Partner, provider: str, text: str) -> Offer | None:
@@ -60,10 +78,9 @@ def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iter
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
     if pix and pix["tipo_chave"] == "cpf" and pix["chave"] != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
-    if offer is not None:
-        # Rules are facts: no connection is needed to apply them, and the web process has none.
-        rules = bank(Connection("", {}), deadline=0, request_id="")
-        yield from rules.faults(to_bank(data, offer, reference=""))
+    # Rules are facts: no connection is needed to apply them, and the web process has none.
+    rules = bank(Connection("", {}), deadline=0, request_id="")
+    yield from rules.faults(to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, ""))
     if pix and not bank.accepts_pix:
         yield Detail("recebimento.pix", "Este banco não paga por PIX.")
     for field in bank.required:
@@ -94,14 +111,20 @@ def check_authorized(offer: Offer) -> None:
 
 def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmission:
     """The submission as an adapter takes it. `data` may come from the body or from a row, where dates and money
-    are text. One word is no father's name that a bank takes, so it is left out."""
+    are text."""
+    query = offer.query.for_bank(offer.provider)
+    submission = _submission(data, offer.as_bank_offer(), reference)
+    return replace(submission, portfolio=query.portfolio, query=query)
+
+
+def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankSubmission:
+    """The dataset of a submission. One word is no father's name that a bank takes, so it is left out."""
     holder, contact, address = data["titular"], data["contato"], data["endereco"]
     father = holder.get("nome_pai")
     account, pix = data["recebimento"].get("conta_bancaria"), data["recebimento"].get("pix")
-    query = offer.query.for_bank(offer.provider)
     return BankSubmission(
         reference=reference,
-        offer=offer.as_bank_offer(),
+        offer=offer,
         holder=msgspec.convert(
             {
                 "name": holder["nome"],
@@ -136,8 +159,6 @@ def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmis
         pix=PixKey(pix["tipo_chave"], pix["chave"]) if pix else None,
         references=tuple(_reference(person) for person in data.get("referencias") or ()),
         channel=data["evidencia"].get("tipo_envio"),
-        portfolio=query.portfolio,
-        query=query,
     )
 
 

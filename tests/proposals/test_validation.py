@@ -365,6 +365,24 @@ def test_everything_about_bank_and_offer_is_named_at_once(key: str, offer: Offer
     assert fields(error) == {"titular.cpf", "recebimento.pix.chave", *documents}
 
 
+@pytest.mark.parametrize(
+    ("bank", "field", "value"),
+    [
+        ("ipe", "documento.numero", "1" * 21),
+        ("aroeira", "titular.naturalidade_cidade", "Macondo"),
+        ("cedro", "referencias", [{"nome": "João Souza", "telefone": "11911112222"}]),
+        ("peroba", "recebimento", pix("email", "maria@example.com")),
+        ("sucupira", "titular.nacionalidade", "x" * 61),
+    ],
+)
+def test_the_banks_rules_are_applied_where_the_offer_is_unknown(
+    key: str, partner: Partner, bank: str, field: str, value: Any
+) -> None:
+    error = refused(key, dataset({"provider": bank, "offerId": "unknown"}, changes={field: value}))
+    named = {"recebimento.pix", "recebimento.conta_bancaria"} if field == "recebimento" else {field}
+    assert (error["field"], fields(error)) == ("offer_ref.offer_id", {"offer_ref.offer_id", *named})
+
+
 def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(key: str, partner: Partner) -> None:
     offer = an_offer(partner, "peroba")
     Pending.objects.create(
