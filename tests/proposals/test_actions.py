@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from cryptography.fernet import Fernet
 from django.utils import timezone
 
 from partners.models import Partner
@@ -17,6 +18,7 @@ from providers.models import Provider
 from tests.client import FULL_FLOW, Client
 from tests.processes import Simulator, wait_until
 from tests.proposals.datasets import dataset
+from tests.proposals.rows import a_proposal, an_offer
 
 NOT_FOUND = {"code": "not_found", "message": "Recurso não encontrado.", "retryable": False, "field": None}
 UNAVAILABLE = {
@@ -281,6 +283,23 @@ def test_looks_grow_rarer_with_time_and_end_with_the_proposal(db: None) -> None:
     final = Proposal(status="disbursed")
     final.plan_refresh()
     assert final.next_refresh_at is None
+
+
+def test_a_fault_of_the_service_itself_is_an_internal_error_that_tells_nothing_more(
+    client: Client, partner: Partner, settings: Any
+) -> None:
+    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]  # here; the web process keeps its own
+    row = a_proposal(an_offer(partner, "ipe"), submission="accepted")
+    for path in (f"/proposals/{row.pk}", "/proposals"):
+        response = client.get(path)
+        assert response.status_code == 500, response.text
+        assert response.json() == {
+            "code": "internal_error",
+            "message": "Erro interno. Tente novamente em instantes.",
+            "retryable": True,
+            "field": None,
+        }
+        assert response.headers["X-Request-Id"]
 
 
 # --- cancel -----------------------------------------------------------------------------------------------------
