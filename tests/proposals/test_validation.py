@@ -22,22 +22,13 @@ from tests.proposals.rows import an_offer, shown
 ROUTE = "/partners/v1/proposals"
 OTHER_CPF = "52998224725"
 
+DOCUMENT = {"documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao"}
 # What each bank asks for beyond the blocks that are required of all.
 ALSO_REQUIRED = {
-    "ipe": {
-        "documento.numero",
-        "documento.orgao_emissor",
-        "documento.uf_emissor",
-        "documento.data_emissao",
-        "titular.estado_civil",
-        "titular.exposicao_politica",
-    },
+    "ipe": {*DOCUMENT, "titular.estado_civil", "titular.exposicao_politica"},
     "jatoba": {"vinculo.matricula", "titular.estado_civil"},
     "aroeira": {
-        "documento.numero",
-        "documento.orgao_emissor",
-        "documento.uf_emissor",
-        "documento.data_emissao",
+        *DOCUMENT,
         "titular.estado_civil",
         "titular.nacionalidade",
         "titular.naturalidade_cidade",
@@ -257,6 +248,57 @@ def test_null_is_as_good_as_left_out(key: str, partner: Partner, bank: str) -> N
     assert fields(error) == ALSO_REQUIRED[bank] | {"titular.cpf"}
 
 
+@pytest.mark.parametrize(
+    ("bank", "field"), [(bank, field) for bank, needed in ALSO_REQUIRED.items() for field in sorted(needed)]
+)
+def test_each_field_that_a_bank_also_requires_is_named_by_itself(
+    key: str, partner: Partner, bank: str, field: str
+) -> None:
+    error = refused(key, dataset(shown(an_offer(partner, bank)), changes={field: LEFT_OUT}))
+    assert fields(error) == {field}
+
+
+def test_ipe_needs_the_document(key: str, partner: Partner) -> None:
+    error = refused(key, dataset(shown(an_offer(partner, "ipe")), changes={"documento": LEFT_OUT}))
+    assert fields(error) == DOCUMENT
+
+
+def test_aroeira_needs_the_document_marital_status_nationality_and_place_of_birth(key: str, partner: Partner) -> None:
+    holder = ("estado_civil", "nacionalidade", "naturalidade_cidade", "naturalidade_uf")
+    changes = {"documento": LEFT_OUT, **{f"titular.{name}": LEFT_OUT for name in holder}}
+    error = refused(key, dataset(shown(an_offer(partner, "aroeira")), changes=changes))
+    assert fields(error) == DOCUMENT | {f"titular.{name}" for name in holder}
+
+
+def test_jatoba_needs_the_registration_and_the_marital_status(key: str, partner: Partner) -> None:
+    changes = {"vinculo.matricula": LEFT_OUT, "titular.estado_civil": LEFT_OUT}
+    error = refused(key, dataset(shown(an_offer(partner, "jatoba")), changes=changes))
+    assert fields(error) == {"vinculo.matricula", "titular.estado_civil"}
+
+
+def test_imbuia_needs_the_place_of_birth(key: str, partner: Partner) -> None:
+    changes = {"titular.naturalidade_cidade": LEFT_OUT, "titular.naturalidade_uf": LEFT_OUT}
+    error = refused(key, dataset(shown(an_offer(partner, "imbuia")), changes=changes))
+    assert fields(error) == {"titular.naturalidade_cidade", "titular.naturalidade_uf"}
+
+
+def test_canela_needs_job_title_and_employer(key: str, partner: Partner) -> None:
+    error = refused(key, dataset(shown(an_offer(partner, "canela")), changes={"vinculo": LEFT_OUT}))
+    assert fields(error) == {"vinculo.cargo", "vinculo.nome_empregador"}
+
+
+def test_sucupira_needs_the_documents_number_and_the_nationality(key: str, partner: Partner) -> None:
+    changes = {"documento": LEFT_OUT, "titular.nacionalidade": LEFT_OUT}
+    error = refused(key, dataset(shown(an_offer(partner, "sucupira")), changes=changes))
+    assert fields(error) == {"documento.numero", "titular.nacionalidade"}
+
+
+def test_cedro_needs_marital_status_and_political_exposure_too(key: str, partner: Partner) -> None:
+    changes = {"titular.estado_civil": LEFT_OUT, "titular.exposicao_politica": LEFT_OUT}
+    error = refused(key, dataset(shown(an_offer(partner, "cedro")), changes=changes))
+    assert fields(error) == {"titular.estado_civil", "titular.exposicao_politica"}
+
+
 def test_cedro_needs_two_references(key: str, partner: Partner) -> None:
     offer = an_offer(partner, "cedro")
     one = [{"nome": "João Souza", "telefone": "11911112222"}]
@@ -361,8 +403,7 @@ def test_another_holders_cpf_is_named(key: str, offer: Offer) -> None:
 def test_everything_about_bank_and_offer_is_named_at_once(key: str, offer: Offer) -> None:
     changes = {"documento": LEFT_OUT, "recebimento": pix("cpf", FULL_FLOW)}
     error = refused(key, dataset(shown(offer), OTHER_CPF, changes=changes))
-    documents = {"documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao"}
-    assert fields(error) == {"titular.cpf", "recebimento.pix.chave", *documents}
+    assert fields(error) == {"titular.cpf", "recebimento.pix.chave", *DOCUMENT}
 
 
 @pytest.mark.parametrize(
