@@ -8,6 +8,7 @@ credentials, personal data or a stack trace.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -95,6 +96,15 @@ class ProviderRejected(ApiError):
     default_message = "O banco recusou a solicitação."
 
 
+class StepOwed(ProviderRejected):
+    """The bank wants a step of the holder first: in its own words, and in ours for a submission, which has an
+    offer to wait with."""
+
+    def __init__(self, words: str, at_submit: str) -> None:
+        super().__init__(words)
+        self.at_submit = at_submit
+
+
 class OfferExpired(ApiError):
     """The chosen table is no longer eligible: the partner has to query again."""
 
@@ -111,6 +121,15 @@ class InvalidState(ApiError):
     http_status = 409
     retryable = False
     default_message = "O estado atual não permite esta operação."
+
+
+class Conflict(InvalidState):
+    """A bank says so of a proposal of its own. `words` are the bank's; a partner sees them only where it was a
+    submission that met them."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self.words = words
 
 
 class Unauthorized(ApiError):
@@ -220,6 +239,23 @@ class ProviderError(BankFailure):
     http_status = 502
     retryable = False
     default_message = "O banco respondeu de forma inesperada."
+
+
+@contextmanager
+def at_submit() -> Iterator[None]:
+    """Around the request of a submission: what means something else there than for a proposal that exists.
+
+    Of all that it names only the offer can be unknown; it has no state yet that could forbid anything, so that
+    a conflict is a refusal on the merits; and a step that the holder owes is a matter of the offer.
+    """
+    try:
+        yield
+    except NotFound:
+        raise OfferExpired from None
+    except Conflict as conflict:
+        raise ProviderRejected(conflict.words) from None
+    except StepOwed as owed:
+        raise InvalidInput(owed.at_submit, field="offer_ref.offer_id") from None
 
 
 def _with_code(base: type[ApiError]) -> Iterator[type[ApiError]]:

@@ -20,12 +20,13 @@ from providers.base import Bank, Reply
 from providers.errors import (
     ApiError,
     BankFailure,
+    Conflict,
     Detail,
-    InvalidState,
     NotFound,
     OfferExpired,
     ProviderRejected,
     ProviderUnavailable,
+    at_submit,
     too_long,
 )
 from providers.formats import (
@@ -56,12 +57,12 @@ CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira
 UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
 LONGEST_DOCUMENT_TEXT = 20
 PAYROLL_TURN = "virada de folha"
+FORBIDDEN_NOW = "Situacao da proposta nao permite a operacao"
 REFUSALS: dict[str, type[ApiError]] = {
     "Tabela nao elegivel para o cliente": OfferExpired,
     "Simulacao vencida": OfferExpired,
     "Nenhuma proposta localizada": NotFound,
     "Proposta nao localizada": NotFound,
-    "Situacao da proposta nao permite a operacao": InvalidState,
 }
 QUERY_SEXES = {1: "M", 2: "F"}
 MARITAL_STATUSES = {
@@ -178,6 +179,8 @@ class Aroeira(Bank):
             return None
         if PAYROLL_TURN in verdict.mensagem.lower():
             return ProviderUnavailable()
+        if verdict.mensagem == FORBIDDEN_NOW:
+            return Conflict(verdict.mensagem)
         known = REFUSALS.get(verdict.mensagem)
         return known() if known else ProviderRejected(verdict.mensagem)
 
@@ -240,7 +243,8 @@ class Aroeira(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         form = self._submission_form(submission, self._simulate_again(submission))
-        return self._proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
+        with at_submit():
+            return self._proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/clt/proposta/localizar?codigo_externo={quote(reference, safe='')}"

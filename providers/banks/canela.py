@@ -22,14 +22,14 @@ from msgspec import Meta, Struct
 from providers.base import CALLBACK_MAX_AGE_S, Bank, Reply
 from providers.errors import (
     ApiError,
-    InvalidInput,
-    InvalidState,
+    Conflict,
     NotFound,
-    OfferExpired,
     ProviderError,
     ProviderRejected,
     ProviderUnavailable,
+    StepOwed,
     Unauthorized,
+    at_submit,
 )
 from providers.formats import BRASILIA, split_phone
 from providers.tokens import Token
@@ -82,6 +82,7 @@ REASONS = {
     StepOutcome.EXPIRED: "O prazo para o titular responder o SMS do banco terminou.",
 }
 SMS_DETAIL = "O banco enviou um SMS ao titular, que precisa respondê-lo para autorizar a consulta. Não há link."
+NOT_AUTHORIZED = "O titular ainda não autorizou a consulta neste banco. Aguarde a resposta ao SMS e consulte de novo."
 
 
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -159,12 +160,11 @@ class NotEligible(ProviderRejected):
     """The bank has nothing to offer to this holder."""
 
 
-class NotAuthorized(InvalidInput):
+class NotAuthorized(StepOwed):
     """The holder has to answer the SMS first; `authorization` is the open one, where the bank tells it."""
 
-    def __init__(self, authorization: Authorization | None) -> None:
-        message = "O titular ainda não autorizou a consulta neste banco. Aguarde a resposta ao SMS e consulte de novo."
-        super().__init__(message, field="offer_ref.offer_id")
+    def __init__(self, words: str, authorization: Authorization | None) -> None:
+        super().__init__(words, NOT_AUTHORIZED)
         self.authorization = authorization
 
 
@@ -214,11 +214,11 @@ class Canela(Bank):
         fault = reply.read(Fault)  # an error page of something in between is not of this shape
         match reply.status:
             case 403:
-                return NotAuthorized(fault.autorizacao)
+                return NotAuthorized(fault.mensagem, fault.autorizacao)
             case 404:
                 return NotFound()
             case 409:
-                return InvalidState()
+                return Conflict(fault.mensagem)
             case 422:
                 return ProviderRejected("; ".join(f"{each.campo}: {each.mensagem}" for each in fault.pendencias))
         return (NotEligible if fault.motivo == NOTHING_TO_OFFER else ProviderRejected)(fault.mensagem)
@@ -294,10 +294,8 @@ class Canela(Bank):
             **_submission_body(submission),
             "carteiraId": submission.portfolio or self.connection.portfolio,
         }
-        try:
+        with at_submit():
             return self._proposal(self.call("POST", "/v3/operacoes", json=body).read(Operation))
-        except NotFound:  # of all that a submission names, only the simulation can be unknown
-            raise OfferExpired from None
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/v3/operacoes?identificadorExterno={quote(reference, safe='')}"

@@ -18,14 +18,14 @@ from msgspec import Struct
 from providers.base import Bank, Reply
 from providers.errors import (
     ApiError,
+    Conflict,
     Detail,
-    InvalidInput,
-    InvalidState,
     NotFound,
-    OfferExpired,
     ProviderError,
     ProviderRejected,
     ProviderUnavailable,
+    StepOwed,
+    at_submit,
 )
 from providers.formats import money, split_phone, to_decimal
 from providers.tokens import Token
@@ -188,11 +188,10 @@ class Cedro(Bank):
             return None
         detail = reply.read(Fault).detail  # a page of some gateway in between is no answer of the bank
         if reply.status == 403:
-            message = "O titular ainda não confirmou a autorização neste banco."
-            return InvalidInput(message, field="offer_ref.offer_id")
+            return StepOwed(detail, "O titular ainda não confirmou a autorização neste banco.")
         if reply.status == 404:
             return NotFound()
-        return InvalidState() if reply.status == 409 else ProviderRejected(detail)
+        return Conflict(detail) if reply.status == 409 else ProviderRejected(detail)
 
     # --- query
 
@@ -257,11 +256,8 @@ class Cedro(Bank):
     def submit(self, submission: BankSubmission) -> BankProposal:
         portfolio = submission.portfolio or self.connection.portfolio
         body = _known(**_operation_body(submission), originator_code=portfolio)
-        try:
-            reply = self.call("POST", OPERATIONS, json=body)
-        except NotFound:
-            raise OfferExpired from None
-        return self._proposal(reply)
+        with at_submit():
+            return self._proposal(self.call("POST", OPERATIONS, json=body))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"{OPERATIONS}/by-external-id/{quote(reference, safe='')}"

@@ -22,12 +22,13 @@ from msgspec import Struct
 from providers.base import CALLBACK_MAX_AGE_S, Bank, Reply
 from providers.errors import (
     ApiError,
-    InvalidInput,
-    InvalidState,
+    Conflict,
     NotFound,
     OfferExpired,
     ProviderRejected,
+    StepOwed,
     Unauthorized,
+    at_submit,
 )
 from providers.formats import split_phone
 from providers.tokens import Token
@@ -191,17 +192,16 @@ class Imbuia(Bank):
         if reply.status not in (400, 403, 404, 409, 422):
             return None
         fault = reply.read(Fault)
-        code = fault.details[0].code
+        code, words = fault.details[0].code, "; ".join(detail.message for detail in fault.details)
         if code == "BIO-003":
-            message = "O titular ainda não concluiu a prova de vida neste banco."
-            return InvalidInput(message, field="offer_ref.offer_id")
+            return StepOwed(words, "O titular ainda não concluiu a prova de vida neste banco.")
         if code == "SIM-004":
             return OfferExpired()
         if reply.status == 404:
             return NotFound()
         if reply.status == 409:
-            return InvalidState()
-        return ProviderRejected("; ".join(detail.message for detail in fault.details))
+            return Conflict(words)
+        return ProviderRejected(words)
 
     # --- query
 
@@ -252,8 +252,8 @@ class Imbuia(Bank):
     def submit(self, submission: BankSubmission) -> BankProposal:
         portfolio = submission.portfolio or self.connection.portfolio
         body = {**_proposal_body(submission), "codigo_origem": portfolio}
-        reply = self._ask("POST", "/marketplace/propostas", PROPOSAL, json=body)
-        return self._proposal(reply.read(Proposal))
+        with at_submit():
+            return self._proposal(self._ask("POST", "/marketplace/propostas", PROPOSAL, json=body).read(Proposal))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/marketplace/propostas?identificador_parceiro={quote(reference, safe='')}"

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from providers.base import Bank, Reply
-from providers.errors import ApiError, Detail, InvalidState, NotFound, OfferExpired, ProviderRejected, too_long
+from providers.errors import ApiError, Conflict, Detail, NotFound, ProviderRejected, at_submit, too_long
 from providers.formats import split_phone
 from providers.tokens import Token
 from providers.types import (
@@ -158,7 +158,7 @@ class Ipe(Bank):
         if reply.status == 404:
             return NotFound()
         if reply.status == 409:
-            return InvalidState()
+            return Conflict(fault.translation)
         return ProviderRejected(fault.translation)
 
     # --- query
@@ -185,10 +185,8 @@ class Ipe(Bank):
         ]
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        try:
+        with at_submit():
             reply = self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission))
-        except NotFound:
-            raise OfferExpired from None  # the simulation is not known any more
         return self._proposal(reply.read(Debt))
 
     def find(self, reference: str) -> BankProposal | None:

@@ -17,12 +17,13 @@ from msgspec import Struct
 from providers.base import Bank, Reply
 from providers.errors import (
     ApiError,
-    InvalidState,
+    Conflict,
     NotFound,
     OfferExpired,
     ProviderError,
     ProviderRejected,
     ProviderUnavailable,
+    at_submit,
 )
 from providers.formats import from_br_date, from_br_moment, from_cents, split_phone, to_br_date, to_br_time, to_cents
 from providers.tokens import Token
@@ -46,9 +47,9 @@ NO_GEOLOCATION = "21"
 WITHOUT_GEOLOCATION = "O banco exige a geolocalização do titular no momento do aceite (campo geolocation)."
 INVALID_FIELD = ("10", "11", "12", "13")
 CLIENT_REFUSED = ("30", "31")
+FORBIDDEN_NOW = "41"
 REFUSALS: dict[str, type[ApiError]] = {
     "40": NotFound,
-    "41": InvalidState,
     "42": OfferExpired,
     "99": ProviderUnavailable,
 }
@@ -150,6 +151,8 @@ class Jatoba(Bank):
         verdict = reply.read(Envelope[Any])
         if verdict.sucesso or verdict.codigo in (NO_OFFER, NO_GEOLOCATION):
             return None
+        if verdict.codigo == FORBIDDEN_NOW:
+            return Conflict(verdict.mensagem)
         if verdict.codigo in (*INVALID_FIELD, *CLIENT_REFUSED):
             return ProviderRejected(verdict.mensagem)
         return REFUSALS.get(verdict.codigo, ProviderError)()
@@ -218,7 +221,8 @@ class Jatoba(Bank):
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        return self._proposal(self.call("POST", PROPOSALS, json=self._submission_body(submission)))
+        with at_submit():
+            return self._proposal(self.call("POST", PROPOSALS, json=self._submission_body(submission)))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"{PROPOSALS}?identificadorParceiro={quote(reference, safe='')}"

@@ -14,16 +14,7 @@ import structlog
 from msgspec import Struct
 
 from providers.base import Bank, Reply
-from providers.errors import (
-    ApiError,
-    Detail,
-    InvalidInput,
-    InvalidState,
-    NotFound,
-    OfferExpired,
-    ProviderRejected,
-    too_long,
-)
+from providers.errors import ApiError, Conflict, Detail, InvalidInput, NotFound, ProviderRejected, at_submit, too_long
 from providers.formats import split_phone, to_decimal
 from providers.tokens import Token
 from providers.types import (
@@ -162,7 +153,7 @@ class Peroba(Bank):
         if reply.status == 404:
             return NotFound()
         if reply.status == 409:
-            return InvalidState()
+            return Conflict(sentence)
         return ProviderRejected(sentence)
 
     def faults(self, submission: BankSubmission) -> list[Detail]:
@@ -216,10 +207,8 @@ class Peroba(Bank):
         if submission.account is None:
             raise InvalidInput(details=self.faults(submission))
         body = _submission_body(submission, submission.account)
-        try:
+        with at_submit():
             reply = self.call("POST", "/ConsignadoPrivado/Propostas", json=body)
-        except NotFound:  # of all that a submission names, only the simulation can be unknown
-            raise OfferExpired from None
         if reply.status == AUTHORIZE_FIRST:
             raise InvalidInput(
                 "O titular ainda não autorizou a consulta neste banco. Aguarde a autorização e consulte de novo.",

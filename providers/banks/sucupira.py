@@ -21,11 +21,12 @@ from providers.base import Bank, Reply
 from providers.errors import (
     ApiError,
     BankFailure,
+    Conflict,
     Detail,
-    InvalidState,
     NotFound,
     OfferExpired,
     ProviderRejected,
+    at_submit,
     too_long,
 )
 from providers.formats import from_cents, to_cents
@@ -51,7 +52,7 @@ WITHOUT_PIX = "CLT-ESPECIAL"
 LONGEST_DOCUMENT_TEXT = 20
 LONGEST_NATIONALITY = 60
 DUE_DATE = "data-vencimento-inicial"
-POLICY = "politica"
+SENTENCES = ("politica", "situacao")  # not fields, but what the sentences below them are about
 GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218, as the contract's own numbers of a query
 MARITAL_STATUSES = {
     "solteiro": "solteiro-a",
@@ -155,11 +156,11 @@ class Sucupira(Bank):
         errors = reply.read(Errors).errors  # an error page of something in between does not have them
         if reply.status == 404:
             return NotFound()
-        if reply.status == 409:
-            return InvalidState()
         sentence = "; ".join(
-            text if field == POLICY else f"{field}: {text}" for field, texts in errors.items() for text in texts
+            text if field in SENTENCES else f"{field}: {text}" for field, texts in errors.items() for text in texts
         )
+        if reply.status == 409:
+            return Conflict(sentence)
         missing = list(errors) == [DUE_DATE] and "ausente" in " ".join(errors[DUE_DATE])
         return DueDateMissing(sentence) if missing else ProviderRejected(sentence)
 
@@ -198,10 +199,8 @@ class Sucupira(Bank):
         return self._submit(body)
 
     def _submit(self, body: dict[str, Any]) -> BankProposal:
-        try:
+        with at_submit():
             return self._proposal(self.call("POST", "/credito/operacoes", json=body).read(Operacao))
-        except NotFound:  # of all that a submission names, only the simulation can be unknown
-            raise OfferExpired from None
 
     def _save_simulation(self, offer: BankOffer) -> None:
         """Fix the offer's terms and first due date at the bank."""

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import urllib3
 
 from providers import registry
 from providers.base import Bank, Connection
@@ -13,6 +15,7 @@ from providers.shared import redis
 from providers.tokens import forget_all
 from tests.processes import Simulator
 from tests.providers.samples import CREDENTIALS
+from tests.receiver import Received, Receiver, Reply
 
 Connect = Callable[..., Bank]
 
@@ -42,6 +45,25 @@ def connect(simulator: Simulator) -> Connect:
         return at(name, f"{simulator.url}/{name}", **options)
 
     return connected
+
+
+@contextmanager
+def between(simulator: Simulator, name: str, change: Callable[[Received, Reply], Reply]) -> Iterator[str]:
+    """The address of a bank whose answers pass through `change` on their way."""
+
+    def relay(request: Received) -> Reply:
+        headers = {key: text for key, text in request.headers.items() if key not in ("host", "content-length")}
+        answer = urllib3.request(
+            request.method,
+            f"{simulator.url}/{name}{request.path}",
+            body=request.body or None,
+            headers=headers,
+            retries=False,
+        )
+        return change(request, Reply(answer.status, answer.data, {"Content-Type": answer.headers["Content-Type"]}))
+
+    with Receiver(relay) as bank:
+        yield bank.root
 
 
 def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> Bank:

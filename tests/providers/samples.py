@@ -32,6 +32,13 @@ CALLBACK_SECRETS: dict[str, str] = {
 _CATALOGUE = json.loads((_PROVIDERS / "simulator" / "catalogue.json").read_text("utf-8"), parse_float=Decimal)
 HOLDERS: dict[str, str] = {row["scenario"]: row["cpf"] for row in _CATALOGUE["scenarios"]}
 FULL_FLOW = HOLDERS["full_flow"]
+#: By bank, a holder who owes it a step before there are offers.
+OWING: dict[str, str] = {
+    bank: row["cpf"]
+    for row in reversed(_CATALOGUE["scenarios"])
+    for bank, told in row["banks"].items()
+    if "needs" in told
+}
 STRANGER = "52998224725"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from providers.banks.aroeira import CITIES, UNKNOWN_CITY
 from providers.base import Bank, Reply
-from providers.errors import ApiError, InvalidState, NotFound, OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.errors import ApiError, Conflict, NotFound, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.types import (
     AppAuthorization,
     AppEvidence,
@@ -204,7 +204,7 @@ def test_a_page_on_any_route_is_an_outage(
     [
         ("Sistema em VIRADA DE FOLHA, tente mais tarde", ProviderUnavailable),
         ("Nenhuma proposta localizada", NotFound),
-        ("Situacao da proposta nao permite a operacao", InvalidState),
+        ("Situacao da proposta nao permite a operacao", Conflict),
         ("Simulacao vencida", OfferExpired),
         ("Cliente com restricao interna", ProviderRejected),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from providers import registry
 from providers.base import Bank
 from providers.errors import (
     BankFailure,
+    InvalidInput,
     InvalidState,
     NotFound,
     NotSupported,
@@ -25,8 +27,9 @@ from providers.errors import (
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.types import BankOffer, BankProposal, ProposalStatus, QueryStatus
 from tests.processes import Simulator
-from tests.providers.conftest import Connect
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling
+from tests.providers.conftest import Connect, at, between
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, OWING, STRANGER, a_query, a_submission, ceiling
+from tests.receiver import Received, Reply
 
 # Fields of the contract with the blocks of a submission and their names there.
 TEXTS = (
@@ -87,6 +90,16 @@ def priced(amount: Decimal, term: int, rate: Decimal, insured: bool) -> dict[str
 
 def numbers_of(offer: BankOffer) -> dict[str, Any]:
     return {key: getattr(offer, key) for key in priced(Decimal(1), 1, Decimal(1), False)}
+
+
+def keeping(told: list[Reply]) -> Callable[[Received, Reply], Reply]:
+    """For `between`: lets every answer through, and keeps it."""
+
+    def keep(request: Received, reply: Reply) -> Reply:
+        told.append(reply)
+        return reply
+
+    return keep
 
 
 # --- query
@@ -379,6 +392,49 @@ def test_a_refused_submission_passes_on_the_banks_own_message(bank: Bank, simula
     with pytest.raises(ProviderRejected, match=r"^Ja existe contrato em andamento para este cliente\.$"):
         bank.submit(a_submission(offer, cpf))
     assert simulator.contracts(bank.name) == []
+
+
+def test_what_forbids_a_call_on_a_proposal_refuses_a_submission_in_the_banks_own_words(
+    bank: Bank, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+) -> None:
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    bank.formalize(submitted.native_id, None)
+    simulator.complete(FULL_FLOW, bank.name, "signature", "refused")
+    told: list[Reply] = []
+    with between(simulator, bank.name, keeping(told)) as url, pytest.raises(InvalidState) as caught:
+        at(bank.name, url).formalize(submitted.native_id, None)
+    assert caught.value.message == InvalidState.default_message
+    conflict = told[-1]
+
+    def instead(request: Received, reply: Reply) -> Reply:
+        return conflict if simulator.calls(bank.name, "submit")[-1]["reference"] == "reference-2" else reply
+
+    with between(simulator, bank.name, instead) as url, pytest.raises(ProviderRejected) as refused:
+        at(bank.name, url).submit(a_submission(offer, reference="reference-2"))
+    assert refused.value.message != ProviderRejected.default_message
+    assert refused.value.message in conflict.body.decode()
+
+
+@pytest.mark.parametrize("name", OWING)
+def test_a_step_that_is_owed_is_a_matter_of_the_offer_at_submit_only(
+    name: str, bank: Bank, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+) -> None:
+    bank.query(a_query(OWING[name]))
+    told: list[Reply] = []
+    with between(simulator, name, keeping(told)) as url, pytest.raises(InvalidInput) as caught:
+        at(name, url).submit(a_submission(offer, OWING[name], reference="reference-2"))
+    assert caught.value.field == "offer_ref.offer_id"
+    owed = told[-1]
+
+    def instead(request: Received, reply: Reply) -> Reply:
+        return owed if simulator.calls(name, "formalize") else reply
+
+    with between(simulator, name, instead) as url, pytest.raises((ProviderRejected, ProviderError)) as refused:
+        at(name, url).formalize(submitted.native_id, None)
+    assert refused.value.field is None
+    if isinstance(refused.value, ProviderRejected):
+        assert refused.value.message in owed.body.decode()
 
 
 def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: Bank, offer: BankOffer) -> None:
