@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from urllib.parse import quote
 
+import structlog
 from msgspec import Struct
 
 from providers.base import Bank, Reply
@@ -51,6 +52,8 @@ from providers.types import (
     ProposalStatus,
     given,
 )
+
+log = structlog.get_logger(__name__)
 
 #: The bank's codes by state and city, a copy of its GET /combos/cidades.
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
@@ -249,9 +252,12 @@ class Aroeira(Bank):
     def find(self, reference: str) -> BankProposal | None:
         path = f"/clt/proposta/localizar?codigo_externo={quote(reference, safe='')}"
         try:
-            return self._proposal(self.call("GET", path, safe=True).read(Proposals).propostas[0])
+            found = self.call("GET", path, safe=True).read(Proposals).propostas
         except NotFound:
             return None
+        if len(found) > 1:
+            log.error("bank_submission_doubled", bank=self.name, reference=reference, count=len(found))
+        return self._proposal(found[0])
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         form = {"ade": native_id, "envio": DELIVERIES[channel]}

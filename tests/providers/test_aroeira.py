@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from structlog.testing import capture_logs
 
 from providers.banks.aroeira import CITIES, UNKNOWN_CITY
 from providers.base import Bank, Reply
@@ -340,14 +341,16 @@ def test_a_failure_of_the_second_simulation_is_no_unknown_outcome(
     assert simulator.calls("aroeira", "submit") == []
 
 
-def test_a_repeated_reference_makes_a_second_proposal_and_find_gives_the_first(
+def test_a_repeated_reference_makes_a_second_proposal_and_find_gives_the_first_and_says_so(
     aroeira: Bank, offer: BankOffer, simulator: Simulator
 ) -> None:
     first, second = (aroeira.submit(a_submission(offer)) for _ in range(2))
     assert first.native_id != second.native_id
-    found = aroeira.find("reference-1")
+    with capture_logs() as lines:
+        found = aroeira.find("reference-1")
     assert found is not None
     assert found.native_id == first.native_id
+    assert [(line["event"], line["count"]) for line in lines] == [("bank_submission_doubled", 2)]
     assert len(simulator.contracts("aroeira")) == 2
 
 
