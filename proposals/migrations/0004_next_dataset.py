@@ -7,7 +7,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('proposals', '0002_retention_and_erasure'),
+        ('proposals', '0003_indexes'),
     ]
 
     operations = [
