@@ -2,7 +2,7 @@
 
 `Bank.call` and `Bank.exchange` give each request its absolute deadline, request id, breaker, place in
 flight, token and size limit, repeat what is safe to repeat, and turn whatever goes wrong into an error of
-`providers.errors`. An adapter (`providers/banks/<bank>.py`) adds only facts and the mapping of its dialect.
+`providers.errors`. The breaker is asked at an operation's first request and told at its end. An adapter (`providers/banks/<bank>.py`) adds only facts and the mapping of its dialect.
 """
 
 from __future__ import annotations
@@ -99,21 +99,22 @@ class Reply:
 
 
 def _guarded(method: Callable[..., T]) -> Callable[..., T]:
-    """An adapter's call, with what its mapping stumbles over turned into "unreadable reply"."""
+    """An adapter's operation: what its mapping stumbles over is turned into "unreadable reply", and the breaker
+    is told how it ended."""
 
     @functools.wraps(method)
     def guarded(self: Bank, *args: Any, **kwargs: Any) -> T:
-        try:
-            return method(self, *args, **kwargs)
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as fault:
-            # The fault's own text may quote the bank's body: only its kind and place are logged.
-            traceback = fault.__traceback__
-            while traceback and traceback.tb_next:
-                traceback = traceback.tb_next
-            line = f"{traceback.tb_frame.f_code.co_name}:{traceback.tb_lineno}" if traceback else "?"
-            log.error("bank_reply_unmapped", bank=self.name, fault=type(fault).__name__, at=line)
-            self._breaker.record(False)
-            raise ProviderError from None
+        with self._judged():
+            try:
+                return method(self, *args, **kwargs)
+            except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as fault:
+                # The fault's own text may quote the bank's body: only its kind and place are logged.
+                traceback = fault.__traceback__
+                while traceback and traceback.tb_next:
+                    traceback = traceback.tb_next
+                line = f"{traceback.tb_frame.f_code.co_name}:{traceback.tb_lineno}" if traceback else "?"
+                log.error("bank_reply_unmapped", bank=self.name, fault=type(fault).__name__, at=line)
+                raise ProviderError from None
 
     return guarded
 
@@ -130,9 +131,10 @@ def _counted(method: Callable[..., T]) -> Callable[..., T]:
 
 
 class Bank:
-    """One bank: facts as class attributes, the calls as methods. Stateless: dataclass in, dataclass out.
+    """One bank: facts as class attributes, the operations as methods: dataclass in, dataclass out.
 
-    `deadline` is absolute, in `time.monotonic()` seconds: no call of this object outlasts it.
+    `deadline` is absolute, in `time.monotonic()` seconds: no call of this object outlasts it. One object does one
+    operation at a time.
     """
 
     name: ClassVar[str]
@@ -171,6 +173,8 @@ class Bank:
         self.deadline = deadline
         self.request_id = request_id
         self._breaker = Breaker(self.name)
+        self._operating = False
+        self._let_out = False
 
     # --- The calls; a bank overrides what it supports ---------------------------------------------------
 
@@ -270,21 +274,9 @@ class Bank:
         sent again where a connection broke before an answer. Raises ProviderUnavailable, ProviderError or
         whatever `refusal` made of the answer.
         """
-        # Once for the call as a whole: a login on the way belongs to it, also where it is the breaker's probe.
-        circuit = self.connection.circuit
-        if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
-            raise ProviderUnavailable(sent=False, held_back=True)
-        try:
-            reply = self._authenticated(method, path, *_encoded(json, form, headers), safe)
-            self._judge(reply)
-        except BankFailure as failure:
-            if not failure.held_back:
-                self._breaker.record(False)
-            raise
-        except ApiError:
-            self._breaker.record(True)
-            raise
-        self._breaker.record(True)
+        self._ask_breaker()
+        reply = self._authenticated(method, path, *_encoded(json, form, headers), safe)
+        self._refuse_errors(reply)
         return reply
 
     def exchange(
@@ -306,6 +298,42 @@ class Bank:
         if reply.status >= 500:
             raise ProviderUnavailable(sent=False)
         return reply
+
+    @contextmanager
+    def _judged(self) -> Iterator[None]:
+        """Tells the breaker once how the operation inside ended, if it let a request of it out.
+
+        Only then is it known whether the bank can be worked with: an answer may be well by its status and say
+        nothing that can be read. A refusal is an answer; what the service itself held back says nothing.
+        """
+        if self._operating:
+            yield  # part of the operation around it
+            return
+        self._operating, self._let_out = True, False
+        good: bool | None = None
+        try:
+            yield
+            good = True
+        except BankFailure as failure:
+            good = None if failure.held_back else False
+            raise
+        except ApiError:
+            good = True
+            raise
+        finally:
+            self._operating = False
+            if self._let_out and good is not None:
+                self._breaker.record(good)
+
+    def _ask_breaker(self) -> None:
+        """Once for the operation as a whole: a login and further requests belong to it, also where it is the
+        breaker's probe. Raises ProviderUnavailable."""
+        if self._operating and self._let_out:
+            return
+        circuit = self.connection.circuit
+        if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
+            raise ProviderUnavailable(sent=False, held_back=True)
+        self._let_out = True
 
     def _authenticated(self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool) -> Reply:
         """The request with the bank's authentication; once more with a fresh token, or a fresh signature,
@@ -331,7 +359,7 @@ class Bank:
             failure.sent = False
             raise
 
-    def _judge(self, reply: Reply) -> None:
+    def _refuse_errors(self, reply: Reply) -> None:
         error = self.refusal(reply)
         if error is not None:
             raise error

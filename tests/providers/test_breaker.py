@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from providers.banks.ipe import Ipe
 from providers.breaker import Breaker
+from providers.errors import ApiError, BankFailure, ProviderRejected, ProviderUnavailable
 from providers.shared import redis
+from providers.types import BankQuery, BankResult
+from tests.providers.conftest import Connect
+from tests.providers.samples import a_query
 
 
 class Clock:
@@ -111,3 +116,62 @@ def test_another_process_hears_of_it_within_a_second(clock: Clock) -> None:
 def test_banks_have_breakers_of_their_own(clock: Clock) -> None:
     record(Breaker("x", clock), bad=10)
     assert Breaker("y", clock).allows()
+
+
+class Ending(Ipe):
+    """A bank whose query asks it one thing, which it answers, and then ends with `end`."""
+
+    end: Exception
+    asks: str | None = "/v1/private_payroll/debts?requester_identifier_key=no-such"
+
+    def query(self, query: BankQuery) -> BankResult:
+        if self.asks:
+            self.call("GET", self.asks)
+        raise self.end
+
+
+def opened_after(connect: Connect, end: Exception, times: int, asks: str | None = Ending.asks) -> bool:
+    """Whether `times` such queries opened the bank's breaker."""
+    for _ in range(times):
+        well = connect("ipe")
+        bank = Ending(well.connection, deadline=well.deadline, request_id="request-1")
+        bank.end, bank.asks = end, asks
+        with pytest.raises(ApiError):
+            bank.query(a_query())
+    return Breaker("ipe").is_open()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        ProviderUnavailable("O banco não respondeu a tempo."),  # the timer around an operation throws this into it
+        KeyError("an answer that the mapping stumbles over"),
+    ],
+)
+def test_an_operation_that_fails_after_its_request_was_answered_is_a_failure(connect: Connect, end: Exception) -> None:
+    assert not opened_after(connect, end, 9)
+    assert opened_after(connect, end, 1)
+
+
+@pytest.mark.parametrize("end", [ProviderRejected("não"), ProviderUnavailable(sent=False, held_back=True)])
+def test_a_refusal_and_what_the_service_held_back_are_no_failures(connect: Connect, end: Exception) -> None:
+    assert not opened_after(connect, end, 12)
+
+
+def test_an_operation_without_a_request_says_nothing_of_the_bank(connect: Connect) -> None:
+    assert not opened_after(connect, KeyError("a fault of ours"), 12, asks=None)
+
+
+def test_an_operation_within_an_operation_is_not_counted_twice(connect: Connect) -> None:
+    class Twofold(Ending):
+        def query(self, query: BankQuery) -> BankResult:
+            return super().query(query)
+
+    for times, opens in ((9, False), (1, True)):
+        for _ in range(times):
+            well = connect("ipe")
+            bank = Twofold(well.connection, deadline=well.deadline, request_id="request-1")
+            bank.end = KeyError("unreadable")
+            with pytest.raises(BankFailure):
+                bank.query(a_query())
+        assert Breaker("ipe").is_open() is opens

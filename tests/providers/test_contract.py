@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
@@ -14,6 +15,7 @@ import pytest
 from partners.fields import TEXT_LENGTH
 from providers import registry
 from providers.base import Bank
+from providers.breaker import Breaker
 from providers.errors import (
     BankFailure,
     InvalidInput,
@@ -24,7 +26,9 @@ from providers.errors import (
     ProviderRejected,
     ProviderUnavailable,
 )
+from providers.shared import redis
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
+from providers.tokens import forget_all
 from providers.types import BankOffer, BankProposal, ProposalStatus, QueryStatus
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, between
@@ -252,6 +256,74 @@ def test_a_bank_that_fails_raises_the_right_error(
     with pytest.raises(error) as caught:
         calls[operation]()
     assert caught.value.sent is True
+
+
+def fail(bank: Bank, times: int = 10) -> None:
+    for _ in range(times):
+        with pytest.raises(BankFailure):
+            bank.query(a_query())
+
+
+def half_open(name: str) -> None:
+    """Let the breaker's 15 s pass: the clock is moved, not waited for."""
+    redis().set(f"breaker:{name}:opened_at", time.time() - 15, ex=300)
+    Breaker.forget()
+
+
+@pytest.mark.parametrize("fault", ["http_500", "garbage", "html", "huge_body", "reset"])
+def test_a_bank_that_keeps_failing_is_held_back(bank: Bank, simulator: Simulator, fault: str) -> None:
+    simulator.bank(bank.name, fault=fault, operation="query")
+    fail(bank)
+    assert Breaker(bank.name).is_open()
+    arrived = len(simulator.calls(bank.name, "query"))
+    with pytest.raises(ProviderUnavailable) as caught:
+        bank.query(a_query())
+    assert (caught.value.held_back, caught.value.sent) == (True, False)
+    assert len(simulator.calls(bank.name, "query")) == arrived
+
+
+@pytest.mark.parametrize("fault", ["http_500", "garbage", "html"])
+def test_a_probe_that_fails_holds_the_bank_back_again(
+    connect: Connect, name: str, simulator: Simulator, fault: str
+) -> None:
+    simulator.bank(name, fault="http_500", operation="query")
+    fail(connect(name))
+    half_open(name)
+    simulator.bank(name, fault=fault, operation="query")
+    fail(connect(name), times=1)
+    assert Breaker(name).is_open()
+
+
+def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, name: str, simulator: Simulator) -> None:
+    """Also where it has to log in first, and takes several requests."""
+    simulator.bank(name, fault="http_500", operation="query")
+    fail(connect(name))
+    half_open(name)
+    forget_all()
+    simulator.bank(name)
+    assert connect(name).query(a_query()).status is QueryStatus.OK
+    assert connect(name).query(a_query()).status is QueryStatus.OK
+
+
+def test_a_refusal_is_an_answer_for_the_breaker(bank: Bank, simulator: Simulator) -> None:
+    for _ in range(11):
+        with pytest.raises(NotFound):
+            bank.status("no-such")
+    simulator.bank(bank.name, fault="garbage", operation="query")
+    fail(bank, times=10)
+    assert not Breaker(bank.name).is_open()
+    fail(bank, times=1)
+    assert Breaker(bank.name).is_open()
+
+
+def test_an_operation_counts_once_however_many_requests_it_takes(bank: Bank, simulator: Simulator) -> None:
+    for _ in range(5):
+        bank.query(a_query())
+    simulator.bank(bank.name, fault="garbage", operation="query")
+    fail(bank, times=4)
+    assert not Breaker(bank.name).is_open()
+    fail(bank, times=1)
+    assert Breaker(bank.name).is_open()
 
 
 def test_a_bank_that_can_not_be_reached_was_not_sent_anything(name: str, connect: Connect) -> None:
