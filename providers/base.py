@@ -2,7 +2,8 @@
 
 `Bank.call` and `Bank.exchange` give each request its absolute deadline, request id, breaker, place in
 flight, token and size limit, repeat what is safe to repeat, and turn whatever goes wrong into an error of
-`providers.errors`. The breaker is asked at an operation's first request and told at its end. An adapter (`providers/banks/<bank>.py`) adds only facts and the mapping of its dialect.
+`providers.errors`. The breaker is asked at an operation's first request and told at its end. An adapter
+(`providers/banks/<bank>.py`) adds only facts and the mapping of its dialect.
 """
 
 from __future__ import annotations

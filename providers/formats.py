@@ -16,7 +16,7 @@ _NOT_DIGIT = re.compile(r"\D", re.ASCII)
 _CNPJ_SHAPE = re.compile(r"[0-9A-Z]{12}[0-9]{2}", re.ASCII)
 #: The zone of banks that write local times; Brazil has kept no daylight saving time since 2019.
 BRASILIA = timezone(timedelta(hours=-3))
-_REAIS = re.compile(r"\d{1,3}(?:\.\d{3})*,\d{2}|\d+,\d{2}", re.ASCII)
+_REAIS = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})*|\d+),\d{2}", re.ASCII)
 
 
 def only_digits(text: str) -> str:
@@ -105,7 +105,7 @@ def to_reais_text(value: Decimal) -> str:
 
 
 def from_reais_text(text: str) -> Decimal:
-    """`1.234,56` (a leading `R$` allowed) as Decimal. Raises ValueError."""
+    """`1.234,56` or `-1,50` (a leading `R$` allowed) as Decimal. Raises ValueError."""
     bare = text.removeprefix("R$").strip()
     if not _REAIS.fullmatch(bare):
         raise ValueError("not an amount in Brazilian notation")

@@ -249,8 +249,14 @@ class BankResult:
         step: StepOutcome | None = None,
         term_auto_authorized: bool = False,
     ) -> BankResult:
-        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without. Empty reasons are left out."""
-        found = tuple(offers)
+        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without. Empty reasons are left out.
+
+        So is an offer without an amount, an installment or a total above zero, which a bank may reckon for a few
+        cents asked: nobody can take it, and the bank's other offers stand.
+        """
+        found = tuple(
+            offer for offer in offers if min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
+        )
         return cls(
             QueryStatus.OK if found else QueryStatus.NO_OFFERS,
             offers=found,

@@ -310,6 +310,8 @@ class Bank:
         if scenario.needs and (step is None or step.status != "approved"):
             return Consultation(scenario, step=step)
         offers = self._make_offers(cpf, scenario, ask, ceiling_factor)
+        if not offers:
+            return Consultation(scenario, step=step, reason=scenario.reason)
         return Consultation(scenario, step=step, offers=offers, employments=scenario.employments)
 
     def authorized(self, cpf: str) -> bool:

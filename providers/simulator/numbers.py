@@ -68,7 +68,7 @@ def price(amount: Decimal, term: int, rate: Decimal, *, insured: bool) -> Quote:
 @lru_cache(maxsize=4096)
 def quotes(ceiling: Decimal, max_term: int, rate: Decimal, ask: Ask) -> tuple[Quote, ...]:
     """One quote without insurance and, unless it is not wanted, one with. Asked above the ceiling, they are
-    at the ceiling.
+    at the ceiling; asked for so few cents that an installment would be none, there are none.
     """
     term = nearest_term(ask.term, max_term)
     found = []
@@ -80,7 +80,7 @@ def quotes(ceiling: Decimal, max_term: int, rate: Decimal, ask: Ask) -> tuple[Qu
         else:
             amount = ceiling
         found.append(price(min(amount, ceiling), term, rate, insured=insured))
-    return tuple(found)
+    return tuple(quote for quote in found if quote.amount > 0 and quote.installment > 0)
 
 
 def first_due_date(today: date, day: int) -> date:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,7 +13,7 @@ from urllib.parse import parse_qsl
 import pytest
 from structlog.testing import capture_logs
 
-from providers.banks.aroeira import CITIES, UNKNOWN_CITY
+from providers.banks.aroeira import CITIES, UNKNOWN_CITY, Aroeira
 from providers.base import Bank, Reply
 from providers.errors import ApiError, Conflict, NotFound, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.types import (
@@ -74,6 +75,17 @@ def test_a_query_is_sent_as_the_manual_shows_it(aroeira: Bank, simulator: Simula
         "aceite_data": "21/11/2026",
         "aceite_hora": "22:30:00",
     }
+
+
+def test_a_cost_below_zero_is_read(aroeira: Bank) -> None:
+    class Cheap(Aroeira):
+        def call(self, method: str, path: str, **sent: Any) -> Reply:
+            reply = super().call(method, path, **sent)
+            body = re.sub(rb'("cet_mensal": ?)"[^"]*"', rb'\1"-1.234,56"', reply.body)
+            return replace(reply, body=body)
+
+    cheap = Cheap(aroeira.connection, deadline=aroeira.deadline, request_id="request-1")
+    assert {offer.native["cetMonthlyPercent"] for offer in cheap.query(a_query()).offers} == {"-1234.56"}
 
 
 def test_a_phone_of_ten_digits_keeps_its_mask(aroeira: Bank, simulator: Simulator) -> None:

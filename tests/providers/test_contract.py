@@ -180,6 +180,12 @@ def test_by_installment(bank: Bank) -> None:
         assert abs(offer.installment_value - 200) <= Decimal("0.01")
 
 
+def test_a_few_cents_over_many_months_give_no_offer(bank: Bank) -> None:
+    result = bank.query(a_query(loan_value=Decimal("0.05"), installments=60))
+    assert (result.status, result.offers) == (QueryStatus.NO_OFFERS, ())
+    assert result.reasons
+
+
 def test_the_amount_goes_before_the_installment(bank: Bank) -> None:
     wish = a_query(loan_value=Decimal("3000.00"), installment_value=Decimal("999.00"), installments=24)
     assert {offer.loan_value for offer in bank.query(wish).offers} == {Decimal("3000.00")}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consultas.models import Offer
-from providers.types import BankOffer, Link
+from providers.types import BankOffer, BankResult, Link, QueryStatus
 
 OFFER = BankOffer(
     native_offer_id="n-1",
@@ -25,6 +25,15 @@ OFFER = BankOffer(
     employer_name="Metalúrgica Aurora Ltda",
     registration="100200",
 )
+
+
+@pytest.mark.parametrize("amount", ["loan_value", "installment_value", "total_amount"])
+@pytest.mark.parametrize("nothing", ["0.00", "0.004", "-5.00"])
+def test_an_offer_of_nothing_is_left_out_and_the_others_stand(amount: str, nothing: str) -> None:
+    empty = replace(OFFER, **{amount: Decimal(nothing)})
+    assert BankResult.answer([empty, OFFER], []).offers == (OFFER,)
+    alone = BankResult.answer([empty], [])
+    assert (alone.status, alone.offers) == (QueryStatus.NO_OFFERS, ())
 
 
 def test_amounts_come_in_cents_and_rates_with_six_decimals() -> None:

@@ -82,6 +82,13 @@ def test_an_amount_is_met_or_clamped_to_the_ceiling(
         assert quote.total == quote.installment * quote.term
 
 
+def test_cents_that_would_give_no_installment_are_not_quoted() -> None:
+    assert quotes(CEILING, 60, RATE, Ask(amount=Decimal("0.05"), term=60)) == ()
+    assert {quote.installment for quote in quotes(CEILING, 60, RATE, Ask(amount=Decimal("0.30"), term=60))} == {
+        Decimal("0.01")
+    }
+
+
 @given(st.decimals("1", "100000", places=2), terms, max_terms, rates)
 def test_an_installment_is_met_to_the_cent_insurance_included_or_clamped(
     installment: Decimal, term: int | None, max_term: int, rate: Decimal
