@@ -81,8 +81,11 @@ def run() -> int:
     environ.Env.read_env(ROOT / ".env")
     _end_with_make()
     try:
-        if os.environ.get("ENVIRONMENT") == "production":
+        environment = os.environ.get("ENVIRONMENT") or "development"
+        if environment == "production":
             raise PlatformError("ENVIRONMENT is production, this runs a sandbox: see docs/operations.md")
+        if environment not in ("development", "sandbox"):
+            raise PlatformError(f"ENVIRONMENT is {environment!r}, neither development nor sandbox")
         data_dir = Path(os.environ.get("DATA_DIR") or ROOT / "var").resolve()
         port, simulator_port = _wanted_port("PORT", 8000), _wanted_port("SIMULATOR_PORT", 8100)
         with _only_run_on(data_dir):

@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import ipaddress
 import json
 from pathlib import Path
 from typing import Any
 
 import environ
+from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 from django.urls import reverse_lazy
 
@@ -23,7 +25,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 environ.Env.read_env(BASE_DIR / ".env")
 
-ENVIRONMENT = env.str("ENVIRONMENT", "development")
+ENVIRONMENT = env.str("ENVIRONMENT", "") or "development"
 if ENVIRONMENT not in ("development", "sandbox", "production"):
     raise ImproperlyConfigured("ENVIRONMENT must be development, sandbox or production")
 PRODUCTION = ENVIRONMENT == "production"
@@ -31,11 +33,31 @@ DEBUG = False
 
 
 def _required_in_production(name: str, default: str) -> str:
-    """The variable `name`; a production deployment that leaves it at its development default does not start."""
-    value: str = env.str(name, default)
-    if PRODUCTION and value == default:
+    """The variable `name`; a production deployment that leaves it empty or at its development default does not
+    start. Elsewhere an empty one is an unset one."""
+    value: str = env.str(name, "")
+    if PRODUCTION and value.strip().rstrip("/") in ("", default):
         raise ImproperlyConfigured(f"{name} must be set in production")
-    return value
+    return value or default
+
+
+def _list_required_in_production(name: str, default: str) -> list[str]:
+    """The comma list `name`; in production it has to name something, and no item of it is the development default."""
+    items = [item.strip() for item in _required_in_production(name, default).split(",")]
+    if PRODUCTION and ("" in items or default in items):
+        raise ImproperlyConfigured(f"{name} must not hold an empty item or the development default in production")
+    return items
+
+
+def _networks(name: str, default: list[str]) -> list[str]:
+    """The comma list `name` of addresses and networks."""
+    found: list[str] = [item.strip() for item in env.list(name, default=default)]
+    for item in found:
+        try:
+            ipaddress.ip_network(item, strict=False)
+        except ValueError:
+            raise ImproperlyConfigured(f"{name}: {item!r} is neither an address nor a network") from None
+    return found
 
 
 DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
@@ -54,10 +76,15 @@ _services = {} if PRODUCTION else _local_services()
 _DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
 
 SECRET_KEY = _required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)
-FIELD_ENCRYPTION_KEYS = _required_in_production(
+FIELD_ENCRYPTION_KEYS = _list_required_in_production(
     "FIELD_ENCRYPTION_KEYS",
     base64.urlsafe_b64encode(hashlib.sha256(_DEVELOPMENT_KEY.encode()).digest()).decode(),
-).split(",")
+)
+for _number, _key in enumerate(FIELD_ENCRYPTION_KEYS, 1):
+    try:
+        Fernet(_key)
+    except ValueError:
+        raise ImproperlyConfigured(f"FIELD_ENCRYPTION_KEYS: number {_number} is no Fernet key") from None
 
 
 def _derived(label: str) -> str:
@@ -65,23 +92,23 @@ def _derived(label: str) -> str:
 
 
 # Set both before SECRET_KEY is ever rotated: stored digests hang on them.
-API_KEY_PEPPER = env.str("API_KEY_PEPPER", _derived("api-key-pepper"))
-BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", _derived("blind-index"))
+API_KEY_PEPPER = env.str("API_KEY_PEPPER", "") or _derived("api-key-pepper")
+BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", "") or _derived("blind-index")
 
 # Ed25519 seed, 32 bytes in hex, that evidence is signed with; set it too before SECRET_KEY is rotated. When it is
 # replaced, its public key (`verify_evidence` prints it) joins the retired ones, so that old evidence still verifies.
-EVIDENCE_SIGNING_KEY = env.str("EVIDENCE_SIGNING_KEY", _derived("evidence-signing"))
+EVIDENCE_SIGNING_KEY = env.str("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
 EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=[])
 
 DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
 REDIS_URL = _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0"))
 PUBLIC_BASE_URL = _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}").rstrip("/")
-ALLOWED_HOSTS = _required_in_production("ALLOWED_HOSTS", "*").split(",")
-TRUSTED_PROXIES = env.list("TRUSTED_PROXIES", default=[])
+ALLOWED_HOSTS = _list_required_in_production("ALLOWED_HOSTS", "*")
+TRUSTED_PROXIES = _networks("TRUSTED_PROXIES", [])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
     raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{env.int('SIMULATOR_PORT', 8100)}").rstrip("/")
-METRICS_NETWORKS = env.list("METRICS_NETWORKS", default=["127.0.0.0/8", "::1/128"])
+METRICS_NETWORKS = _networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 
 INSTALLED_APPS = [
     "unfold",

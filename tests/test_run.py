@@ -178,6 +178,7 @@ def test_a_port_in_use_is_told_with_its_variable_before_anything_starts(start, v
         ({"PORT": "70000"}, "PORT is '70000', not a port number"),
         ({"PORT": "8123", "SIMULATOR_PORT": "8123"}, "PORT and SIMULATOR_PORT are the same: 8123"),
         ({"ENVIRONMENT": "production"}, "ENVIRONMENT is production, this runs a sandbox"),
+        ({"ENVIRONMENT": "foo"}, "ENVIRONMENT is 'foo', neither development nor sandbox"),
     ],
 )
 def test_what_cannot_work_is_told_in_one_line(start, variables, words):
@@ -185,6 +186,7 @@ def test_what_cannot_work_is_told_in_one_line(start, variables, words):
     assert refused.handle.wait(timeout=30) == 1
     assert refused.output.startswith(f"make run: {words}")
     assert refused.output.count("\n") == 1
+    assert not (refused.data_dir / "postgres").exists()
 
 
 @pytest.fixture

@@ -1,34 +1,100 @@
-"""What the settings refuse, and where the tasks that they schedule run."""
+"""What a deployment may and may not set, by the settings as a process of its own reads them; and where scheduled
+tasks run."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
 import subprocess
 import sys
 
 import pytest
+from cryptography.fernet import Fernet
 from django.conf import settings
 
 from config.celery import app
 from tests.processes import ROOT
 
+KEY, OTHER_KEY = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+DEVELOPMENT_SECRET = "development-only-key-that-production-refuses"
+DEVELOPMENT_KEY = base64.urlsafe_b64encode(hashlib.sha256(DEVELOPMENT_SECRET.encode()).digest()).decode()
+GOOD = {
+    "ENVIRONMENT": "production",
+    "SECRET_KEY": "a-secret-of-this-test-alone/",
+    "FIELD_ENCRYPTION_KEYS": f"{KEY},{OTHER_KEY}",
+    "DATABASE_URL": "postgres://user@db.example.com/name",
+    "REDIS_URL": "redis://redis.example.com:6379/0",
+    "ALLOWED_HOSTS": "api.example.com, www.example.com",
+    "PUBLIC_BASE_URL": "https://api.example.com/",
+    "TRUSTED_PROXIES": "10.0.0.0/8, 2001:db8::1",
+}
+SHOWN = ("FIELD_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES", "SECRET_KEY", "API_KEY_PEPPER")
 
-def refusal(**variables: str) -> str:
-    """The last line of a process that loads the settings with these variables; empty where it is content."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import config.settings"],
+
+def read(**variables: str) -> subprocess.CompletedProcess[str]:
+    """A process that reads the settings with nothing but `variables`, and writes some of them as JSON."""
+    code = f"import json; from config import settings as s; print(json.dumps([getattr(s, n) for n in {SHOWN}]))"
+    return subprocess.run(
+        [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, **variables},
+        env={"PATH": os.environ["PATH"], **variables},
         capture_output=True,
         text=True,
         timeout=60,
-        check=False,
     )
-    return done.stderr.strip().rpartition("\n")[2]
 
 
-def test_the_defaults_are_fine() -> None:
-    assert refusal() == ""
+def test_a_production_deployment_with_all_set_starts() -> None:
+    done = read(**GOOD)
+    assert done.returncode == 0, done.stderr
+    keys, hosts, url, proxies, secret, _ = json.loads(done.stdout)
+    assert keys == [KEY, OTHER_KEY]
+    assert (hosts, url) == (["api.example.com", "www.example.com"], "https://api.example.com")
+    assert secret == GOOD["SECRET_KEY"]
+    assert proxies == ["10.0.0.0/8", "2001:db8::1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, "") for name in GOOD if name not in ("ENVIRONMENT", "TRUSTED_PROXIES")),
+        ("SECRET_KEY", DEVELOPMENT_SECRET),
+        ("FIELD_ENCRYPTION_KEYS", DEVELOPMENT_KEY),
+        ("FIELD_ENCRYPTION_KEYS", f"{KEY},{DEVELOPMENT_KEY}"),
+        ("FIELD_ENCRYPTION_KEYS", f"{KEY},"),
+        ("FIELD_ENCRYPTION_KEYS", "not-a-key"),
+        ("ALLOWED_HOSTS", "*"),
+        ("ALLOWED_HOSTS", "api.example.com,*"),
+        ("PUBLIC_BASE_URL", "http://127.0.0.1:8000/"),
+        ("PUBLIC_BASE_URL", "/"),
+        ("TRUSTED_PROXIES", "*"),
+        ("TRUSTED_PROXIES", "proxy.example.com"),
+    ],
+)
+def test_a_production_deployment_that_forgot_something_does_not_start(name: str, value: str) -> None:
+    done = read(**{**GOOD, name: value})
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"django.core.exceptions.ImproperlyConfigured: {name}")
+    assert KEY not in done.stderr
+    assert DEVELOPMENT_KEY not in done.stderr
+
+
+def test_an_empty_pepper_is_an_unset_one() -> None:
+    assert read(**GOOD, API_KEY_PEPPER="").stdout == read(**GOOD).stdout
+
+
+def test_development_takes_what_is_empty_for_unset() -> None:
+    done = read(SECRET_KEY="", FIELD_ENCRYPTION_KEYS="", ALLOWED_HOSTS="", PUBLIC_BASE_URL="", ENVIRONMENT="")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[:3] == [[DEVELOPMENT_KEY], ["*"], "http://127.0.0.1:8000"]
+
+
+def refusal(**variables: str) -> str:
+    """The last line of a process that loads the settings with these variables; empty where it is content."""
+    return read(**variables).stderr.strip().rpartition("\n")[2]
 
 
 @pytest.mark.parametrize(
