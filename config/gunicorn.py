@@ -1,12 +1,15 @@
 """How the web processes run, here and in production: `gunicorn -c config/gunicorn.py config.wsgi`."""
 
+import contextlib
 import json
 import os
+import socket
 import uuid
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import gevent
 from gunicorn import util
 from gunicorn.http.errors import (
     InvalidResponseHeader,
@@ -18,10 +21,29 @@ from gunicorn.http.errors import (
 )
 from gunicorn.workers.ggevent import GeventWorker
 
+#: How long, and how much, the rest of a refused body is still read before its connection is closed.
+LINGER_S = 5
+LINGER_BYTES = 8 * 1024 * 1024
+
 
 class Worker(GeventWorker):
-    """gevent's worker, but what fails before or beyond the application (a malformed request, headers that are too
-    large) is answered with the contract's error object and a request id too, not with a page of HTML."""
+    """gevent's worker with three differences: what fails before or beyond the application (a malformed request,
+    headers that are too large) is answered with the contract's error object and a request id too, not with a page of
+    HTML; a refusal does not wait for the body that it leaves unread; nor is a client asked to send such a body."""
+
+    def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
+        """Serve one request. Raises StopIteration where the connection ends with it."""
+        body = req.body
+        if req._expected_100_continue:
+            req._expected_100_continue = False
+            req.body = AwaitedBody(req, sock)
+        try:
+            return super().handle_request(listener_name, req, sock, addr)
+        except StopIteration:
+            _read_out(body, sock)
+            raise
+        finally:
+            req.body = body
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer on the bare socket `client` and log the kind of `exc`: its text may quote a key or a secret path."""
@@ -50,6 +72,37 @@ class Worker(GeventWorker):
             util.write_nonblock(client, "\r\n".join((*head, "", "")).encode() + body)
         except OSError:
             self.log.debug("the client is gone")
+
+
+class AwaitedBody:
+    """The body of a client that waits for `100 Continue`, which it gets when the body is first read. One that never
+    is may come or not: the connection has no known place for a next request, and ends."""
+
+    def __init__(self, req: Any, sock: Any) -> None:
+        self._req, self._body, self._sock = req, req.body, sock
+        self._closes, req.must_close = req.must_close, True
+
+    def read(self, size: int | None = None) -> bytes:
+        return self._asked().read(size)
+
+    def readline(self, size: int | None = None) -> bytes:
+        return self._asked().readline(size)
+
+    def _asked(self) -> Any:
+        if self._sock is not None:
+            self._sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._sock, self._req.must_close = None, self._closes
+        return self._body
+
+
+def _read_out(body: Any, sock: Any) -> None:
+    """After the answer, before the connection is closed: read what was left of the body. A socket that is closed on
+    unread data is reset, and a client that is still sending would lose the answer."""
+    with contextlib.suppress(OSError, ParseException), gevent.Timeout(LINGER_S, False):
+        sock.shutdown(socket.SHUT_WR)
+        for _ in range(LINGER_BYTES // 65536):
+            if not body.read(65536):
+                return
 
 
 bind = f"{os.environ.get('HOST', '127.0.0.1')}:{os.environ.get('PORT', '8000')}"

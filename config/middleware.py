@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import re
 import time
@@ -42,8 +41,6 @@ class RequestMiddleware:
         started = time.monotonic()
         response = self.get_response(request)
         response["X-Request-Id"] = request_id
-        if response.status_code >= 400:
-            _read_out(request)
         seconds = time.monotonic() - started
         count_request(request, response.status_code, seconds)
         if request.path not in QUIET:
@@ -85,16 +82,6 @@ class _BrokenBody(io.RawIOBase):
 
     def readinto(self, buffer: object) -> NoReturn:
         raise OSError("malformed chunks")
-
-
-def _read_out(request: HttpRequest) -> None:
-    """Read what a refusal left unread of the body, up to 8 MiB: a socket that is closed on unread data is reset,
-    and a client that is still sending would get a broken connection instead of the answer."""
-    source = request.META["wsgi.input"] if _comes_in_chunks(request) else request
-    with contextlib.suppress(OSError, ParseException):  # the client is gone: nobody is left to answer
-        for _ in range(128):
-            if not source.read(64 * 1024):
-                return
 
 
 def _comes_in_chunks(request: HttpRequest) -> bool:

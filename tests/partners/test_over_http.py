@@ -66,6 +66,54 @@ def test_the_refusal_of_a_large_body_arrives(address, connection, headers, refus
     assert status == refusal
 
 
+REFUSED = [
+    (("POST", PATH, "no-key"), 401),
+    (("POST", "/partners/v1/no-such", SANDBOX_KEY), 404),
+    (("PUT", PATH, SANDBOX_KEY), 405),
+]
+
+
+def begin(client: socket.socket, method: str, path: str, key: str, **headers: str) -> None:
+    """Send a request's head alone; a body of 12 bytes is promised."""
+    values = {**JSON, "X-Partner-Api-Key": key, "Content-Length": "12", **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in values.items())
+    client.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode())
+
+
+def answer_of(client: socket.socket) -> tuple[int, dict[str, str], dict[str, object]]:
+    response = http.client.HTTPResponse(client)
+    response.begin()
+    return response.status, dict(response.headers), json.loads(response.read())
+
+
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+@pytest.mark.parametrize(("request_", "status"), REFUSED)
+def test_a_refusal_does_not_wait_for_the_rest_of_a_body(address, request_, status, connection):
+    with socket.create_connection(address, timeout=4) as client:
+        begin(client, *request_, Connection=connection)
+        client.sendall(b'{"cpf')
+        assert answer_of(client)[0] == status
+
+
+@pytest.mark.parametrize(("request_", "status"), REFUSED)
+def test_a_client_that_asks_first_is_refused_without_sending_its_body(address, request_, status):
+    with socket.create_connection(address, timeout=4) as client:
+        begin(client, *request_, Expect="100-continue")
+        assert client.recv(12, socket.MSG_PEEK) == b"HTTP/1.1 %d" % status
+        assert answer_of(client)[1]["Connection"] == "close"
+
+
+def test_a_client_that_asks_first_is_told_to_send_what_is_read(address):
+    told = b"HTTP/1.1 100 Continue\r\n\r\n"
+    with socket.create_connection(address, timeout=4) as client:
+        for _ in range(2):  # the connection stays
+            begin(client, "POST", PATH, SANDBOX_KEY, Expect="100-continue")
+            assert client.recv(len(told), socket.MSG_WAITALL) == told
+            client.sendall(b'{"cpf": "1"}')
+            status, headers, error = answer_of(client)
+            assert (status, error["field"], headers["Connection"]) == (422, "cpf", "keep-alive")
+
+
 @pytest.mark.parametrize(
     ("declared", "body", "expected"),
     [
