@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.core.exceptions import ValidationError as DjangoValidationError
-from django.core.validators import validate_email
+from django.core.validators import EmailValidator
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.fields import empty
@@ -38,6 +38,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _CEP = re.compile(r"\d{5}[-.\s]?\d{3}|\d{2}\.\d{3}-\d{3}", re.ASCII)
 _MASK = re.compile(r"[.\-/\s]")
+_valid_email = EmailValidator(allowlist=[])
+_EARLIEST = datetime.date(1900, 1, 1)
 _POSTGRES_INTEGER = 2**31 - 1
 
 
@@ -124,16 +126,17 @@ class PhoneField(_CodeField):
 
 
 class EmailField(_CodeField):
-    """An e-mail address of at most 254 characters."""
+    """An e-mail address of at most 254 characters, as banks take it: at a full domain name (Django would let
+    `localhost` and an IP address in brackets pass), without a quoted name."""
 
     default_error_messages = {"form": "Informe um e-mail válido, de no máximo 254 caracteres."}
 
     def parse(self, text: str) -> str | None:
         try:
-            validate_email(text)
+            _valid_email(text)
         except DjangoValidationError:
             return None
-        return text if len(text) <= EMAIL_LENGTH else None
+        return text if len(text) <= EMAIL_LENGTH and not set(text) & set('"[') else None
 
 
 class IPField(_CodeField):
@@ -199,11 +202,13 @@ class UUIDField(_CodeField):
 
 
 class DateField(_Messages, serializers.DateField):
-    """A real date as `YYYY-MM-DD`; with `not_future`, at most today (in Brasília's time)."""
+    """A real date as `YYYY-MM-DD`; with `not_future` one of a living person's life, from 1900 to today (in
+    Brasília's time)."""
 
     default_error_messages = {
         "invalid": "Informe uma data real no formato AAAA-MM-DD.",
         "future": "A data não pode estar no futuro.",
+        "early": "A data não pode ser anterior a 1900.",
     }
 
     def __init__(self, *, not_future: bool = False, **kwargs: Any) -> None:
@@ -219,6 +224,8 @@ class DateField(_Messages, serializers.DateField):
             self.fail("invalid")
         if self.not_future and date > timezone.localdate():
             self.fail("future")
+        if self.not_future and date < _EARLIEST:
+            self.fail("early")
         return date
 
 
