@@ -61,10 +61,17 @@ def test_list_events_shows_the_newest_hundred(partner: Partner) -> None:
     assert [row["id"] for row in run("list_events", partner.pk)["events"]] == sent[:2:-1]
 
 
-@pytest.mark.parametrize("arguments", [[uuid.uuid4()], ["not-an-id"]])
-def test_list_events_of_nobody(db: None, arguments: list[object]) -> None:
-    with pytest.raises(CommandError):
-        run("list_events", *arguments)
+NOBODY = uuid.uuid4()
+
+
+@pytest.mark.parametrize(
+    ("partner_id", "sentence"),
+    [(NOBODY, f"Não há parceiro com o id {NOBODY}."), ("not-an-id", "“not-an-id” não é um UUID.")],
+)
+def test_list_events_of_nobody(db: None, partner_id: object, sentence: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        run("list_events", partner_id)
+    assert str(refused.value) == sentence
 
 
 def test_list_events_of_an_unknown_state(partner: Partner) -> None:
@@ -84,7 +91,7 @@ def test_resend_webhook(partner: Partner, receiver: Receiver) -> None:
 
 
 def test_resend_webhook_of_an_unknown_event(db: None) -> None:
-    with pytest.raises(CommandError, match="evt_unknown"):
+    with pytest.raises(CommandError, match=r"^Não há evento com o id evt_unknown\.$"):
         run("resend_webhook", "evt_unknown")
 
 
@@ -92,5 +99,5 @@ def test_resend_webhook_of_a_purged_event(partner: Partner) -> None:
     [event] = send(partner)
     Event.objects.update(state="failed", next_attempt_at=None, body=None, purged_at=timezone.now())
 
-    with pytest.raises(CommandError, match=event.pk):
+    with pytest.raises(CommandError, match=f"^O conteúdo do evento {event.pk} foi apagado"):
         run("resend_webhook", event.pk)

@@ -10,7 +10,7 @@ from webhooks.delivery import Courier
 
 
 class Command(BaseCommand):
-    help = "Delivers webhooks until SIGTERM or SIGINT; attempts in flight are finished first."
+    help = "Entrega os webhooks até SIGTERM ou SIGINT; as tentativas em andamento terminam antes."
 
     def handle(self, *args: Any, **options: Any) -> None:
         courier, stop = Courier(), threading.Event()

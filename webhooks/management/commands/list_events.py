@@ -1,35 +1,31 @@
 from __future__ import annotations
 
-import json
-import uuid
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
-
+from partners.management.base import JSONCommand, get_row
 from partners.models import Partner
 from webhooks.models import Event
 
 NEWEST = 100
 
 
-class Command(BaseCommand):
-    help = f"Prints a partner's webhook events, the newest {NEWEST}, newest first."
+class Command(JSONCommand):
+    help = f"Lista os eventos de webhook de um parceiro: os {NEWEST} mais novos, do mais novo ao mais antigo."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("partner_id", type=uuid.UUID)
-        parser.add_argument("--state", choices=Event.State.values)
+        parser.add_argument("partner_id", metavar="PARTNER_ID")
+        parser.add_argument("--state", choices=Event.State.values, help="só os eventos nesta situação")
 
-    def handle(self, *args: Any, partner_id: uuid.UUID, state: str | None, **options: Any) -> None:
-        if not Partner.objects.filter(pk=partner_id).exists():
-            raise CommandError(f"no partner {partner_id}")
-        events = Event.objects.filter(partner=partner_id)
+    def act(self, *, partner_id: str, state: str | None, **options: Any) -> dict[str, Any]:
+        """`{events: [{id, event, state, attempts, next_attempt_at}]}`."""
+        events = Event.objects.filter(partner=get_row(Partner, partner_id))
         if state is not None:
             events = events.filter(state=state)
         rows = events.values("id", "name", "state", "attempts", "next_attempt_at")[:NEWEST]
-        self.stdout.write(json.dumps({"events": [_as_dict(row) for row in rows]}))
+        return {"events": [_as_dict(row) for row in rows]}
 
 
 def _as_dict(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,25 +1,27 @@
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from partners.management.base import JSONCommand
 from webhooks.models import AlreadyPurged, Event
 
 
-class Command(BaseCommand):
-    help = "Queues a webhook event again, under its id and with a fresh schedule."
+class Command(JSONCommand):
+    help = "Põe um evento de webhook de novo na fila, com o mesmo id e um novo calendário de tentativas."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("event_id", help="the webhook-id")
+        parser.add_argument("event_id", metavar="EVENT_ID", help="o webhook-id")
 
-    def handle(self, *args: Any, event_id: str, **options: Any) -> None:
+    def act(self, *, event_id: str, **options: Any) -> dict[str, Any]:
+        """`{id, state}`."""
+        event = Event.objects.only("pk").filter(pk=event_id).first()
+        if event is None:
+            raise CommandError(f"Não há evento com o id {event_id}.")
         try:
-            Event.objects.only("pk").get(pk=event_id).resend()
-        except Event.DoesNotExist:
-            raise CommandError(f"no event {event_id}") from None
+            event.resend()
         except AlreadyPurged:
-            raise CommandError(f"the content of {event_id} was erased when its retention ended") from None
-        self.stdout.write(json.dumps({"id": event_id, "state": Event.State.DUE}))
+            raise CommandError(f"O conteúdo do evento {event_id} foi apagado ao fim da retenção.") from None
+        return {"id": event_id, "state": Event.State.DUE}
