@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from providers.formats import sentence
+
 
 @dataclass(frozen=True)
 class Detail:
@@ -88,12 +90,15 @@ class InvalidInput(ApiError):
 
 
 class ProviderRejected(ApiError):
-    """A bank refused on the merits. Its own message is passed on; nothing else of a bank ever is."""
+    """A bank refused on the merits. Its own message is passed on, as `formats.sentence` leaves it."""
 
     code = "provider_rejected"
     http_status = 422
     retryable = False
     default_message = "O banco recusou a solicitação."
+
+    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
+        super().__init__(sentence(message or ""), field=field)
 
 
 class StepOwed(ProviderRejected):

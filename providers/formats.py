@@ -16,6 +16,9 @@ _NOT_DIGIT = re.compile(r"\D", re.ASCII)
 _CNPJ_SHAPE = re.compile(r"[0-9A-Z]{12}[0-9]{2}", re.ASCII)
 #: The zone of banks that write local times; Brazil has kept no daylight saving time since 2019.
 BRASILIA = timezone(timedelta(hours=-3))
+_TAG = re.compile(r"<[/!a-zA-Z][^>]*>")
+#: The longest sentence of a bank that is passed on.
+SENTENCE_LENGTH = 300
 _REAIS = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})*|\d+),\d{2}", re.ASCII)
 
 
@@ -121,6 +124,14 @@ def to_decimal(text: str) -> Decimal:
     if not value.is_finite():
         raise ValueError("not a finite decimal")
     return value
+
+
+def sentence(text: str) -> str:
+    """A bank's own words as partners may read them: one line of plain text, without markup and characters that are
+    not for reading, at most SENTENCE_LENGTH of them."""
+    readable = "".join(each if each.isprintable() else " " for each in _TAG.sub(" ", text))
+    line = " ".join(readable.split())
+    return line if len(line) <= SENTENCE_LENGTH else line[: SENTENCE_LENGTH - 1].rstrip() + "…"
 
 
 def iso_utc(moment: datetime) -> str:

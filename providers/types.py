@@ -12,6 +12,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from providers.formats import sentence
+
 T = TypeVar("T")
 
 # What an offer may hold: reais and percent a month below these, months up to that, texts as long as their columns.
@@ -227,6 +229,7 @@ class BankResult:
     """A bank's answer to a query or to a check of a pending step.
 
     `status` is never ERROR: a failure or a refusal is raised (see `providers.errors`).
+    `reasons` are the bank's own words too, as `formats.sentence` leaves them; empty ones are left out.
     `step` tells how the external step stands, None where the answer involved none.
     """
 
@@ -238,6 +241,10 @@ class BankResult:
     reasons: tuple[str, ...] = ()
     term_auto_authorized: bool = False
     data: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        told = (sentence(reason) for reason in self.reasons)
+        object.__setattr__(self, "reasons", tuple(reason for reason in told if reason))
 
     @classmethod
     def answer(

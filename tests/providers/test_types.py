@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from consultas.models import Offer
-from providers.types import BankOffer, BankResult, Link, QueryStatus
+from providers.errors import ProviderRejected
+from providers.types import BankOffer, BankResult, Link, QueryStatus, StepOutcome
 
 OFFER = BankOffer(
     native_offer_id="n-1",
@@ -34,6 +35,33 @@ def test_an_offer_of_nothing_is_left_out_and_the_others_stand(amount: str, nothi
     assert BankResult.answer([empty, OFFER], []).offers == (OFFER,)
     alone = BankResult.answer([empty], [])
     assert (alone.status, alone.offers) == (QueryStatus.NO_OFFERS, ())
+
+
+LONG = "não há margem " * 100
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        (
+            "Margem insuficiente: R$ 0,00 < R$ 50,00 e idade > 75",
+            "Margem insuficiente: R$ 0,00 < R$ 50,00 e idade > 75",
+        ),
+        ("<b>Recusado</b><script>alert(1)</script>", "Recusado alert(1)"),
+        ("<!DOCTYPE html>\r\n<p class='x'>Recusado\x00\x1b[31m\u202e</p>", "Recusado [31m"),
+        (LONG, LONG[:299].rstrip() + "…"),
+    ],
+)
+def test_a_banks_words_are_one_line_of_plain_text(words: str, read: str) -> None:
+    assert ProviderRejected(words).message == read
+    assert BankResult.answer([], [], [words]).reasons == (read,)
+    assert BankResult.ended(StepOutcome.REFUSED, words).reasons == (read,)
+    assert len(read) <= 300
+
+
+def test_words_that_say_nothing_are_none() -> None:
+    assert ProviderRejected("<br/>\n").message == "O banco recusou a solicitação."
+    assert BankResult.answer([], [], ["<br/>\n", "", None]).reasons == ()
 
 
 def test_amounts_come_in_cents_and_rates_with_six_decimals() -> None:
