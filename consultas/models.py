@@ -198,6 +198,10 @@ class Pending(models.Model):
     def __str__(self) -> str:
         return f"{self.provider} {self.type}"
 
+    def is_over(self) -> bool:
+        """Whether the bank gives the step up by now, done or not."""
+        return self.expires_at <= timezone.now()
+
     def action(self) -> BankAction:
         """The step as the partner sees it: the same link for as long as it is open."""
         return BankAction(ActionType(self.type), self.url, self.detail, self.reference, self.expires_at)

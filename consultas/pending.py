@@ -18,8 +18,8 @@ from consultas import offers, serializers
 from consultas.models import Pending, Query
 from providers.base import Bank
 from providers.database import outlasts_restart
-from providers.errors import ApiError
-from providers.types import BankAction, BankQuery, BankResult, StepOutcome
+from providers.errors import ApiError, BankFailure, InvalidInput, NotFound
+from providers.types import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)
@@ -44,12 +44,12 @@ def open_steps(query: Query, banks: list[str]) -> dict[str, Pending]:
 
 
 def ask(bank: Bank, query: Query, request: BankQuery, step: Pending | None) -> BankResult:
-    """The bank's answer to `query`. While a step is open it is only looked at: the same link is shown and no
-    second message is sent. After a refused or expired one the bank is queried anew, which opens another."""
+    """The bank's answer to `query`. While a step is open it is only looked at: the same link is shown, also where
+    the bank can't tell how the step stands, and no second message is sent. After a refused or expired one the bank
+    is queried anew, which opens another."""
     if step is None:
         return _query(bank, query, request)
-    result = bank.check(request, step.reference)
-    outcome = _outcome(step, result)
+    outcome, result = _look(bank, step, request)
     if outcome is StepOutcome.OPEN:
         return replace(result, action=step.action())
     if outcome is StepOutcome.APPROVED:
@@ -91,12 +91,32 @@ def _open(query: Query, provider: str, action: BankAction) -> Pending:
     return step
 
 
-def _outcome(step: Pending, result: BankResult) -> StepOutcome:
-    """How the step stands; one that the bank leaves open beyond its end has expired."""
-    outcome = result.step or (StepOutcome.OPEN if result.action else StepOutcome.APPROVED)
-    if outcome is StepOutcome.OPEN and step.expires_at <= timezone.now():
-        return StepOutcome.EXPIRED
-    return outcome
+def _look(bank: Bank, step: Pending, request: BankQuery) -> tuple[StepOutcome, BankResult]:
+    """How the step stands, with the bank's answer to `request` where that makes it known.
+
+    A bank that says no ends the step: it would say so again for ever. One that failed, or that holds the step for
+    not done, leaves it open. Whatever is open beyond its end has expired.
+    """
+    try:
+        result = bank.check(request, step.reference)
+        outcome = result.step or (StepOutcome.OPEN if result.action else StepOutcome.APPROVED)
+    except NotFound as error:
+        outcome, result = StepOutcome.EXPIRED, BankResult.ended(StepOutcome.EXPIRED, error.message)
+    except (BankFailure, InvalidInput) as error:
+        log.warning("step_check_failed", bank=step.provider, code=error.code)
+        outcome, result = StepOutcome.OPEN, _waiting(step)
+    except ApiError as error:
+        log.info("step_check_refused", bank=step.provider, code=error.code)
+        outcome, result = StepOutcome.REFUSED, BankResult.ended(StepOutcome.REFUSED, error.message)
+    if outcome is StepOutcome.OPEN and step.is_over():
+        return StepOutcome.EXPIRED, result
+    return outcome, result
+
+
+def _waiting(step: Pending) -> BankResult:
+    """The open step as the bank showed it when it was opened."""
+    status = QueryStatus.REQUIRES_ACTION if step.url else QueryStatus.PENDING
+    return BankResult(status, action=step.action(), step=StepOutcome.OPEN)
 
 
 def wake(step: Pending) -> None:
@@ -118,18 +138,19 @@ def claim_due(limit: int) -> list[Pending]:
 
 def check(bank: Bank, step: Pending) -> None:
     """Look at the step without side effects; close it where it ended, else look again later."""
-    try:
-        result = bank.check(step.query.for_bank(step.provider), step.reference)
-    except ApiError as error:
-        # Also a refusal of the query itself says nothing of the step: the bank is asked again.
-        log.warning("step_check_failed", bank=step.provider, code=error.code)
-        _look_again(step)
-        return
-    outcome = _outcome(step, result)
+    outcome, result = _look(bank, step, step.query.for_bank(step.provider))
     if outcome is StepOutcome.OPEN:
         _look_again(step)
     else:
         settle(step, outcome, result)
+
+
+def put_off(step: Pending) -> None:
+    """The step's bank is switched off: what is over has expired, the rest is looked at later."""
+    if step.is_over():
+        settle(step, StepOutcome.EXPIRED, _waiting(step))
+    else:
+        _look_again(step)
 
 
 def _look_again(step: Pending) -> None:

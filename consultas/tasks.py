@@ -119,12 +119,15 @@ def check_steps() -> None:
 
     def one(step: Pending) -> None:
         adapter, account = registry.get(step.provider), accounts.get(step.provider)
-        if adapter is None or account is None:
-            return  # a disabled bank: the lease brings the step back
         structlog.contextvars.bind_contextvars(request_id=step.query.request_id)
         try:
+            if adapter is None or account is None:
+                pending.put_off(step)
+                return
             deadline = time.monotonic() + account.timeout_s
-            pending.check(adapter(account, deadline=deadline, request_id=step.query.request_id), step)
+            # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
+            with gevent.Timeout(account.timeout_s + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
+                pending.check(adapter(account, deadline=deadline, request_id=step.query.request_id), step)
         finally:
             connection.close()
 

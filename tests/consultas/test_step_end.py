@@ -1,0 +1,260 @@
+"""How a step ends where the bank says no, fails, is off or left the contract; without the service's processes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+import urllib3
+from django.utils import timezone
+
+from consultas import pending, tasks
+from consultas.models import Pending, Query
+from partners.models import Partner
+from providers.base import Bank
+from providers.encryption import blind_index
+from providers.models import Provider
+from providers.types import BankResult, QueryStatus
+from tests.factories import PartnerFactory
+from tests.processes import Programs, Simulator
+from tests.providers.conftest import at, nothing_remembered_of_banks
+from tests.providers.samples import a_query
+from tests.receiver import Received, Receiver, Reply
+from webhooks.models import Event
+
+__all__ = ["nothing_remembered_of_banks"]  # a fixture that this file needs as well
+
+
+class Ending(NamedTuple):
+    """A bank whose step the holder has done, and how it says no then: at a request whose method and path match
+    `request` it answers with `status` and `body`, or with its own answer in which `body` replaced some keys."""
+
+    bank: str
+    cpf: str
+    kind: str
+    request: str
+    status: int
+    body: dict[str, Any]
+
+
+ENDINGS = [
+    Ending(
+        "imbuia",
+        "90000000256",
+        "liveness",
+        "POST .*/biometrias/.*/simulacoes",
+        422,
+        {"message": "Recusado", "details": [{"code": "SIM-001", "message": "recusado por politica"}]},
+    ),
+    Ending("peroba", "90000000337", "chat", "POST .*/Consultas/.+", 400, {"Mensagem": "Recusado por política."}),
+    Ending(
+        "canela",
+        "90000000418",
+        "sms",
+        "PUT .*/simulacoes",
+        400,
+        {"mensagem": "Recusado por política", "motivo": "POLITICA", "pendencias": []},
+    ),
+    Ending(
+        "cedro",
+        "90000001902",
+        "confirmation",
+        "GET .*/consults/.*",
+        200,
+        {"status": "REJECTED", "description": "Recusado por política"},
+    ),
+]
+each_ending = pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.bank)
+
+
+class GoBetween:
+    """Passes on what the adapter asks the simulated banks; to what matches `ending` it answers as that says."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.ending: Ending | None = None
+        self._simulator = simulator
+        self._http = urllib3.PoolManager(retries=False, timeout=10)
+
+    def __call__(self, asked: Received) -> Reply:
+        headers = {name: value for name, value in asked.headers.items() if name not in ("host", "content-length")}
+        ending = self.ending
+        refused = ending is not None and re.fullmatch(ending.request, f"{asked.method} {asked.path}".split("?")[0])
+        if ending is not None and refused and ending.status >= 400:
+            return Reply(ending.status, json.dumps(ending.body).encode(), {"Content-Type": "application/json"})
+        answer = self._http.request(asked.method, self._simulator.url + asked.path, body=asked.body, headers=headers)
+        body = answer.data
+        if ending is not None and refused:
+            body = json.dumps(answer.json() | ending.body).encode()
+        return Reply(answer.status, body, {"Content-Type": "application/json"})
+
+
+@pytest.fixture
+def between(simulator: Simulator) -> GoBetween:
+    simulator.reset()
+    return GoBetween(simulator)
+
+
+@pytest.fixture
+def door(between: GoBetween) -> Iterator[Receiver]:
+    with Receiver(between) as door:
+        yield door
+
+
+class Banks:
+    """The adapters, at the go-between, or at an address where nobody is."""
+
+    def __init__(self, door: Receiver) -> None:
+        self._door = door
+
+    def __call__(self, name: str) -> Bank:
+        return at(name, f"{self._door.root}/{name}")
+
+    def unreachable(self, name: str) -> Bank:
+        return at(name, f"http://127.0.0.1:1/{name}")
+
+
+@pytest.fixture
+def banks(door: Receiver) -> Banks:
+    return Banks(door)
+
+
+def a_stored_query(partner: Partner, bank: str, cpf: str) -> Query:
+    return Query.objects.create(
+        partner=partner,
+        kind=Query.Kind.AGGREGATED,
+        cpf_index=blind_index("cpf", cpf),
+        request=msgspec.to_builtins(a_query(cpf)),
+        banks=[bank],
+        request_id="request-1",
+        deadline_at=timezone.now() + timedelta(seconds=30),
+    )
+
+
+def opened(partner: Partner, bank: Bank, cpf: str) -> Pending:
+    """The step that a query of the holder opens."""
+    query = a_stored_query(partner, bank.name, cpf)
+    assert pending.ask(bank, query, query.for_bank(bank.name), None).action is not None
+    return Pending.objects.get(state="open")
+
+
+def again(bank: Bank, step: Pending) -> BankResult:
+    """A re-query while the step is open."""
+    query = a_stored_query(step.partner, bank.name, step.query.request["cpf"])
+    return pending.ask(bank, query, query.for_bank(bank.name), step)
+
+
+def over() -> None:
+    """The time of every step is over."""
+    Pending.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
+
+
+def told() -> list[tuple[str, list[Any]]]:
+    bodies = [json.loads(row.body) for row in Event.objects.filter(name="authorization_result").order_by("created_at")]
+    return [(body["status"], body["offers"]) for body in bodies]
+
+
+@each_ending
+def test_a_bank_that_says_no_after_the_step_ends_it(
+    db: None, simulator: Simulator, between: GoBetween, banks: Banks, ending: Ending
+) -> None:
+    """It was looked at for ever: nobody was told, and the holder was locked out at that bank."""
+    step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
+    simulator.complete(ending.cpf, ending.bank, ending.kind)
+    between.ending = ending
+    for _ in range(2):
+        pending.check(banks(ending.bank), step)
+    step.refresh_from_db()
+    assert (step.state, step.next_check_at) == ("refused", None)
+    assert told() == [("refused", [])]
+
+
+@each_ending
+def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
+    db: None, simulator: Simulator, between: GoBetween, banks: Banks, ending: Ending
+) -> None:
+    step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
+    simulator.complete(ending.cpf, ending.bank, ending.kind)
+    # cedro's new consult is looked at by the same request: only the old one is refused.
+    request = f"GET .*/consults/{re.escape(step.reference)}" if ending.bank == "cedro" else ending.request
+    between.ending = ending._replace(request=request)
+    assert again(banks(ending.bank), step).status is QueryStatus.OK
+    step.refresh_from_db()
+    assert step.state == "refused"
+    assert told() == [("refused", [])]
+
+
+@each_ending
+def test_while_the_bank_fails_the_step_stays_and_a_requery_shows_the_known_link(
+    db: None, banks: Banks, ending: Ending
+) -> None:
+    step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
+    pending.check(banks.unreachable(ending.bank), step)
+    shown = again(banks.unreachable(ending.bank), step)
+    assert shown.action == step.action()
+    assert shown.status is (QueryStatus.PENDING if ending.bank == "canela" else QueryStatus.REQUIRES_ACTION)
+    step.refresh_from_db()
+    assert (step.state, told()) == ("open", [])
+
+
+@each_ending
+def test_a_step_that_is_over_ends_though_the_bank_fails(db: None, banks: Banks, ending: Ending) -> None:
+    step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
+    over()
+    step.refresh_from_db()
+    pending.check(banks.unreachable(ending.bank), step)
+    step.refresh_from_db()
+    assert (step.state, step.next_check_at) == ("expired", None)
+    assert told() == [("expired", [])]
+
+
+@each_ending
+def test_a_requery_after_the_end_asks_anew_though_the_look_fails(
+    db: None, between: GoBetween, banks: Banks, ending: Ending
+) -> None:
+    bank = banks(ending.bank)
+    step = opened(PartnerFactory(), bank, ending.cpf)
+    over()
+    step.refresh_from_db()
+    between.ending = ending._replace(request=f".*/{re.escape(step.reference)}.*", status=503)
+    assert again(bank, step).action is not None
+    assert sorted(Pending.objects.values_list("state", flat=True)) == ["expired", "open"]
+    assert told() == [("expired", [])]
+
+
+# --- swept
+
+
+@pytest.fixture
+def swept(sandbox: None, programs: Programs) -> Partner:
+    """The sandbox's partner; beat is halted, so that only the test sweeps."""
+    programs.kill("beat", signal.SIGSTOP)
+    return Partner.objects.get()
+
+
+def due() -> None:
+    Pending.objects.filter(state="open").update(next_check_at=timezone.now())
+
+
+def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
+    swept: Partner, simulator: Simulator, banks: Banks
+) -> None:
+    step = opened(swept, banks("peroba"), "90000000337")
+    Provider.objects.filter(name="peroba").update(enabled=False)
+    due()
+    tasks.check_steps()
+    step.refresh_from_db()
+    assert step.state == "open"
+    assert step.next_check_at > timezone.now()
+    over()
+    due()
+    tasks.check_steps()
+    step.refresh_from_db()
+    assert step.state == "expired"
+    assert told() == [("expired", [])]
+    assert simulator.calls("peroba", "poll") == []
