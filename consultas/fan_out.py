@@ -22,7 +22,6 @@ from kombu.exceptions import OperationalError as BrokerError
 from kombu.pools import ProducerPool
 from redis.exceptions import RedisError
 
-from authorizations import evidence
 from consultas.models import Query
 from consultas.replies import ANSWER, LOST, START, Inbox, mailbox
 from providers import registry
@@ -86,8 +85,6 @@ def answers_or_silence(query: Query, banks: list[str], silence_s: float) -> Iter
     Closes the caller's database connection first: none is held while waiting. Closing the generator frees
     everything held for it; the worker finishes its calls, since an external step that one opens must be kept.
     """
-    if banks and query.evidence_number is not None:
-        evidence.record_use(query.evidence_number, banks, call="query", reference=str(query.id))
     connection.close()
     begun = time.monotonic()
     deadline = begun + query.seconds_left()

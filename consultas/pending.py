@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import structlog
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from authorizations import evidence
 from consultas import offers, serializers
 from consultas.models import Pending, Query
 from providers.base import Bank
@@ -60,11 +62,20 @@ def ask(bank: Bank, query: Query, request: BankQuery, step: Pending | None) -> B
 
 
 def _query(bank: Bank, query: Query, request: BankQuery) -> BankResult:
+    if query.evidence_number is not None:
+        bank.before_request = partial(_rely, query.evidence_number, bank.name, query)
     result = bank.query(request)
     if result.action is not None:
         step = _open(query, bank.name, result.action)
         result = replace(result, action=step.action())
     return result
+
+
+def _rely(number: int, bank: str, query: Query) -> None:
+    """The request that carries the evidence `number` to `bank` is about to go out. Not after it: a use that nobody
+    noted would be worse than one that a process dying at this moment has noted too much."""
+    evidence.record_use(number, [bank], call="query", reference=str(query.id))
+    connection.close()
 
 
 @outlasts_restart

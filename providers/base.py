@@ -173,6 +173,9 @@ class Bank:
         self.connection = connection
         self.deadline = deadline
         self.request_id = request_id
+        #: Called once, when the first authenticated request is about to go out: not while the breaker, the limit in
+        #: flight, a failed login or the deadline keeps it back.
+        self.before_request: Callable[[], None] | None = None
         self._breaker = Breaker(self.name)
         self._operating = False
         self._let_out = False
@@ -344,7 +347,7 @@ class Bank:
             token = self._token(cache) if cache is not None else None
             proof = self.authorize(token, method, path, body)
             sent_at = time.monotonic()
-            reply = self._send(method, path, body, headers | proof, safe)
+            reply = self._send(method, path, body, headers | proof, safe, announce=True)
             if not self.token_refused(reply):
                 return reply
             if cache is not None:
@@ -369,8 +372,13 @@ class Bank:
         if not 200 <= reply.status < 300:
             raise ProviderError
 
-    def _send(self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool) -> Reply:
+    def _send(
+        self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool, *, announce: bool = False
+    ) -> Reply:
         with self._place_in_flight():
+            if announce and self.before_request is not None and time.monotonic() < self.deadline:
+                self.before_request()
+                self.before_request = None
             try:
                 return self._once(method, path, body, headers)
             except ProviderUnavailable as failure:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
 
 from authorizations.models import EvidenceUse
+from providers.models import Provider
 from tests.client import FULL_FLOW, Client, query_body
-from tests.processes import Simulator
+from tests.processes import LiveService, Simulator, wait_until
 
 ACCEPTANCE = {
     "accepted": True,
@@ -62,6 +64,55 @@ def test_a_repeat_that_asks_no_bank_is_no_use_of_the_evidence(client: Client) ->
     for _ in range(2):
         client.query(authorization_id=authorization_id, client_ip=None, providers=["ipe"])
     assert EvidenceUse.objects.count() == 1
+
+
+def uses(bank: str) -> int:
+    return EvidenceUse.objects.filter(provider=bank).count()
+
+
+def test_a_bank_that_was_not_called_relied_on_nothing(client: Client, simulator: Simulator) -> None:
+    """The dossier stated calls that never happened: it was noted before anybody knew who would be called."""
+    Provider.objects.filter(name="ipe").update(enabled=False)
+    Provider.objects.filter(name="jatoba").update(circuit="open")
+    locked_out = Provider.objects.get(name="imbuia")
+    locked_out.credentials = dict.fromkeys(locked_out.credentials, "wrong")
+    locked_out.save()
+    authorization_id = accepted_session(client)
+    banks = ["ipe", "jatoba", "imbuia", "aroeira"]
+    client.query(authorization_id=authorization_id, client_ip=None, providers=banks)
+    assert {bank: bool(simulator.calls(bank, "query")) for bank in banks} == {
+        "ipe": False,
+        "jatoba": False,
+        "imbuia": False,
+        "aroeira": True,
+    }
+    assert {bank: uses(bank) for bank in banks} == {"ipe": 0, "jatoba": 0, "imbuia": 0, "aroeira": 1}
+
+
+def test_an_open_step_that_is_only_looked_at_is_no_use_of_the_evidence(client: Client) -> None:
+    authorization_id = accepted_session(client, "90000000337")
+    for _ in range(2):
+        client.query("90000000337", authorization_id=authorization_id, client_ip=None, providers=["peroba"])
+    assert uses("peroba") == 1
+
+
+def test_a_use_is_noted_before_the_bank_hears_of_it_and_again_where_it_is_asked_again(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    authorization_id = accepted_session(client)
+    client.query(providers=["ipe"], prazo=12)  # so that the login is over
+    simulator.bank("ipe", latency_ms=4000, operation="query")
+    asked = len(simulator.calls("ipe", "query"))
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(
+            client.query, authorization_id=authorization_id, client_ip=None, geolocation=None, providers=["ipe"]
+        )
+        logs = live_service.logs
+        wait_until(lambda: len(simulator.calls("ipe", "query")) > asked, 10, "the bank was asked", logs)
+        assert uses("ipe") == 1
+        live_service.programs.restart("banks")
+        assert len(waiting.result(60)["proposals"]) == 2
+    assert uses("ipe") == 2
 
 
 @pytest.mark.parametrize("whose", ["another CPF", "another partner", "not accepted"])
