@@ -28,11 +28,10 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 from authorizations import dossier, views
 from authorizations.models import Evidence, Session, Terms
 from partners.admin import SensitiveActions
-from partners.models import Partner
+from partners.models import SECRETS_OF_PARTNER, Partner
 from providers.encryption import blind_index
 from providers.formats import only_digits
 
-_UNREAD = ("partner__webhook_secret", "partner__previous_webhook_secret")
 _DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}
 
 
@@ -184,7 +183,7 @@ class SessionAdmin(SensitiveActions):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         sessions: QuerySet[Session] = super().get_queryset(request)
-        return sessions.select_related("partner", "terms", "evidence").defer(*_UNREAD, "evidence__record")
+        return sessions.select_related("partner", "terms", "evidence").defer(*SECRETS_OF_PARTNER, "evidence__record")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

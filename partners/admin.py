@@ -33,7 +33,15 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from partners.models import MAX_KEY_DAYS, Allowance, ApiKey, Partner, WebhookEvent
+from partners.models import (
+    MAX_KEY_DAYS,
+    SECRET_FIELDS,
+    SECRETS_OF_PARTNER,
+    Allowance,
+    ApiKey,
+    Partner,
+    WebhookEvent,
+)
 from providers.encryption import blind_index
 from providers.models import Provider
 
@@ -232,7 +240,7 @@ class PartnerAdmin(SensitiveActions):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         # Left out of what is read, the secrets are left out of what a saved form writes, too.
-        unread = super().get_queryset(request).defer("webhook_secret", "previous_webhook_secret")
+        unread = super().get_queryset(request).defer(*SECRET_FIELDS)
         return unread.prefetch_related("allowances")
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
@@ -263,13 +271,16 @@ class PartnerAdmin(SensitiveActions):
 
     @display(description="Segredo do webhook")
     def secret(self, partner: Partner) -> str:
-        valid = partner.webhook_secrets()
-        if not valid:
+        if not partner.webhook_secret:
             return "não emitido"
-        if len(valid) == 1:
+        ends = [
+            date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT") for _, until in partner.retiring_secrets()
+        ]
+        if not ends:
             return "emitido"
-        until = date_format(timezone.localtime(partner.previous_secret_until), "SHORT_DATETIME_FORMAT")
-        return f"emitido; o anterior ainda vale até {until}"
+        if len(ends) == 1:
+            return f"emitido; o anterior ainda vale até {ends[0]}"
+        return f"emitido; os {len(ends)} anteriores ainda valem até {', '.join(ends)}"
 
     @action(description="Emitir chave", permissions=["issue"], icon="key")
     def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -308,7 +319,7 @@ class PartnerAdmin(SensitiveActions):
             form,
             title="Trocar segredo do webhook",
             text="O novo segredo é mostrado uma única vez e passa a assinar X-Service-Signature. "
-            "No cabeçalho webhook-signature o anterior ainda vale por 24 horas.",
+            "No cabeçalho webhook-signature cada segredo anterior ainda vale por 24 horas desde a sua troca.",
             button="Trocar segredo",
         )
 
@@ -367,8 +378,7 @@ class ApiKeyAdmin(KeyState, SensitiveActions, PageToRead):
     actions_detail = ("revoke",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        unread = ("partner__webhook_secret", "partner__previous_webhook_secret")
-        return super().get_queryset(request).select_related("partner").defer(*unread)
+        return super().get_queryset(request).select_related("partner").defer(*SECRETS_OF_PARTNER)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -17,11 +17,14 @@ from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.utils import timezone
 
-from providers.encryption import EncryptedTextField
+from providers.encryption import EncryptedJSONField, EncryptedTextField
 from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)
 MAX_KEY_DAYS = 3650
+#: What pages and look-ups that only name a partner leave unread.
+SECRET_FIELDS = ("webhook_secret", "retired_webhook_secrets")
+SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
 # Public by design: anybody may try the sandbox. Production takes no test key (partners/authentication.py).
 SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
 _VISIBLE = len("cpk_live_") + 6
@@ -96,8 +99,8 @@ class Partner(models.Model):
     rate_limit = models.PositiveIntegerField("limite por minuto (não aplicado)", null=True, blank=True)
     webhook_url = models.CharField("URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url])
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
-    previous_webhook_secret = EncryptedTextField("segredo anterior", null=True, editable=False)
-    previous_secret_until = models.DateTimeField("segredo anterior válido até", null=True, editable=False)
+    #: Of each secret that still signs beside the current one, the newest first: `[secret, until]`, ISO 8601.
+    retired_webhook_secrets = EncryptedJSONField("segredos anteriores", null=True, editable=False)
     webhook_events = models.JSONField("eventos", default=default_webhook_events, blank=True)
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
 
@@ -139,24 +142,29 @@ class Partner(models.Model):
     def rotate_webhook_secret(self) -> str:
         """Gives the partner a new webhook secret and returns it: the only time that it is shown.
 
-        The one before stays good for `SECRET_OVERLAP`.
+        Each one before stays good for `SECRET_OVERLAP` from its own replacement, however many follow: nobody
+        knows which of them the partner has in use.
         """
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
         with transaction.atomic():
-            current = Partner.objects.select_for_update().get(pk=self.pk).webhook_secret
+            current = Partner.objects.select_for_update().get(pk=self.pk)
+            retired = current.retiring_secrets()
+            if current.webhook_secret:
+                retired.insert(0, (current.webhook_secret, timezone.now() + SECRET_OVERLAP))
             self.webhook_secret = secret
-            self.previous_webhook_secret = current
-            self.previous_secret_until = timezone.now() + SECRET_OVERLAP if current else None
-            self.save(update_fields=["webhook_secret", "previous_webhook_secret", "previous_secret_until"])
+            self.retired_webhook_secrets = [[old, until.isoformat()] for old, until in retired] or None
+            self.save(update_fields=SECRET_FIELDS)
         return secret
 
+    def retiring_secrets(self) -> list[tuple[str, datetime]]:
+        """The replaced secrets that still sign, the newest first, each with its end."""
+        kept = [(old, datetime.fromisoformat(until)) for old, until in self.retired_webhook_secrets or ()]
+        return [(old, until) for old, until in kept if timezone.now() < until]
+
     def webhook_secrets(self) -> list[str]:
-        """The secrets that sign now: the newest one first, the one before while the overlap lasts."""
+        """The secrets that sign now: the current one first, then the replaced ones, the newest first."""
         found = [self.webhook_secret] if self.webhook_secret else []
-        overlap = self.previous_secret_until is not None and timezone.now() < self.previous_secret_until
-        if overlap and self.previous_webhook_secret:
-            found.append(self.previous_webhook_secret)
-        return found
+        return found + [old for old, _ in self.retiring_secrets()]
 
 
 class ApiKey(models.Model):
@@ -221,7 +229,7 @@ class ApiKey(models.Model):
         """The key whose text is `secret`, with its partner, in one query; the webhook secrets stay unread."""
         return (
             cls.objects.select_related("partner")
-            .defer("partner__webhook_secret", "partner__previous_webhook_secret")
+            .defer(*SECRETS_OF_PARTNER)
             .filter(digest=cls.digest_of(secret))
             .first()
         )

@@ -19,6 +19,7 @@ from unfold.decorators import action, display
 
 from consultas.admin import CpfForm, ReadOnlyAdmin, table
 from partners.admin import PageWithButtons
+from partners.models import SECRETS_OF_PARTNER
 from proposals import retention
 from proposals.models import BankCall, Erasure, Proposal
 from proposals.submission import bring_forward
@@ -90,9 +91,8 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         return bool(request.user.has_perm("proposals.change_proposal"))
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Proposal]:
-        secrets = ("partner__webhook_secret", "partner__previous_webhook_secret")
         proposals: QuerySet[Proposal] = super().get_queryset(request)
-        return proposals.select_related("partner").defer("signature_url", "data", *secrets)
+        return proposals.select_related("partner").defer("signature_url", "data", *SECRETS_OF_PARTNER)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Proposal], term: str

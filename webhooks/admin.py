@@ -7,6 +7,7 @@ from unfold.admin import TabularInline
 from unfold.decorators import action, display
 
 from partners.admin import PageWithButtons
+from partners.models import SECRETS_OF_PARTNER
 from providers.formats import cpf_is_valid, mask_cpf
 
 from .models import AlreadyPurged, Attempt, Event, reference_index
@@ -67,9 +68,8 @@ class EventAdmin(PageWithButtons):
     actions_submit_line = ("resend_one",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
-        secrets = ("partner__webhook_secret", "partner__previous_webhook_secret")
         events: QuerySet[Event] = super().get_queryset(request)
-        return events.select_related("partner").defer("body", "external_reference", *secrets)
+        return events.select_related("partner").defer("body", "external_reference", *SECRETS_OF_PARTNER)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str

@@ -21,6 +21,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
+from partners.models import SECRETS_OF_PARTNER
 from providers.encryption import WrongKey
 
 from . import doorbell, signing, transport
@@ -124,8 +125,7 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
 def load(event_ids: Iterable[str]) -> list[Letter]:
     """What to send, where, signed with what; nothing for what was erased since it was claimed. Raises
     `providers.encryption.WrongKey`."""
-    secrets = ("webhook_secret", "previous_webhook_secret", "previous_secret_until")
-    needed = ("body", "partner__webhook_url", *(f"partner__{name}" for name in secrets))
+    needed = ("body", "partner__webhook_url", *SECRETS_OF_PARTNER)
     events = Event.objects.filter(pk__in=list(event_ids), body__isnull=False).select_related("partner").only(*needed)
     letters = []
     for event in events:

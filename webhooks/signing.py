@@ -22,7 +22,7 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - the public form, not a secret
 def headers(event_id: str, body: bytes, secrets: Sequence[str], timestamp: int) -> dict[str, str]:
     """The signature headers of one attempt.
 
-    `secrets` holds the current secret first and, for the overlap after a rotation, the previous one: the
+    `secrets` holds the current secret first and, for the overlap after a rotation, those before: the
     standard header lists a signature of each, while `X-Service-Signature` has room for the current one
     only. `timestamp` is the attempt's time in whole seconds since 1970. Raises ValueError when a secret is
     not in its issued form.

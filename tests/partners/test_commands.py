@@ -165,12 +165,12 @@ def test_set_webhook_alone_keeps_the_secret():
 def test_a_rotated_secret_overlaps_the_old_one_for_a_day():
     partner = PartnerFactory()
     old = partner.rotate_webhook_secret()
-    assert partner.previous_secret_until is None
     new = run("set_webhook", partner.pk, "--url", URL, "--rotate-secret")["webhook_secret"]
     partner.refresh_from_db()
     assert partner.webhook_secrets() == [new, old]
-    assert timedelta(hours=23) < partner.previous_secret_until - timezone.now() <= timedelta(hours=24)
-    partner.previous_secret_until = timezone.now()
+    [(_, until)] = partner.retiring_secrets()
+    assert timedelta(hours=23) < until - timezone.now() <= timedelta(hours=24)
+    partner.retired_webhook_secrets = [[old, timezone.now().isoformat()]]
     assert partner.webhook_secrets() == [new]
 
 

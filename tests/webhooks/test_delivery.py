@@ -127,7 +127,8 @@ def test_rotation_between_retries_verifies_with_the_old_and_the_new_secret(
     new = partner.rotate_webhook_secret()
     make_due(event)
     deliver_due()
-    Partner.objects.filter(pk=partner.pk).update(previous_secret_until=timezone.now() - timedelta(seconds=1))
+    ended = (timezone.now() - timedelta(seconds=1)).isoformat()
+    Partner.objects.filter(pk=partner.pk).update(retired_webhook_secrets=[[old, ended]])
     make_due(event)
     deliver_due()
 
@@ -138,6 +139,36 @@ def test_rotation_between_retries_verifies_with_the_old_and_the_new_secret(
         (False, True),
     ]
     assert {request.id for request in receiver.received} == {event.pk}
+
+
+def test_after_two_rotations_in_a_day_each_of_the_three_secrets_verifies_until_its_own_end(
+    partner: Partner, receiver: Receiver
+) -> None:
+    first = partner.webhook_secret
+    second, third = partner.rotate_webhook_secret(), partner.rotate_webhook_secret()
+    send(partner)
+    deliver_due()
+    ends = [[second, until.isoformat()] for _, until in partner.retiring_secrets()[:1]]
+    ends.append([first, timezone.now().isoformat()])
+    Partner.objects.filter(pk=partner.pk).update(retired_webhook_secrets=ends)
+    send(partner)
+    deliver_due()
+
+    assert [[_verifies(secret, r) for secret in (first, second, third)] for r in receiver.received] == [
+        [True, True, True],
+        [False, True, True],
+    ]
+    for request in receiver.received:
+        expected = hmac.new(third.encode(), request.body, hashlib.sha256).hexdigest()
+        assert request.headers["x-service-signature"] == expected
+
+
+def test_a_rotation_forgets_the_secrets_whose_time_is_over(partner: Partner) -> None:
+    Partner.objects.filter(pk=partner.pk).update(retired_webhook_secrets=[["whsec_old", timezone.now().isoformat()]])
+    current = partner.webhook_secret
+    partner.rotate_webhook_secret()
+    partner.refresh_from_db()
+    assert [old for old, _ in partner.retired_webhook_secrets] == [current]
 
 
 def test_a_process_that_dies_after_sending_leads_to_a_second_delivery_under_the_same_id(
