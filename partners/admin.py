@@ -16,7 +16,7 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
@@ -49,12 +49,33 @@ _GOOD, _BAD, _OLD = "success", "danger", "warning"
 
 
 class PartnerForm(forms.ModelForm):
+    """`new_id`, on adding only, is the id of the partner to be: a repeated POST makes no second one."""
+
+    new_id = forms.UUIDField(widget=forms.HiddenInput)
     webhook_events = forms.MultipleChoiceField(
         label="Eventos do webhook",
         choices=WebhookEvent.choices,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         required=False,
     )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.instance._state.adding:
+            self.fields.pop("new_id", None)
+
+    def clean(self) -> dict[str, Any] | None:
+        new_id = self.cleaned_data.get("new_id")
+        if new_id:
+            with connection.cursor() as cursor:  # a double click comes at the same moment
+                cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"partner {new_id}"])
+            if Partner.objects.filter(pk=new_id).exists():
+                raise ValidationError(
+                    "Este parceiro já foi criado, com chave e segredo mostrados. Se eles se perderam, abra o "
+                    "parceiro, emita outra chave e troque o segredo."
+                )
+            self.instance.pk = new_id
+        return super().clean()
 
 
 class IssueKeyForm(forms.Form):
@@ -196,7 +217,7 @@ class SensitiveActions(ModelAdmin):
         return self._page(request, row, "admin/partners/ask.html", {"form": form, **words})
 
     def show_once(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
-        """The page that bears a secret. `words`: title, name and secret."""
+        """The page that bears secrets. `words`: title, and `secrets`, each by its name."""
         return self._page(request, row, "admin/partners/secret.html", words)
 
     def done(self, request: HttpRequest, row: Model, text: str, then: Model | None = None) -> HttpResponse:
@@ -246,6 +267,22 @@ class PartnerAdmin(SensitiveActions):
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a partner's past stays; who must not call is suspended
 
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return fieldsets if obj else ((None, {"fields": ("new_id", "name", "rate_limit")}), *fieldsets[1:])
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().get_changeform_initial_data(request), "new_id": uuid.uuid4()}
+
+    def response_add(self, request: HttpRequest, obj: Partner, post_url_continue: str | None = None) -> HttpResponse:
+        """A partner begins with a webhook secret, or its events would wait for one, and with its first key."""
+        secrets = {}
+        if self.has_issue_permission(request):
+            key, secrets["Chave de API"] = ApiKey.issue(obj)
+            self.log_change(request, obj, f"Chave {key} emitida.")
+        secrets["Segredo do webhook"] = obj.rotate_webhook_secret()
+        return self.show_once(request, obj, title="Parceiro criado", secrets=secrets)
+
     def has_issue_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """Keys are issued by who may add them, whether or not they may change partners."""
         return request.user.has_perm("partners.add_apikey")
@@ -272,7 +309,7 @@ class PartnerAdmin(SensitiveActions):
     @display(description="Segredo do webhook")
     def secret(self, partner: Partner) -> str:
         if not partner.webhook_secret:
-            return "não emitido"
+            return "não emitido: nenhum evento é entregue"
         ends = [
             date_format(timezone.localtime(until), "SHORT_DATETIME_FORMAT") for _, until in partner.retiring_secrets()
         ]
@@ -292,7 +329,7 @@ class PartnerAdmin(SensitiveActions):
                 validity = timedelta(days=data["days"]) if data["days"] else None
                 key, secret = ApiKey.issue(partner, data["label"], validity, pk=data["key_id"])
                 self.log_change(request, partner, f"Chave {key} emitida.")
-                return self.show_once(request, partner, title="Chave emitida", name="Chave de API", secret=secret)
+                return self.show_once(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
         return self.ask(
             request,
             partner,
@@ -310,9 +347,8 @@ class PartnerAdmin(SensitiveActions):
             if form.is_valid():
                 secret = partner.rotate_webhook_secret()
                 self.log_change(request, partner, "Segredo do webhook trocado.")
-                return self.show_once(
-                    request, partner, title="Segredo trocado", name="Segredo do webhook", secret=secret
-                )
+                secrets = {"Segredo do webhook": secret}
+                return self.show_once(request, partner, title="Segredo trocado", secrets=secrets)
         return self.ask(
             request,
             partner,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import HttpRequest
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
@@ -69,7 +69,9 @@ class EventAdmin(PageWithButtons):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         events: QuerySet[Event] = super().get_queryset(request)
-        return events.select_related("partner").defer("body", "external_reference", *SECRETS_OF_PARTNER)
+        has_no_secret = ExpressionWrapper(Q(partner__webhook_secret__isnull=True), BooleanField())
+        unread = ("body", "external_reference", *SECRETS_OF_PARTNER)
+        return events.select_related("partner").defer(*unread).annotate(has_no_secret=has_no_secret)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
@@ -88,6 +90,8 @@ class EventAdmin(PageWithButtons):
     def trouble(self, event: Event) -> str:
         if event.state == Event.State.DUE and not event.partner.webhook_url:
             return "parceiro sem URL de webhook"
+        if event.state == Event.State.DUE and event.has_no_secret:
+            return "parceiro sem segredo de webhook"
         return event.get_fault_display() or "—"
 
     @admin.display(description="referência externa")

@@ -18,6 +18,8 @@ from .transport import Answer, Fault
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
 RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 JITTER = 0.1
+#: Events whose partner has no address, or no secret to sign with: they wait for it.
+UNREACHABLE = Q(partner__webhook_url="") | Q(partner__webhook_secret__isnull=True)
 #: Events erased in one transaction.
 BATCH = 500
 
@@ -183,13 +185,11 @@ def purge(before: datetime) -> int:
     """Erase bodies, references and answers of events created before `before`; returns how many they were.
 
     What is still being tried is left until it is settled. An event that has waited all that time for its
-    partner to have an address fails.
+    partner to have an address and a secret fails.
     """
     waiting = Q(state=Event.State.DUE)
     unclaimed = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())
-    old = Event.objects.filter(unclaimed, created_at__lt=before, purged_at=None).filter(
-        ~waiting | Q(partner__webhook_url="")
-    )
+    old = Event.objects.filter(unclaimed, created_at__lt=before, purged_at=None).filter(~waiting | UNREACHABLE)
     purged = 0
     while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:BATCH]):
         purged += _empty(Event.objects.filter(unclaimed, pk__in=batch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import uuid
 from datetime import timedelta
@@ -252,12 +253,31 @@ def test_a_faulty_partner_form_is_explained_and_saves_nothing(admin_client, part
     assert Partner.objects.get(pk=partner.pk).name == "Fintech Ipê"
 
 
-def test_a_partner_is_added_without_any_secret(admin_client):
+def test_a_partner_is_added_with_its_first_key_and_secret_shown_once(admin_client):
     url = reverse("admin:partners_partner_add")
-    assert admin_client.get(url).status_code == 200
-    assert admin_client.post(url, partner_form(None, name="Nova")).status_code == 302
+    form = partner_form(None, name="Nova", new_id=hidden(admin_client.get(url), "new_id"))
+    shown = admin_client.post(url, form)
+    assert "no-store" in shown["Cache-Control"]
+    key, secret = (
+        html.unescape(each) for each in re.findall(r'id="secret[^>]* value="([^"]+)"', shown.content.decode())
+    )
     partner = Partner.objects.get(name="Nova")
-    assert (partner.status, partner.webhook_secrets(), partner.api_keys.count()) == ("active", [], 0)
+    assert str(partner.pk) == form["new_id"]
+    assert (partner.status, partner.webhook_secrets(), ApiKey.find(key).partner) == ("active", [secret], partner)
+    for later in (admin_client.get(page(partner)), admin_client.post(url, form)):
+        assert secret not in html.unescape(later.content.decode())
+        assert key not in later.content.decode()
+    assert "já foi criado" in later.content.decode()
+    assert (Partner.objects.count(), ApiKey.objects.count()) == (1, 1)
+
+
+def test_who_may_not_issue_keys_adds_a_partner_with_its_secret_only():
+    adder = staff("add_partner", "view_partner")
+    url = reverse("admin:partners_partner_add")
+    shown = adder.post(url, partner_form(None, name="Nova", new_id=str(uuid.uuid4()))).content.decode()
+    partner = Partner.objects.get(name="Nova")
+    assert partner.webhook_secrets() == [html.unescape(SECRET.search(shown)[1])]
+    assert not ApiKey.objects.exists()
 
 
 def test_nothing_is_deleted(admin_client, partner):

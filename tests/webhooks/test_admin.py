@@ -53,6 +53,14 @@ def test_list_says_when_a_partner_has_no_address(operator: Client, db: None) -> 
     assert "parceiro sem URL de webhook" in operator.get(LIST).content.decode()
 
 
+def test_list_says_when_a_partner_has_no_secret(operator: Client, partner: Partner) -> None:
+    send(partner)
+    assert "parceiro sem segredo" not in operator.get(LIST).content.decode()
+    Partner.objects.update(webhook_secret=None)
+
+    assert "parceiro sem segredo de webhook" in operator.get(LIST).content.decode()
+
+
 def test_search_by_id_and_by_exact_reference(operator: Client, partner: Partner) -> None:
     first, second = (outbox.send(partner, "lead", reference, {}) for reference in ("group-1", "group-2"))
     assert first is not None

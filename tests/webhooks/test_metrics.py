@@ -21,7 +21,7 @@ def read() -> dict[str, float]:
 
 
 def test_an_empty_outbox(db: None) -> None:
-    assert read() == {"due": 0, "claimed": 0, "failed": 0, "webhook_oldest_due_seconds": 0}
+    assert read() == {"due": 0, "claimed": 0, "unreachable": 0, "failed": 0, "webhook_oldest_due_seconds": 0}
 
 
 def test_what_is_not_delivered(partner: Partner) -> None:
@@ -32,15 +32,24 @@ def test_what_is_not_delivered(partner: Partner) -> None:
 
     gauges = read()
     assert 90 <= gauges.pop("webhook_oldest_due_seconds") < 120
-    assert gauges == {"due": 1, "claimed": 0, "failed": 1}
+    assert gauges == {"due": 1, "claimed": 0, "unreachable": 0, "failed": 1}
 
 
 def test_what_waits_for_a_later_time_for_an_address_or_in_flight_is_not_overdue(partner: Partner) -> None:
     [retried] = send(partner)
     Event.objects.filter(pk=retried.pk).update(next_attempt_at=timezone.now() + timedelta(hours=1))
     send(new_partner(""))
+    mute = new_partner(partner.webhook_url)
+    Partner.objects.filter(pk=mute.pk).update(webhook_secret=None)
+    send(mute)
     send(partner)
     delivery.claim(10)
     Event.objects.exclude(pk=retried.pk).update(next_attempt_at=timezone.now() - timedelta(seconds=90))
 
-    assert read() == {"due": 3, "claimed": 1, "failed": 0, "webhook_oldest_due_seconds": 0}
+    assert read() == {
+        "due": 4,
+        "claimed": 1,
+        "unreachable": 2,
+        "failed": 0,
+        "webhook_oldest_due_seconds": 0,
+    }

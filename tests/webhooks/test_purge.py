@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -53,8 +54,10 @@ def test_what_is_still_tried_keeps_its_content(partner: Partner, receiver: Recei
     assert event.body
 
 
-def test_what_waited_all_that_time_for_an_address_fails(db: None) -> None:
-    [event] = send(new_partner(""))
+@pytest.mark.parametrize("missing", [{"webhook_url": ""}, {"webhook_secret": None}])
+def test_what_waited_all_that_time_for_an_address_or_a_secret_fails(partner: Partner, missing: dict[str, Any]) -> None:
+    [event] = send(partner)
+    Partner.objects.update(**missing)
     _age()
     purge()
 
