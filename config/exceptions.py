@@ -5,6 +5,7 @@ DRF calls `handle`; Django calls the `handlerNNN` views for what happens outside
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import structlog
@@ -14,6 +15,7 @@ from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from config.logs import traceback_without_words
 from providers.errors import (
     ApiError,
     InternalError,
@@ -92,4 +94,7 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
+    """For what no view of the API raised. Django calls it while the exception is handled."""
+    error = sys.exc_info()[1]
+    log.error("unhandled_exception", error=type(error).__name__, exception=traceback_without_words(error))
     return _reply(request, InternalError())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from typing import Any
 
 import structlog
@@ -26,6 +27,16 @@ def hide_personal_data(logger: WrappedLogger, name: str, event: EventDict) -> Ev
         if isinstance(value, str) and key not in ("timestamp", "request_id"):
             event[key] = _PERSONAL.sub(_HIDDEN, value)
     return event
+
+
+def traceback_without_words(error: BaseException | None) -> str:
+    """Where `error` and what led to it were raised, with their types but not their messages: those of the database
+    and of Django quote what was sent, such as a search's words or the id in an address."""
+    chain: list[str] = []
+    while error is not None:
+        chain.insert(0, "".join(traceback.format_tb(error.__traceback__)) + type(error).__qualname__)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return "\nthen\n".join(chain)
 
 
 def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
