@@ -74,7 +74,8 @@ class TermsAdmin(SensitiveActions):
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
         """Publishing is offered for a draft."""
         offered = super().get_actions_detail(request, object_id)
-        if Terms.objects.filter(pk=object_id, published_at=None).exists():
+        terms = self.row_of(request, object_id)
+        if terms is not None and terms.published_at is None:
             return offered
         return [each for each in offered if each.action_name != "authorizations_terms_publish"]
 
@@ -203,7 +204,7 @@ class SessionAdmin(SensitiveActions):
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
         """Nothing to read or export where there is no evidence."""
-        if not Evidence.objects.filter(session__pk=object_id).exists():
+        if not hasattr(self.row_of(request, object_id), "evidence"):
             return []
         return super().get_actions_detail(request, object_id)
 
@@ -277,7 +278,8 @@ class SessionAdmin(SensitiveActions):
         """Raises PermissionDenied and Http404."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        evidence = Evidence.objects.select_related("session__partner", "session__terms").filter(session__pk=object_id)
+        session = self.row_of(request, object_id)
+        evidence = Evidence.objects.select_related("session__partner", "session__terms").filter(session=session)
         found = evidence.first()
         if found is None:
             raise Http404

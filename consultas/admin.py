@@ -17,12 +17,12 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from consultas.models import Offer, Pending, Query
 from consultas.queries import answers_of
+from providers.desk import DeskAdmin
 from providers.encryption import blind_index
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
 
@@ -54,11 +54,10 @@ class CpfForm(forms.Form):
         return digits
 
 
-class ReadOnlyAdmin(ModelAdmin):
+class ReadOnlyAdmin(DeskAdmin):
     """Rows about a holder that the service writes and nobody edits. The column `cpf_index` finds a holder's."""
 
     list_per_page = 50
-    show_full_result_count = False
     actions_list: tuple[str, ...] = ("find",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:

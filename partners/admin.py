@@ -24,7 +24,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import TabularInline
 from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import (
@@ -42,6 +42,7 @@ from partners.models import (
     Partner,
     WebhookEvent,
 )
+from providers.desk import DeskAdmin
 from providers.encryption import blind_index
 from providers.models import Provider
 
@@ -165,7 +166,7 @@ class ApiKeyInline(KeyState, TabularInline):
         return False
 
 
-class PageToRead(ModelAdmin):
+class PageToRead(DeskAdmin):
     """Rows whose page has nothing to save."""
 
     def changeform_view(
@@ -199,14 +200,14 @@ class PageWithButtons(PageToRead):
         return HttpResponseRedirect(request.path)
 
 
-class SensitiveActions(ModelAdmin):
+class SensitiveActions(DeskAdmin):
     """Steps that ask first (GET shows a form, POST acts) and leave a line in the row's history."""
 
     def locked(self, request: HttpRequest, object_id: str) -> Any:
         """The row, locked until the transaction's end. Raises Http404 and PermissionDenied."""
         try:
             row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
-        except (self.model.DoesNotExist, ValidationError):
+        except (self.model.DoesNotExist, ValidationError, ValueError):
             raise Http404 from None
         if not self.has_view_permission(request, row):
             raise PermissionDenied
@@ -289,7 +290,8 @@ class PartnerAdmin(SensitiveActions):
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
         """Of suspend and resume, the one that makes a difference."""
-        suspended = Partner.objects.filter(pk=object_id, status=Partner.Status.SUSPENDED).exists()
+        partner = self.row_of(request, object_id)
+        suspended = partner is not None and partner.status == Partner.Status.SUSPENDED
         idle = "partners_partner_suspend" if suspended else "partners_partner_resume"
         offered = super().get_actions_detail(request, object_id)
         return [each for each in offered if each.action_name != idle]
@@ -445,7 +447,7 @@ admin.site.unregister((User, Group))
 
 
 @admin.register(User)
-class OperatorAdmin(UserAdmin, ModelAdmin):
+class OperatorAdmin(UserAdmin, DeskAdmin):
     """Who may use these pages."""
 
     form = UserChangeForm
@@ -454,5 +456,5 @@ class OperatorAdmin(UserAdmin, ModelAdmin):
 
 
 @admin.register(Group)
-class OperatorGroupAdmin(GroupAdmin, ModelAdmin):
+class OperatorGroupAdmin(GroupAdmin, DeskAdmin):
     """What groups of operators may do."""

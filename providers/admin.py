@@ -12,11 +12,11 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from providers import registry
+from providers.desk import DeskAdmin
 from providers.models import Circuit, Provider
 
 
@@ -96,7 +96,7 @@ class ProviderForm(forms.ModelForm):
 
 
 @admin.register(Provider)
-class ProviderAdmin(ModelAdmin):
+class ProviderAdmin(DeskAdmin):
     form = ProviderForm
     list_display = ("name", "label", "enabled", "breaker", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")

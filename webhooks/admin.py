@@ -90,7 +90,7 @@ class EventAdmin(PageWithButtons):
     def trouble(self, event: Event) -> str:
         if event.state == Event.State.DUE and not event.partner.webhook_url:
             return "parceiro sem URL de webhook"
-        if event.state == Event.State.DUE and event.has_no_secret:
+        if event.state == Event.State.DUE and vars(event)["has_no_secret"]:
             return "parceiro sem segredo de webhook"
         return event.get_fault_display() or "—"
 

@@ -1,0 +1,35 @@
+"""What every page of the back office has in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.admin.utils import unquote
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from unfold.admin import ModelAdmin
+
+
+class DeskAdmin(ModelAdmin):
+    """A list of rows and a page for each, for which no address is a reason to break."""
+
+    show_full_result_count = False  # beside a search, the number of all rows: a look at each of them
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """The row, read once in a request however many parts of its page ask for it. None where there is none,
+        and for what can't be an id."""
+        rows: dict[Any, Any] = request.__dict__.setdefault("_desk_rows", {})
+        key = (self.model, str(object_id), from_field)
+        if key not in rows:
+            # PostgreSQL refuses NUL, in which Django sees an error of the database, and not of the visitor.
+            rows[key] = None if "\0" in str(object_id) else super().get_object(request, object_id, from_field)
+        return rows[key]
+
+    def row_of(self, request: HttpRequest, object_id: str) -> Any:
+        """As `get_object`, by the id as it stands in the page's address."""
+        return self.get_object(request, unquote(object_id))
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The list; without its filters where one of them can't be searched for, as Django does with others."""
+        if any("\0" in value for _, values in request.GET.lists() for value in values):
+            return HttpResponseRedirect(f"{request.path}?e=1")
+        return super().changelist_view(request, extra_context)
