@@ -15,7 +15,6 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -29,6 +28,7 @@ from authorizations import dossier, views
 from authorizations.models import Evidence, Session, Terms
 from partners.admin import SensitiveActions
 from partners.models import SECRETS_OF_PARTNER, Partner
+from providers.desk import UNSEEN
 from providers.encryption import blind_index
 from providers.formats import only_digits
 
@@ -243,19 +243,9 @@ class SessionAdmin(SensitiveActions):
             found = self.get_queryset(request).filter(by_cpf | Q(authorization_id=what)).values_list("pk", flat=True)
             if found:
                 ids = ",".join(map(str, found))
-                return HttpResponseRedirect(reverse("admin:authorizations_session_changelist") + f"?id__in={ids}")
+                return HttpResponseRedirect(f"{self.list_address}?id__in={ids}")
             form.add_error("what", "Nenhuma sessão encontrada.")
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": "Sessões de autorização",
-            "title": "Localizar sessões",
-            "text": "O que for digitado aqui não aparece em endereços nem em registros.",
-            "button": "Localizar",
-            "form": form,
-            "back": reverse("admin:authorizations_session_changelist"),
-        }
-        return TemplateResponse(request, "admin/partners/ask.html", context)
+        return self.ask_over_list(request, form, title="Localizar sessões", text=UNSEEN, button="Localizar")
 
     @action(description="Ler evidência", permissions=["read_evidence"], icon="gavel")
     @method_decorator(csp(_DOCUMENT_POLICY))

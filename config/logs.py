@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from typing import Any
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-# What must never reach a log line, wherever it comes from: no code of ours logs it, but an exception's text or
-# a library's message might quote it. CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets.
-_PERSONAL = re.compile(
-    r"(?<![\w-])(?:\d{3}\.\d{3}\.\d{3}-\d{2}|\+?\d{10,14})(?![\w-])"
-    r"|[\w.+-]+@[\w-]+\.[\w.-]+"
-    r"|cpk_(?:live|test)_[\w-]+"
-    r"|whsec_[\w+/=-]+"
-    r"|(?<=Bearer )[\w.~+/-]+=*"
-)
-_HIDDEN = "[oculto]"
+from providers.formats import without_personal_data
 
 
 def hide_personal_data(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
     """A structlog processor: text values without anything that looks like personal data or a secret."""
     for key, value in event.items():
         if isinstance(value, str) and key not in ("timestamp", "request_id"):
-            event[key] = _PERSONAL.sub(_HIDDEN, value)
+            event[key] = without_personal_data(value)
     return event
 
 

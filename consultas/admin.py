@@ -13,8 +13,6 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.decorators import action, display
@@ -22,7 +20,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from consultas.models import Offer, Pending, Query
 from consultas.queries import answers_of
-from providers.desk import DeskAdmin
+from providers.desk import UNSEEN, DeskAdmin
 from providers.encryption import blind_index
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
 
@@ -79,21 +77,11 @@ class ReadOnlyAdmin(DeskAdmin):
     @action(description="Localizar CPF", permissions=["view"], icon="search")
     def find(self, request: HttpRequest) -> HttpResponse:
         """The list of one holder's rows; the address names them by the keyed hash of the CPF."""
-        back = reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
         form = CpfForm(request.POST or None)
         if form.is_valid():
-            return HttpResponseRedirect(f"{back}?cpf_index={blind_index('cpf', form.cleaned_data['cpf'])}")
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": str(self.opts.verbose_name_plural),
-            "title": "Localizar CPF",
-            "text": "O que for digitado aqui não aparece em endereços nem em registros.",
-            "button": "Localizar",
-            "form": form,
-            "back": back,
-        }
-        return TemplateResponse(request, "admin/partners/ask.html", context)
+            index = blind_index("cpf", form.cleaned_data["cpf"])
+            return HttpResponseRedirect(f"{self.list_address}?cpf_index={index}")
+        return self.ask_over_list(request, form, title="Localizar CPF", text=UNSEEN, button="Localizar")
 
 
 @admin.register(Query)

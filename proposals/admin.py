@@ -10,8 +10,6 @@ from decimal import Decimal
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
@@ -208,7 +206,6 @@ class ErasureAdmin(ReadOnlyAdmin):
     @action(description="Apagar dados de um titular", permissions=["erase"], icon="person_remove")
     def erase(self, request: HttpRequest) -> HttpResponse:
         """Asks for the CPF in a form that is posted, and erases."""
-        back = reverse("admin:proposals_erasure_changelist")
         form = CpfForm(request.POST or None)
         if form.is_valid():
             erasure = retention.erase(form.cleaned_data["cpf"], request.user.get_username())
@@ -216,18 +213,15 @@ class ErasureAdmin(ReadOnlyAdmin):
             if any(erasure.left.values()):
                 told = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."
                 self.message_user(request, told, messages.WARNING)
-            return HttpResponseRedirect(back)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": "todos os parceiros",
-            "title": "Apagar dados de um titular",
-            "text": "Apaga tudo o que há do titular, menos o que prova um contrato ou uma "
+            return HttpResponseRedirect(self.list_address)
+        return self.ask_over_list(
+            request,
+            form,
+            original="todos os parceiros",
+            title="Apagar dados de um titular",
+            text="Apaga tudo o que há do titular, menos o que prova um contrato ou uma "
             "autorização: propostas aceitas e evidências. Não há como desfazer. O CPF não aparece em endereços "
             "nem em registros.",
-            "button": "Apagar",
-            "danger": True,
-            "form": form,
-            "back": back,
-        }
-        return TemplateResponse(request, "admin/partners/ask.html", context)
+            button="Apagar",
+            danger=True,
+        )

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from unfold.admin import ModelAdmin
+
+#: Under a form for what must not stand in an address.
+UNSEEN = "O que for digitado aqui não aparece em endereços nem em registros."
 
 
 class DeskAdmin(ModelAdmin):
@@ -27,6 +33,23 @@ class DeskAdmin(ModelAdmin):
     def row_of(self, request: HttpRequest, object_id: str) -> Any:
         """As `get_object`, by the id as it stands in the page's address."""
         return self.get_object(request, unquote(object_id))
+
+    def ask_over_list(self, request: HttpRequest, form: forms.Form, **words: Any) -> HttpResponse:
+        """The page with a form of the list's, to be posted. `words`: title, text, button, danger; `original`, what
+        it is about, if that is not these rows."""
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": str(self.opts.verbose_name_plural),
+            "form": form,
+            "back": self.list_address,
+            **words,
+        }
+        return TemplateResponse(request, "admin/partners/ask.html", context)
+
+    @property
+    def list_address(self) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The list; without its filters where one of them can't be searched for, as Django does with others."""

@@ -21,6 +21,21 @@ _TAG = re.compile(r"<[/!a-zA-Z][^>]*>")
 SENTENCE_LENGTH = 300
 _REAIS = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})*|\d+),\d{2}", re.ASCII)
 
+# What must never reach a log line, wherever it comes from: no code of ours logs it, but an exception's text or
+# a library's message might quote it. CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets.
+_PERSONAL = re.compile(
+    r"(?<![\w-])(?:\d{3}\.\d{3}\.\d{3}-\d{2}|\+?\d{10,14})(?![\w-])"
+    r"|[\w.+-]+@[\w-]+\.[\w.-]+"
+    r"|cpk_(?:live|test)_[\w-]+"
+    r"|whsec_[\w+/=-]+"
+    r"|(?<=Bearer )[\w.~+/-]+=*"
+)
+
+
+def without_personal_data(text: str) -> str:
+    """`text` with `[oculto]` in place of anything that looks like personal data or a secret. Names pass."""
+    return _PERSONAL.sub("[oculto]", text)
+
 
 def only_digits(text: str) -> str:
     """`text` without anything but the ASCII digits."""

@@ -1,27 +1,68 @@
 from __future__ import annotations
 
+import re
+
+from django import forms
 from django.contrib import admin, messages
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from partners.admin import PageWithButtons
-from partners.models import SECRETS_OF_PARTNER
-from providers.formats import cpf_is_valid, mask_cpf
+from partners.models import SECRETS_OF_PARTNER, WebhookEvent
+from providers.desk import UNSEEN
+from providers.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
 
 from .models import AlreadyPurged, Attempt, Event, reference_index
 
 _STATE_COLOURS = {Event.State.DUE: "info", Event.State.DELIVERED: "success", Event.State.FAILED: "danger"}
+_SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+
+
+def shown(event: Event) -> str:
+    """The event's reference as pages may show it: no CPF, and no id that opens a holder's page."""
+    reference = event.external_reference
+    if reference is None:
+        return "apagada"
+    if cpf_is_valid(reference):
+        return mask_cpf(reference)
+    return f"{reference[:6]}…" if event.name == WebhookEvent.AUTHORIZATION_COMPLETED else reference
+
+
+class FindForm(forms.Form):
+    what = forms.CharField(
+        label="CPF ou authorization_id",
+        max_length=64,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+        help_text="Pelo CPF: eventos authorization_result. Pelo authorization_id: authorization.completed. Um lead é "
+        "achado pelo grupo de simulação da consulta, e os eventos de uma proposta, pelo seu proposal_id: na busca da "
+        "lista.",
+    )
+
+    def clean_what(self) -> str:
+        what: str = self.cleaned_data["what"].strip()
+        digits = only_digits(what)
+        return digits if cpf_is_valid(digits) else what
 
 
 class AttemptInline(TabularInline):
     """Every try of an event, to read."""
 
     model = Attempt
-    fields = readonly_fields = ("number", "at", "url", "status", "fault", "duration_ms", "excerpt")
+    fields = readonly_fields = ("number", "at", "url", "status", "fault", "duration_ms", "answer")
     extra = 0
     can_delete = False
+
+    @admin.display(description="início da resposta")
+    def answer(self, attempt: Attempt) -> str:
+        """A receiver may send back what it got."""
+        if not attempt.excerpt:
+            return "—"
+        reference = attempt.event.external_reference
+        text = attempt.excerpt.replace(reference, shown(attempt.event)) if reference else attempt.excerpt
+        return without_personal_data(text)
 
     def has_add_permission(self, request: HttpRequest, obj: Event | None = None) -> bool:
         return False
@@ -46,7 +87,7 @@ class EventAdmin(PageWithButtons):
     )
     list_filter = ("state", "name", "partner")
     search_fields = ("=id",)
-    search_help_text = "webhook-id ou referência externa (proposta, simulação), exatos; nunca um CPF"
+    search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só em “Localizar”"
     date_hierarchy = "created_at"
     list_per_page = 50
     fields = readonly_fields = (
@@ -64,6 +105,7 @@ class EventAdmin(PageWithButtons):
         "purged_at",
     )
     inlines = (AttemptInline,)
+    actions_list = ("find",)
     actions = ("resend_selection",)
     actions_submit_line = ("resend_one",)
 
@@ -76,11 +118,26 @@ class EventAdmin(PageWithButtons):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
     ) -> tuple[QuerySet[Event], bool]:
-        found, duplicates = super().get_search_results(request, queryset, search_term)
+        """Nothing but for ids that may stand in an address: neither a CPF nor a session's id may."""
         term = search_term.strip()
-        if term and not cpf_is_valid(term):  # a search stands in the URL, where a CPF must not become a habit
-            found |= queryset.filter(reference_index=reference_index(term))
-        return found, duplicates
+        if not term:
+            return queryset, False
+        if not _SEARCHED.fullmatch(term):
+            told = "A busca aceita webhook-id, proposal_id e simulationGroupId. Para CPF ou sessão, use “Localizar”."
+            self.message_user(request, told, messages.WARNING)
+            return queryset.none(), False
+        return queryset.filter(Q(pk=term.lower()) | Q(reference_index=reference_index(term.lower()))), False
+
+    @action(description="Localizar", permissions=["view"], icon="search")
+    def find(self, request: HttpRequest) -> HttpResponse:
+        """The events with one reference; the address names it by its keyed hash."""
+        form = FindForm(request.POST or None)
+        if form.is_valid():
+            index = reference_index(form.cleaned_data["what"])
+            if Event.objects.filter(reference_index=index).exists():
+                return HttpResponseRedirect(f"{self.list_address}?reference_index={index}")
+            form.add_error("what", "Nenhum evento encontrado.")
+        return self.ask_over_list(request, form, title="Localizar eventos", text=UNSEEN, button="Localizar")
 
     @display(description="estado", ordering="state", label=_STATE_COLOURS)
     def coloured_state(self, event: Event) -> tuple[str, str]:
@@ -96,10 +153,7 @@ class EventAdmin(PageWithButtons):
 
     @admin.display(description="referência externa")
     def reference(self, event: Event) -> str:
-        reference = event.external_reference
-        if reference is None:
-            return "apagada"
-        return mask_cpf(reference) if cpf_is_valid(reference) else reference
+        return shown(event)
 
     @admin.action(description="Reenviar os eventos selecionados", permissions=["change"])
     def resend_selection(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
@@ -18,6 +20,7 @@ from webhooks.models import Event
 
 LIST = "/admin/webhooks/event/"
 CPF = "52998224725"
+CAPABILITY = "Zk3vQ9tLm2Xw8RbYc5Hd7NpJ4sGf6TaU"
 
 
 @pytest.fixture
@@ -62,21 +65,44 @@ def test_list_says_when_a_partner_has_no_secret(operator: Client, partner: Partn
 
 
 def test_search_by_id_and_by_exact_reference(operator: Client, partner: Partner) -> None:
-    first, second = (outbox.send(partner, "lead", reference, {}) for reference in ("group-1", "group-2"))
+    groups = [str(uuid.uuid4()), str(uuid.uuid4())]
+    first, second = (outbox.send(partner, "lead", group, {}) for group in groups)
     assert first is not None
     assert second is not None
 
-    for term, found, other in (("group-1", first, second), ("group-2", second, first), (first.pk, first, second)):
+    for term, found, other in ((groups[0], first, second), (groups[1], second, first), (first.pk, first, second)):
         page = operator.get(LIST, {"q": term}).content.decode()
         assert page_of(found) in page
         assert page_of(other) not in page
 
 
-def test_a_holder_is_not_searched_for_in_an_url(operator: Client, partner: Partner) -> None:
-    event = outbox.send(partner, "authorization_result", CPF, {})
-    assert event is not None
+@pytest.mark.parametrize("typed", [CPF, "529.982.247-25", CAPABILITY, f" {CAPABILITY}"])
+def test_neither_a_holder_nor_a_session_is_searched_for_in_an_url(
+    operator: Client, partner: Partner, typed: str
+) -> None:
+    for name, reference in (("authorization_result", CPF), ("authorization.completed", CAPABILITY)):
+        outbox.send(partner, name, reference, {})
 
-    assert page_of(event) not in operator.get(LIST, {"q": CPF}).content.decode()
+    reply = operator.get(LIST, {"q": typed})
+    assert reply.context["cl"].result_count == 0
+    assert "use “Localizar”" in reply.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"), [("529.982.247-25", "authorization_result"), (f"{CAPABILITY} ", "authorization.completed")]
+)
+def test_a_posted_form_finds_the_events_of_a_holder_or_a_session(
+    operator: Client, partner: Partner, typed: str, name: str
+) -> None:
+    for each, reference in (("authorization_result", CPF), ("authorization.completed", CAPABILITY)):
+        outbox.send(partner, each, reference, {})
+
+    reply = operator.post(f"{LIST}find/", {"what": typed}, follow=True)
+    assert [event.name for event in reply.context["cl"].result_list] == [name]
+    [(address, _)] = reply.redirect_chain
+    assert CPF not in address
+    assert CAPABILITY not in address
+    assert "Nenhum evento encontrado." in operator.post(f"{LIST}find/", {"what": "11144477735"}).content.decode()
 
 
 def test_filters(operator: Client, partner: Partner) -> None:
@@ -110,6 +136,21 @@ def test_event_page_shows_attempts_and_masks_the_reference(
     assert CPF not in page
     assert partner.webhook_secret not in page
     assert 'name="_save"' not in page
+
+
+def test_event_page_shows_no_capability_and_nothing_personal_that_the_receiver_sent_back(
+    operator: Client, partner: Partner, receiver: Receiver
+) -> None:
+    personal = ("529.982.247-25", "maria@example.com", "11987654321", CPF)
+    receiver.reply = Reply(500, f"unknown: {CAPABILITY} {' '.join(personal)} (code 17)".encode())
+    event = outbox.send(partner, "authorization.completed", CAPABILITY, {})
+    assert event is not None
+    deliver_due()
+
+    page = operator.get(page_of(event)).content.decode()
+    assert f"unknown: {CAPABILITY[:6]}… [oculto] [oculto] [oculto] [oculto] (code 17)" in page
+    for hidden in (CAPABILITY, *personal):
+        assert hidden not in page
 
 
 def test_resend_a_selection(operator: Client, partner: Partner, receiver: Receiver) -> None:
