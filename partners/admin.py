@@ -14,10 +14,10 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import connection, transaction
-from django.db.models import ForeignKey, Model, QuerySet
+from django.db.models import ForeignKey, Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -448,13 +448,50 @@ admin.site.unregister((User, Group))
 
 @admin.register(User)
 class OperatorAdmin(UserAdmin, DeskAdmin):
-    """Who may use these pages."""
+    """Who may use these pages. Rights are given by superusers alone: an operator who may change users could
+    give himself all of them, or take over the account of somebody who has more."""
 
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """To others than superusers, the rights are neither shown nor taken."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if request.user.is_superuser:
+            return fieldsets
+        rights = {"is_superuser", "groups", "user_permissions"}
+        return [
+            (title, {**options, "fields": [name for name in options["fields"] if name not in rights]})
+            for title, options in fieldsets
+        ]
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_change_permission(request, obj) and not _has_more(obj, request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and not _has_more(obj, request)
+
+
+def _has_more(user: User | None, request: HttpRequest) -> bool:
+    """Whether `user` may do anything that who asks may not. As if active: whoever may change him may also wake him."""
+    if user is None or request.user.is_superuser:
+        return False
+    his = Permission.objects.filter(Q(user=user) | Q(group__user=user)).select_related("content_type")
+    return user.is_superuser or not request.user.has_perms(
+        [f"{each.content_type.app_label}.{each.codename}" for each in his]
+    )
+
 
 @admin.register(Group)
 class OperatorGroupAdmin(GroupAdmin, DeskAdmin):
-    """What groups of operators may do."""
+    """What groups of operators may do: decided by superusers alone."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.is_superuser)

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.sessions.models import Session
 from django.test import Client
 from django.urls import reverse
@@ -316,3 +316,72 @@ def test_the_theme_speaks_portuguese(admin_client):
     assert "Digite para buscar" in text
     assert "Type to search" not in text
     assert "Search apps" not in text
+
+
+def operator(name: str, *permissions: str, **fields: object) -> User:
+    user = User.objects.create_user(name, password="uma-senha-bem-longa", is_staff=True, **fields)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    return user
+
+
+def user_form(user: User, **changes: object) -> dict[str, object]:
+    return {
+        "username": user.username,
+        "is_active": "on",
+        "is_staff": "on",
+        "date_joined_0": "21/11/2026",
+        "date_joined_1": "18:00:00",
+        **changes,
+    }
+
+
+def test_who_may_change_users_gives_no_rights(client):
+    manager = operator("gestor", "view_user", "add_user", "change_user")
+    group = Group.objects.create(name="tudo")
+    client.force_login(manager)
+    rights = {"is_superuser": "on", "groups": [group.pk], "user_permissions": [Permission.objects.first().pk]}
+    shown = client.get(page(manager)).content.decode()
+    assert not any(f'name="{name}"' in shown for name in rights)
+    assert client.post(page(manager), user_form(manager, first_name="Ana", **rights)).status_code == 302
+    manager.refresh_from_db()
+    assert (manager.first_name, manager.is_superuser, manager.groups.count()) == ("Ana", False, 0)
+    assert manager.user_permissions.count() == 3
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"is_superuser": True}, {"is_superuser": True, "is_active": False}, {"codename": "view_evidence"}],
+    ids=["superuser", "sleeping superuser", "reader of evidence"],
+)
+def test_nobody_takes_over_the_account_of_somebody_who_may_do_more(client, more):
+    codename = more.get("codename")
+    other = operator("outra", *[codename] * bool(codename), **{k: v for k, v in more.items() if k != "codename"})
+    client.force_login(operator("gestor", "view_user", "add_user", "change_user", "delete_user"))
+    password, new = reverse("admin:auth_user_password_change", args=[other.pk]), "outra-senha-bem-longa"
+    assert client.get(password).status_code == 403
+    assert client.post(password, {"password1": new, "password2": new}).status_code == 403
+    assert client.post(page(other), user_form(other, username="x")).status_code == 403
+    assert client.post(page(other, "delete"), {"post": "yes"}).status_code == 403
+    chosen = {"action": "delete_selected", "_selected_action": [other.pk], "post": "yes"}
+    client.post(reverse("admin:auth_user_changelist"), chosen)
+    other.refresh_from_db()
+    assert (other.username, other.check_password("uma-senha-bem-longa")) == ("outra", True)
+
+
+def test_an_account_with_no_more_rights_is_changed(client):
+    other = operator("outra", "view_user")
+    client.force_login(operator("gestor", "view_user", "add_user", "change_user"))
+    assert client.post(page(other), user_form(other, first_name="Rui")).status_code == 302
+    other.refresh_from_db()
+    assert other.first_name == "Rui"
+
+
+def test_only_a_superuser_changes_groups(client, admin_client):
+    group = Group.objects.create(name="mesa")
+    client.force_login(operator("gestor", "view_group", "add_group", "change_group", "delete_group"))
+    sent = {"name": "mesa", "permissions": [Permission.objects.first().pk]}
+    assert client.get(page(group)).status_code == 200
+    assert [client.post(url, sent).status_code for url in (page(group), reverse("admin:auth_group_add"))] == [403] * 2
+    assert group.permissions.count() == 0
+    assert admin_client.post(page(group), sent).status_code == 302
+    assert group.permissions.count() == 1
