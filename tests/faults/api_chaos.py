@@ -1,11 +1,12 @@
-"""Kills every process of the service in turn while partners query and holders finish their steps, and then asks
-for every single event.
+"""Kills every process of the service in turn while partners query, submit offers and holders finish their steps,
+and then asks for every single event and contract.
 
     python -m tests.faults.api_chaos --rounds 1 --every 8 --down 1 --rate 4 --lease 30
 
 The processes are those of `make run`, on servers, ports and a folder of their own. Partners' queries go over HTTP
 at a constant rate, each of which causes a `lead`; beside them a holder per bank with an external step finishes one
-step after the other, each of which causes an `authorization_result`. In each round each of FAULTS happens once.
+step after the other, each of which causes an `authorization_result`. Offers are submitted at a constant rate too,
+again and again where the service says that it may be done (see `sales`). In each round each of FAULTS happens once.
 Prints one JSON object; exit code 1 when `broken` names a promise that was not kept.
 """
 
@@ -35,8 +36,9 @@ import urllib3
 from config.local import free_port
 from config.run import service_processes
 from tests.client import FULL_FLOW, Client, query_body
+from tests.faults.sales import Sales
 from tests.faults.webhooks_rig import START_TIMEOUT_S, Rig, Tally
-from tests.processes import answers, wait_until
+from tests.processes import Simulator, answers, wait_until
 
 #: A process is killed with SIGKILL; Redis also emptied while it runs, and killed and its folder removed.
 FAULTS = ("web", "redis-wiped", "banks", "postgres", "webhooks", "redis-flushed", "beat", "redis", "default")
@@ -52,6 +54,8 @@ PARTNERS = 3
 #: A step whose check died with its worker waits for the end of that check's claim, an event for its lease.
 SETTLE_TIMEOUT_S = 120
 LONGEST_ANSWER_S = 40
+#: What killing and starting something again takes at least.
+RESTART_S = 1
 CONTROL_TOKEN = "chaos-control"
 
 
@@ -77,6 +81,7 @@ class Crowd:
         self.over = threading.Event()
         self.asked: list[Asked] = []
         self.finished: Counter[tuple[str, str]] = Counter()
+        self.sales = Sales(Simulator(simulator_url, CONTROL_TOKEN), partners, self.over, SETTLE_TIMEOUT_S)
         self._rig = rig
         self._simulator = simulator_url
 
@@ -205,13 +210,15 @@ def strike(rig: Rig, fault: str, down_s: float) -> None:
         rig.restart(name, wipe=extent == "wiped", down_s=down_s)
 
 
-def run(rounds: int, every: float, down: float, rate: float, lease: int, folder: Path | None) -> int:
+def run(rounds: int, every: float, down: float, rate: float, sales: float, lease: int, folder: Path | None) -> int:
     """Returns the exit code."""
     os.environ["WEBHOOK_LEASE_S"] = str(lease)
     with tempfile.TemporaryDirectory() as temporary, service(folder or Path(temporary)) as (rig, crowd):
         struck: list[tuple[str, float]] = []
-        with ThreadPoolExecutor(1 + len(STEPS)) as pool:
-            work = [pool.submit(crowd.query, rate), *(pool.submit(crowd.finish_steps, bank) for bank in STEPS)]
+        crowd.sales.stock(int(sales * len(FAULTS) * rounds * (every + RESTART_S)))
+        with ThreadPoolExecutor(2 + len(STEPS)) as pool:
+            work = [pool.submit(crowd.query, rate), pool.submit(crowd.sales.sell, sales)]
+            work += [pool.submit(crowd.finish_steps, bank) for bank in STEPS]
             try:
                 for fault in FAULTS * rounds:
                     time.sleep(every)
@@ -224,6 +231,7 @@ def run(rounds: int, every: float, down: float, rate: float, lease: int, folder:
         broken = [*_broken(rig, crowd, tally), *(str(task.exception()) for task in work if task.exception())]
         report = {
             "queries": _answers(crowd.asked),
+            "sales": crowd.sales.report(),
             "steps_finished": crowd.finished.total(),
             "accepted": tally.accepted,
             "missing": tally.missing,
@@ -255,6 +263,7 @@ def _broken(rig: Rig, crowd: Crowd, tally: Tally) -> list[str]:
         "steps were told twice": (told - closed).total(),
         "finished steps are open": len(steps) - closed.total(),
         "kinds of event never happened": (not groups) + len(STEPS.keys() - {bank for _, bank in crowd.finished}),
+        **crowd.sales.broken(),
     }
     return [f"{count} {promise}" for promise, count in counts.items() if count]
 
@@ -285,6 +294,7 @@ if __name__ == "__main__":
     parser.add_argument("--every", type=float, default=8, help="seconds between two faults")
     parser.add_argument("--down", type=float, default=1, help="seconds until what was killed is started again")
     parser.add_argument("--rate", type=float, default=4, help="queries a second")
+    parser.add_argument("--sales", type=float, default=6, help="offers submitted a second")
     parser.add_argument("--lease", type=int, default=30, help="WEBHOOK_LEASE_S")
     parser.add_argument("--folder", type=Path, help="a new folder for data and logs, which then stay")
     sys.exit(run(**vars(parser.parse_args())))

@@ -26,10 +26,11 @@ def run(module: str, *arguments: str) -> dict[str, Any]:
     return report
 
 
-def test_every_query_and_every_finished_step_is_told_whichever_process_is_killed() -> None:
+def test_every_query_and_finished_step_is_told_and_every_offer_sold_once_whichever_process_is_killed() -> None:
     report = run("api_chaos", "--every", "0.5", "--down", "0", "--rate", "3", "--lease", "5")
 
     assert (report["broken"], report["missing"]) == ([], 0)
+    assert report["sales"]["acknowledged"] == report["sales"]["offers"] >= 8
     assert report["accepted"] >= report["steps_finished"] >= 4
     assert {fault["fault"] for fault in report["faults"]} >= {"web", "banks", "webhooks", "postgres", "redis-wiped"}
 
