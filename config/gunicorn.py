@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import socket
+import time
 import uuid
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -21,15 +23,28 @@ from gunicorn.http.errors import (
 )
 from gunicorn.workers.ggevent import GeventWorker
 
+#: So long a request's body may take; its headers, and an idle connection, have `keepalive`.
+BODY_TIMEOUT_S = float(os.environ.get("BODY_TIMEOUT_S", "20"))
 #: How long, and how much, the rest of a refused body is still read before its connection is closed.
 LINGER_S = 5
 LINGER_BYTES = 8 * 1024 * 1024
 
 
 class Worker(GeventWorker):
-    """gevent's worker with three differences: what fails before or beyond the application (a malformed request,
+    """gevent's worker with four differences: what fails before or beyond the application (a malformed request,
     headers that are too large) is answered with the contract's error object and a request id too, not with a page of
-    HTML; a refusal does not wait for the body that it leaves unread; nor is a client asked to send such a body."""
+    HTML; a refusal does not wait for the body that it leaves unread; nor is a client asked to send such a body;
+    and a body has its time."""
+
+    def load_wsgi(self) -> None:
+        super().load_wsgi()
+        application = self.wsgi
+
+        def timed(environ: dict[str, Any], start_response: Any) -> Any:
+            environ["wsgi.input"] = TimedBody(environ["wsgi.input"])
+            return application(environ, start_response)
+
+        self.wsgi = timed
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
         """Serve one request. Raises StopIteration where the connection ends with it."""
@@ -72,6 +87,31 @@ class Worker(GeventWorker):
             util.write_nonblock(client, "\r\n".join((*head, "", "")).encode() + body)
         except OSError:
             self.log.debug("the client is gone")
+
+
+class TimedBody:
+    """A request's body, all of which has to come within `BODY_TIMEOUT_S` of the first look at it, however it drips.
+    Then reading it raises OSError, as where the client is gone. No database connection is held meanwhile."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+        self._end: float | None = None
+
+    def read(self, size: int = -1) -> bytes:
+        return self._in_time(self._body.read, size)
+
+    def readline(self, size: int = -1) -> bytes:
+        return self._in_time(self._body.readline, size)
+
+    def _in_time(self, read: Callable[[int], bytes], size: int) -> bytes:
+        if self._end is None:
+            from django.db import connection
+
+            self._end = time.monotonic() + BODY_TIMEOUT_S
+            if not connection.in_atomic_block:
+                connection.close()
+        with gevent.Timeout(max(0.0, self._end - time.monotonic()), OSError("the body came too slowly")):
+            return read(size)
 
 
 class AwaitedBody:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -127,6 +130,51 @@ def test_a_content_length_that_lies_is_only_a_promise(address, declared, body, e
     status, answer = exchange(address, {**JSON, "Content-Length": declared, "Connection": "close"}, body)
     field = b'"field":null' if expected[1] is None else b'"field":"cpf"'
     assert (status, field in answer) == (expected[0], True)
+
+
+@pytest.fixture
+def impatient(address: tuple[str, int], programs: Programs) -> Iterator[tuple[str, int]]:
+    """A web process that gives clients two seconds for a body."""
+    programs.restart("web", BODY_TIMEOUT_S="2")
+    live = f"http://{address[0]}:{address[1]}/health/live"
+    wait_until(lambda: answers(live), START_TIMEOUT_S, "the web process answers")
+    yield address
+    programs.kill("web")
+
+
+def test_clients_that_never_send_their_body_hold_nothing_up(impatient):
+    """Each held a database connection for as long as it liked, with a key or without: sixteen were an outage."""
+    headers = [JSON, {**JSON, "X-Partner-Api-Key": "cpk_test_" + "A" * 43}] * 20
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(socket.create_connection(impatient, timeout=20)) for _ in headers]
+        for client, sent in zip(clients, headers, strict=True):
+            head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+            client.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: 100\r\n\r\n{{".encode())
+        began = time.monotonic()
+        for _ in range(8):
+            assert exchange(impatient, {**JSON, "Content-Length": "2", "Connection": "close"}, b"{}")[0] == 422
+        assert time.monotonic() - began < 1.5
+        assert [status_of(client) for client in clients] == [422, 401] * 20
+
+
+def test_a_body_that_drips_has_its_time_as_a_whole(impatient):
+    with socket.create_connection(impatient, timeout=0.2) as client:
+        client.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode())
+
+        def is_answered() -> bool:
+            client.sendall(b" ")
+            with contextlib.suppress(TimeoutError):
+                return client.recv(1, socket.MSG_PEEK) != b""
+            return False
+
+        wait_until(is_answered, 10, "the answer came before the body")
+        assert status_of(client) == 401
+
+
+def status_of(client: socket.socket) -> int:
+    response = http.client.HTTPResponse(client)
+    response.begin()
+    return response.status
 
 
 @pytest.mark.parametrize("key", ["A" * 10_240, "\xe9\xff", "cpk_test_" + "A" * 43, ""])
