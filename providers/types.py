@@ -16,12 +16,14 @@ from providers.formats import sentence
 
 T = TypeVar("T")
 
-# What an offer may hold: reais and percent a month below these, months up to that, texts as long as their columns.
+# What offers and proposals may hold: reais and percent a month below these, months up to that, texts as long as their
+# columns.
 MAX_AMOUNT = 10**12
 MAX_RATE = 10**4
 MAX_INSTALLMENTS = 1200
+MAX_NATIVE_ID = 200
 _TEXT_LENGTHS = {
-    "native_offer_id": 200,
+    "native_offer_id": MAX_NATIVE_ID,
     "table_code": 60,
     "employer_cnpj": 14,
     "employer_name": 200,
@@ -147,6 +149,12 @@ def _rounded(value: Decimal, decimals: int, below: int) -> Decimal:
     return value
 
 
+def _check_text(text: str, longest: int | None = None) -> None:
+    """Raises ValueError where PostgreSQL would not keep `text` in a column of that length."""
+    if "\0" in text or (longest is not None and len(text) > longest):
+        raise ValueError("a bank's text beyond any honest one")
+
+
 @dataclass(frozen=True)
 class Link:
     """An employment link (vínculo). `margin` is None where the bank does not report it.
@@ -196,11 +204,10 @@ class BankOffer:
         if not 0 < self.installments <= MAX_INSTALLMENTS:
             raise ValueError("a bank's term beyond any honest one")
         for name, length in _TEXT_LENGTHS.items():
-            text: str = getattr(self, name)
-            if len(text) > length or "\0" in text:
-                raise ValueError("a bank's text beyond any honest one")
-        if any("\0" in value for value in self.native.values() if isinstance(value, str)):
-            raise ValueError("a bank's text beyond any honest one")
+            _check_text(getattr(self, name), length)
+        for value in self.native.values():
+            if isinstance(value, str):
+                _check_text(value)
 
 
 @dataclass(frozen=True)
@@ -391,6 +398,9 @@ class BankProposal:
     """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word.
 
     `status` is None where the word is not known: the caller then leaves its status as it was.
+
+    Raises ValueError for an identifier or a word that the database would refuse, so that it is an answer of the
+    bank that can't be read, and not a fault of ours in the middle of keeping it. A long word is cut where it is kept.
     """
 
     native_id: str
@@ -399,3 +409,7 @@ class BankProposal:
     signature_url: str | None = None
     signature_expires_at: datetime | None = None
     data: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_text(self.native_id, MAX_NATIVE_ID)
+        _check_text(self.native_status)

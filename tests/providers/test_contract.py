@@ -464,6 +464,31 @@ def test_a_submission_that_never_arrived_is_not_found_nor_sent_again(
     assert bank.find("reference-1") is None
 
 
+def test_a_submission_answered_with_what_can_not_be_kept_has_an_unknown_outcome(
+    bank: Bank, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+) -> None:
+    word = submitted.native_status.encode()
+
+    def with_nul(request: Received, reply: Reply) -> Reply:
+        return replace(reply, body=reply.body.replace(b'"' + word + b'"', b'"\\u0000"'))
+
+    with between(simulator, bank.name, with_nul) as url, pytest.raises(ProviderError) as caught:
+        at(bank.name, url).submit(a_submission(offer, reference="reference-2"))
+    assert caught.value.sent is True
+    with between(simulator, bank.name, with_nul) as url, pytest.raises(ProviderError):
+        at(bank.name, url).find("reference-2")
+
+
+def test_a_proposal_whose_identifier_can_not_be_kept_is_unreadable(
+    bank: Bank, submitted: BankProposal, simulator: Simulator
+) -> None:
+    def longer(request: Received, reply: Reply) -> Reply:
+        return replace(reply, body=reply.body.replace(submitted.native_id.encode(), b"9" * 201))
+
+    with between(simulator, bank.name, longer) as url, pytest.raises(ProviderError):
+        at(bank.name, url).find("reference-1")
+
+
 def test_a_refused_submission_passes_on_the_banks_own_message(bank: Bank, simulator: Simulator) -> None:
     cpf = HOLDERS["contract_in_progress"]
     offer = bank.query(a_query(cpf)).offers[0]

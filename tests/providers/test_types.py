@@ -1,4 +1,4 @@
-"""Offers keep within what the contract and the database can hold, whatever a bank writes."""
+"""Offers and proposals keep within what the contract and the database can hold, whatever a bank writes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from consultas.models import Offer
+from proposals.models import Proposal
 from providers.errors import ProviderRejected
-from providers.types import BankOffer, BankResult, Link, QueryStatus, StepOutcome
+from providers.types import BankOffer, BankProposal, BankResult, Link, QueryStatus, StepOutcome
 
 OFFER = BankOffer(
     native_offer_id="n-1",
@@ -101,3 +102,18 @@ def test_the_texts_fit_their_columns() -> None:
             assert len(getattr(longest, field.name)) == lengths[field.name]
             with pytest.raises(ValueError, match="beyond any honest one"):
                 replace(OFFER, **{field.name: "x" * (lengths[field.name] + 1)})
+
+
+@pytest.mark.parametrize(
+    ("native_id", "native_status"), [("x" * 201, "new"), ("a\0b", "new"), ("N-1", "a\0b"), ("N-1", "\0")]
+)
+def test_a_proposal_that_could_not_be_kept_is_the_banks_fault(native_id: str, native_status: str) -> None:
+    with pytest.raises(ValueError, match="beyond any honest one"):
+        BankProposal(native_id, native_status, None)
+
+
+def test_the_longest_identifier_of_a_proposal_fits_its_column() -> None:
+    longest = Proposal._meta.get_field("native_id").max_length
+    assert len(BankProposal("x" * longest, "new", None).native_id) == longest
+    with pytest.raises(ValueError, match="beyond any honest one"):
+        BankProposal("x" * (longest + 1), "new", None)
