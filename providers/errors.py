@@ -89,6 +89,11 @@ class InvalidInput(ApiError):
         return {**super().as_dict(), "details": [detail.as_dict() for detail in self.details]}
 
 
+class StepOwed(InvalidInput):
+    """The bank wants a step of the holder first. It has not refused anything; only of a submission can be said
+    which field that is a matter of."""
+
+
 class ProviderRejected(ApiError):
     """A bank refused on the merits. Its own message is passed on, as `formats.sentence` leaves it."""
 
@@ -99,15 +104,6 @@ class ProviderRejected(ApiError):
 
     def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
         super().__init__(sentence(message or ""), field=field)
-
-
-class StepOwed(ProviderRejected):
-    """The bank wants a step of the holder first: in its own words, and in ours for a submission, which has an
-    offer to wait with."""
-
-    def __init__(self, words: str, at_submit: str) -> None:
-        super().__init__(words)
-        self.at_submit = at_submit
 
 
 class OfferExpired(ApiError):
@@ -260,7 +256,7 @@ def at_submit() -> Iterator[None]:
     except Conflict as conflict:
         raise ProviderRejected(conflict.words) from None
     except StepOwed as owed:
-        raise InvalidInput(owed.at_submit, field="offer_ref.offer_id") from None
+        raise InvalidInput(owed.message, field="offer_ref.offer_id") from None
 
 
 def _with_code(base: type[ApiError]) -> Iterator[type[ApiError]]:

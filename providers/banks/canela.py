@@ -163,8 +163,8 @@ class NotEligible(ProviderRejected):
 class NotAuthorized(StepOwed):
     """The holder has to answer the SMS first; `authorization` is the open one, where the bank tells it."""
 
-    def __init__(self, words: str, authorization: Authorization | None) -> None:
-        super().__init__(words, NOT_AUTHORIZED)
+    def __init__(self, authorization: Authorization | None) -> None:
+        super().__init__(NOT_AUTHORIZED)
         self.authorization = authorization
 
 
@@ -214,7 +214,7 @@ class Canela(Bank):
         fault = reply.read(Fault)  # an error page of something in between is not of this shape
         match reply.status:
             case 403:
-                return NotAuthorized(fault.mensagem, fault.autorizacao)
+                return NotAuthorized(fault.autorizacao)
             case 404:
                 return NotFound()
             case 409:

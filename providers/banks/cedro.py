@@ -188,7 +188,7 @@ class Cedro(Bank):
             return None
         detail = reply.read(Fault).detail  # a page of some gateway in between is no answer of the bank
         if reply.status == 403:
-            return StepOwed(detail, "O titular ainda não confirmou a autorização neste banco.")
+            return StepOwed("O titular ainda não confirmou a autorização neste banco.")
         if reply.status == 404:
             return NotFound()
         return Conflict(detail) if reply.status == 409 else ProviderRejected(detail)

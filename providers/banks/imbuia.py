@@ -194,7 +194,7 @@ class Imbuia(Bank):
         fault = reply.read(Fault)
         code, words = fault.details[0].code, "; ".join(detail.message for detail in fault.details)
         if code == "BIO-003":
-            return StepOwed(words, "O titular ainda não concluiu a prova de vida neste banco.")
+            return StepOwed("O titular ainda não concluiu a prova de vida neste banco.")
         if code == "SIM-004":
             return OfferExpired()
         if reply.status == 404:
