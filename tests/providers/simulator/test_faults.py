@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from tests.processes import Programs
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import ALL_SLOW, PAYROLL, QUERY, IpeClient, changed
 
@@ -117,6 +118,23 @@ def test_huge_body_is_50_mb_of_one_answer(simulator: HttpSimulator, ipe: IpeClie
     assert len(rest) == 50 * 1024 * 1024
     assert json.loads(rest).strip("0") == ""
     assert the_submit_call(simulator) == ("huge_body", False)
+
+
+@pytest.mark.parametrize("fault", ["huge_body", "slow_body", "half_body"])
+def test_a_client_that_hangs_up_in_the_middle_of_an_answer_is_not_worth_a_line(
+    simulator: HttpSimulator, ipe: IpeClient, programs: Programs, fault: str
+) -> None:
+    body = ipe.submission()
+    before = programs.logs("simulator")
+    simulator.bank("ipe", fault=fault)
+    for _ in range(5):
+        with sent(ipe, "/debts", body, 10) as connection:
+            connection.recv(1024)
+            # The rest comes to nobody: the kernel answers it with a reset.
+    simulator.bank("ipe")
+    for _ in range(5):
+        assert ipe.query().status_code == 200
+    assert programs.logs("simulator") == before
 
 
 def test_hang_says_nothing_until_reset(simulator: HttpSimulator, ipe: IpeClient) -> None:
