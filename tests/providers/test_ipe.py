@@ -1,0 +1,455 @@
+"""What only ipe does: rates as fractions beside percents, microseconds in every date, auctions, cancellation."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from providers.base import Bank
+from providers.errors import (
+    InvalidState,
+    NotFound,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.types import (
+    BankAccount,
+    BankOffer,
+    Geolocation,
+    Link,
+    PixKey,
+    ProposalStatus,
+    QueryStatus,
+)
+from tests.processes import Simulator
+from tests.providers.conftest import Connect, at
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.receiver import Received, Receiver, Reply
+
+FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3QxV0aMkGp7DsEuBj2"
+
+
+@pytest.fixture
+def ipe(connect: Connect) -> Bank:
+    return connect("ipe")
+
+
+@pytest.fixture
+def offer(ipe: Bank) -> BankOffer:
+    return ipe.query(a_query()).offers[0]
+
+
+@pytest.fixture
+def native_id(ipe: Bank, offer: BankOffer) -> str:
+    """The bank's name of a debt just submitted."""
+    return ipe.submit(a_submission(offer)).native_id
+
+
+def answering(reply: Reply) -> Receiver:
+    """A bank that gives a token and then always the same answer."""
+
+    def answer(request: Received) -> Reply:
+        if request.path == "/oauth2/token":
+            return Reply(200, b'{"access_token": "token-1", "token_type": "Bearer", "expires_in": 1200}')
+        return reply
+
+    return Receiver(answer)
+
+
+def fault(status: int, translation: str) -> Reply:
+    """An error as the manual has it."""
+    body = {"code": f"IPE000{status}", "title": "English", "translation": translation}
+    return Reply(status, json.dumps(body).encode())
+
+
+# --- authentication and errors
+
+
+def test_a_token_is_got_by_client_credentials_as_a_form() -> None:
+    with answering(Reply(200, b'{"debts": []}')) as bank:
+        assert at("ipe", bank.root).find("reference-1") is None
+        login, find = bank.received
+    account = CREDENTIALS["ipe"]
+    basic = base64.b64encode(f"{account['client_id']}:{account['client_secret']}".encode()).decode()
+    assert (login.method, login.path, login.body) == ("POST", "/oauth2/token", b"grant_type=client_credentials")
+    assert login.headers["authorization"] == f"Basic {basic}"
+    assert login.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert find.headers["authorization"] == "Bearer token-1"
+
+
+def test_a_wrong_client_is_our_fault_and_asks_nothing(connect: Connect, simulator: Simulator) -> None:
+    bank = connect("ipe", credentials={**CREDENTIALS["ipe"], "client_secret": "wrong"})
+    with pytest.raises(ProviderError) as caught:
+        bank.query(a_query())
+    assert caught.value.sent is False
+    assert simulator.calls("ipe", "query") == []
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+def test_the_portuguese_sentence_of_a_refusal_is_passed_on_and_not_the_english_title(status: int) -> None:
+    refused = fault(status, "Cliente não aceito.")
+    with answering(refused) as bank, pytest.raises(ProviderRejected, match=r"^Cliente não aceito\.$"):
+        at("ipe", bank.root).query(a_query())
+
+
+def test_a_system_behind_the_bank_that_is_down_is_an_outage() -> None:
+    with answering(fault(503, "Falha na API externa.")) as bank, pytest.raises(ProviderUnavailable):
+        at("ipe", bank.root).query(a_query())
+
+
+def test_a_gateways_page_is_no_refusal() -> None:
+    page = Reply(404, b"<html>Not Found</html>", {"Content-Type": "text/html"})
+    with answering(page) as gateway, pytest.raises(ProviderError):
+        at("ipe", gateway.root).status("debt-1")
+
+
+def test_a_field_that_the_bank_refuses_is_named_in_its_own_words(ipe: Bank) -> None:
+    with pytest.raises(ProviderRejected, match=r"ip_address: formato invalido$"):
+        ipe.query(a_query(client_ip="none"))
+
+
+# --- query
+
+
+def test_a_query_is_sent_as_the_manual_shows_it(ipe: Bank, simulator: Simulator) -> None:
+    ipe.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, 0, 250_000, tzinfo=UTC)))
+    assert simulator.sent("ipe", "query") == {
+        "borrower": {
+            "name": "Maria da Silva",
+            "document_number": FULL_FLOW,
+            "birth_date": "1985-03-14T00:00:00.000000Z",
+            "email": "maria@example.com",
+            "gender": "female",
+            "phone": {"country_code": "055", "area_code": "11", "number": "987654321"},
+        },
+        "authorization_term": {
+            "signature": {
+                "authentication_type": "opt_in",
+                "authenticity": {
+                    "ip_address": "203.0.113.7",
+                    "timestamp": "2026-11-22T01:30:00.250000Z",
+                    "session_id": None,
+                    "user_agent": None,
+                    "device_model": None,
+                    "geolocation": {"latitude": -23.55, "longitude": -46.63},
+                },
+            }
+        },
+        "simulation": {
+            "disbursed_amount": None,
+            "installment_face_value": None,
+            "number_of_installments": None,
+            "with_insurance": True,
+        },
+    }
+
+
+def test_the_evidence_that_was_given_is_passed_on(ipe: Bank, simulator: Simulator) -> None:
+    place = Geolocation(Decimal("0.0000001"), Decimal("-46.633308"), Decimal("12.5"))
+    seen = {"user_agent": "Mozilla/5.0", "device_model": "SM-A155", "authorization_reference": "session-1"}
+    ipe.query(a_query(geolocation=place, **seen))
+    evidence = simulator.sent("ipe", "query")["authorization_term"]["signature"]["authenticity"]
+    assert evidence["geolocation"] == {"latitude": 1e-07, "longitude": -46.633308}
+    assert [evidence[name] for name in ("session_id", "user_agent", "device_model")] == [
+        "session-1",
+        "Mozilla/5.0",
+        "SM-A155",
+    ]
+
+
+def test_what_was_not_collected_is_said_to_be_missing_and_the_sex_left_out(ipe: Bank, simulator: Simulator) -> None:
+    assert ipe.query(a_query(geolocation=None, sex=0)).status is QueryStatus.OK
+    body = simulator.sent("ipe", "query")
+    assert body["authorization_term"]["signature"]["authenticity"]["geolocation"] is None
+    assert "gender" not in body["borrower"]
+
+
+def test_a_wish_is_sent_in_reais(ipe: Bank, simulator: Simulator) -> None:
+    ipe.query(a_query(loan_value=Decimal("3000.5"), installments=24, with_insurance=False))
+    assert simulator.sent("ipe", "query")["simulation"] == {
+        "disbursed_amount": 3000.5,
+        "installment_face_value": None,
+        "number_of_installments": 24,
+        "with_insurance": False,
+    }
+
+
+def test_a_rate_is_a_fraction_beside_a_cost_in_percent(offer: BankOffer) -> None:
+    assert offer == BankOffer(
+        native_offer_id=offer.native_offer_id,
+        loan_value=Decimal("12000.00"),
+        installment_value=Decimal("488.80"),
+        installments=48,
+        interest_rate=Decimal("1.99"),
+        total_amount=Decimal("23462.40"),
+        table_code="IPE-CLT-STD",
+        with_insurance=False,
+        first_due_date=offer.first_due_date,
+        employer_cnpj="11222333000181",
+        employer_name="Metalúrgica Aurora Ltda",
+        registration="100200",
+        native={"cetMonthlyPercent": "1.99"},
+    )
+    assert offer.first_due_date is not None
+    assert offer.first_due_date.day == 10
+
+
+def test_the_margin_of_each_employment_link_is_reported(ipe: Bank) -> None:
+    first, second = ipe.query(a_query(HOLDERS["two_employers"])).links
+    job = ("Operador de Produção", date(2019, 3, 11))
+    assert first == Link("100200", "11222333000181", "Metalúrgica Aurora Ltda", *job, Decimal("1850.00"))
+    assert (second.registration, second.employer_cnpj, second.margin) == ("B-778", "12ABC34501DE35", Decimal("920.50"))
+
+
+def test_each_offer_belongs_to_the_link_that_it_names(ipe: Bank) -> None:
+    offers = ipe.query(a_query(HOLDERS["two_employers"])).offers
+    assert [(offer.registration, offer.employer_cnpj, offer.table_code) for offer in offers] == [
+        ("100200", "11222333000181", "IPE-CLT-STD"),
+        ("100200", "11222333000181", "IPE-CLT-INS"),
+        ("B-778", "12ABC34501DE35", "IPE-CLT-STD"),
+        ("B-778", "12ABC34501DE35", "IPE-CLT-INS"),
+    ]
+
+
+def test_a_query_whose_connection_breaks_is_tried_again(ipe: Bank, simulator: Simulator) -> None:
+    simulator.bank("ipe", fault="reset", operation="query", times=1)
+    assert ipe.query(a_query()).offers
+
+
+# --- auction
+
+
+def test_an_auctions_record_is_passed_through_as_it_is(ipe: Bank, simulator: Simulator) -> None:
+    record = ipe.auction_proposal(FOUND)
+    assert record == ipe.auction_proposal(FOUND) | {
+        name: record[name] for name in ("event_datetime", "expiration_datetime", "inclusion_limit_datetime")
+    }
+    assert (record["proposal_key"], record["rank_position"], record["alerts"]) == (FOUND, None, [])
+    assert (record["disbursed_issue_amount"], record["consigned_credit_balance"]) == (10000, 1850)
+    assert record["proposal"]["proposal_data"]["disbursed_issue_amount"] == 9000
+    assert {call["operation"] for call in simulator.calls("ipe")} <= {"token", "auction"}
+
+
+@pytest.mark.parametrize("key", ["lk_unknown", "../debts", "a b?c=d&e", "ç"])
+def test_an_unknown_auction_key_is_not_found_whatever_it_looks_like(ipe: Bank, key: str) -> None:
+    with pytest.raises(NotFound):
+        ipe.auction_proposal(key)
+
+
+def test_an_auction_whose_institution_fails_is_an_outage(ipe: Bank) -> None:
+    with pytest.raises(ProviderUnavailable):
+        ipe.auction_proposal(BANK_FAILS)
+
+
+# --- submit
+
+
+def test_a_submission_is_sent_as_the_manual_shows_it(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    submission = a_submission(offer, channel="sms")
+    ipe.submit(replace(submission, address=replace(submission.address, complement="Sala 1")))
+    assert simulator.sent("ipe", "submit") == {
+        "requester_identifier_key": "reference-1",
+        "simulation_key": offer.native_offer_id,
+        "borrower": {
+            "name": "Maria da Silva",
+            "document_number": FULL_FLOW,
+            "birth_date": "1985-03-14T00:00:00.000000Z",
+            "email": "maria@example.com",
+            "phone": {"country_code": "055", "area_code": "11", "number": "987654321"},
+            "gender": "female",
+            "mother_name": "Ana da Silva",
+            "father_name": "João da Silva",
+            "marital_status": "married",
+            "is_pep": False,
+            "document_identification": {
+                "number": "123456789",
+                "issuer": "SSP",
+                "issuer_state": "SP",
+                "issue_date": "2005-06-01T00:00:00.000000Z",
+            },
+            "address": {
+                "postal_code": "01310100",
+                "street": "Avenida Paulista",
+                "number": "1000",
+                "complement": "Sala 1",
+                "neighborhood": "Bela Vista",
+                "city": "São Paulo",
+                "state": "SP",
+            },
+        },
+        "disbursement": {
+            "method": "bank_account",
+            "bank_account": {
+                "bank_code": "001",
+                "branch_number": "1234",
+                "account_number": "567890",
+                "account_digit": "1",
+                "account_type": "checking_account",
+            },
+        },
+        "acceptance": {"ip_address": "203.0.113.7"},
+        "signature_delivery": "sms",
+    }
+
+
+def test_submit_leaves_out_what_is_optional_and_not_told(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    submission = a_submission(offer)
+    ipe.submit(replace(submission, holder=replace(submission.holder, father_name=None)))
+    body = simulator.sent("ipe", "submit")
+    assert "father_name" not in body["borrower"]
+    assert "complement" not in body["borrower"]["address"]
+    assert "signature_delivery" not in body
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("documento.numero", {"number": "1" * 21}), ("documento.orgao_emissor", {"issuer": "x" * 21})],
+)
+def test_submit_names_a_text_of_the_document_that_is_too_long(
+    ipe: Bank, offer: BankOffer, field: str, value: dict[str, Any]
+) -> None:
+    submission = a_submission(offer)
+    too_long = replace(submission, document=replace(submission.document, **value))
+    assert [found.field for found in ipe.faults(too_long)] == [field]
+    with pytest.raises(ProviderRejected, match="formato invalido"):
+        ipe.submit(too_long)
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        ("solteiro", "single"),
+        ("casado", "married"),
+        ("divorciado", "divorced"),
+        ("viuvo", "widowed"),
+        ("separado", "separated"),
+        ("uniao_estavel", "stable_union"),
+    ],
+)
+def test_submit_translates_the_marital_status(
+    ipe: Bank, offer: BankOffer, simulator: Simulator, word: str, code: str
+) -> None:
+    submission = a_submission(offer)
+    ipe.submit(replace(submission, holder=replace(submission.holder, marital_status=word)))
+    assert simulator.sent("ipe", "submit")["borrower"]["marital_status"] == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [("corrente", "checking_account"), ("poupanca", "savings_account"), ("salario", "salary_account")],
+)
+def test_submit_translates_the_kind_of_account(
+    ipe: Bank, offer: BankOffer, simulator: Simulator, kind: str, code: str
+) -> None:
+    ipe.submit(a_submission(offer, account=BankAccount("237", "123", "45678", "X", kind, branch_digit="9")))
+    assert simulator.sent("ipe", "submit")["disbursement"]["bank_account"] == {
+        "bank_code": "237",
+        "branch_number": "123",
+        "branch_digit": "9",
+        "account_number": "45678",
+        "account_digit": "X",
+        "account_type": code,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "sent"),
+    [
+        ("cpf", FULL_FLOW, {"key_type": "document_number", "key": FULL_FLOW}),
+        ("telefone", "11987654321", {"key_type": "phone_number", "key": "+5511987654321"}),
+        ("email", "maria@example.com", {"key_type": "email", "key": "maria@example.com"}),
+        (
+            "aleatoria",
+            "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11",
+            {"key_type": "random_key", "key": "8d6a6f0e-2f6e-4f5b-9a59-1c1f1f0f4c11"},
+        ),
+    ],
+)
+def test_submit_with_a_pix_key(
+    ipe: Bank, offer: BankOffer, simulator: Simulator, kind: str, key: str, sent: dict[str, str]
+) -> None:
+    ipe.submit(a_submission(offer, account=None, pix=PixKey(kind, key)))
+    assert simulator.sent("ipe", "submit")["disbursement"] == {"method": "pix", "pix": sent}
+
+
+def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(ipe: Bank, offer: BankOffer) -> None:
+    with pytest.raises(OfferExpired):
+        ipe.submit(a_submission(replace(offer, native_offer_id="forgotten")))
+
+
+def test_submit_repeated_gives_the_same_debt(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    first, second = (ipe.submit(a_submission(offer)) for _ in range(2))
+    assert first == second
+    assert len(simulator.contracts("ipe")) == 1
+
+
+def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: Bank, offer: BankOffer) -> None:
+    with answering(fault(409, "Já existe operação em averbação para este vínculo.")) as bank:
+        with pytest.raises(ProviderRejected, match=r"^Já existe operação em averbação para este vínculo\.$"):
+            at("ipe", bank.root).submit(a_submission(offer))
+        with pytest.raises(InvalidState) as caught:
+            at("ipe", bank.root).formalize("debt-1", None)
+    assert caught.value.message == InvalidState.default_message
+
+
+# --- the debt
+
+
+def test_the_signature_link_tells_its_end(ipe: Bank, native_id: str) -> None:
+    issued = ipe.formalize(native_id, None)
+    assert issued.signature_expires_at is not None
+    assert issued.signature_expires_at - datetime.now(UTC) > timedelta(days=29)
+    assert (issued.native_status, issued.status) == ("waiting_signature", ProposalStatus.AWAITING_SIGNATURE)
+
+
+def test_an_ended_signature_link_is_replaced_by_a_fresh_one(ipe: Bank, native_id: str, simulator: Simulator) -> None:
+    first = ipe.formalize(native_id, None).signature_url
+    simulator.advance(31 * 24 * 3600)
+    assert ipe.formalize(native_id, None).signature_url not in (None, first)
+
+
+def test_a_debt_that_nobody_signs_expires(ipe: Bank, simulator: Simulator) -> None:
+    cpf = HOLDERS["unsigned"]
+    debt = ipe.submit(a_submission(ipe.query(a_query(cpf)).offers[0], cpf)).native_id
+    ipe.formalize(debt, None)
+    simulator.advance(31 * 24 * 3600)
+    ended = ipe.status(debt)
+    assert (ended.native_status, ended.status) == ("signature_expired", ProposalStatus.EXPIRED)
+
+
+@pytest.mark.parametrize(("reason", "sent"), [("Desistiu.", "Desistiu."), (None, "Cancelamento a pedido do titular.")])
+def test_cancel_gives_a_reason_and_may_be_repeated(
+    ipe: Bank, native_id: str, simulator: Simulator, reason: str | None, sent: str
+) -> None:
+    for _ in range(2):
+        cancelled = ipe.cancel(native_id, reason)
+        assert (cancelled.native_status, cancelled.status) == ("canceled", ProposalStatus.CANCELLED)
+    assert simulator.sent("ipe", "cancel") == {"reason": sent}
+
+
+def test_a_signed_debt_can_be_cancelled_and_a_paid_one_not(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+    for advance, forbidden in ((0, False), (6, True)):
+        debt = ipe.submit(a_submission(offer, reference=f"reference-{advance}")).native_id
+        ipe.formalize(debt, None)
+        simulator.complete(FULL_FLOW, "ipe", "signature")
+        simulator.advance(advance)
+        if forbidden:
+            with pytest.raises(InvalidState):
+                ipe.cancel(debt, None)
+        else:
+            assert ipe.cancel(debt, None).status is ProposalStatus.CANCELLED
+
+
+def test_a_word_that_the_manual_does_not_know_moves_nothing(ipe: Bank) -> None:
+    cpf = HOLDERS["strange_status"]
+    [offer, _] = ipe.query(a_query(cpf)).offers
+    submitted = ipe.submit(a_submission(offer, cpf))
+    assert (submitted.native_status, submitted.status) == ("em_orbita", None)
