@@ -41,6 +41,9 @@ class RequestMiddleware:
         started = time.monotonic()
         response = self.get_response(request)
         response["X-Request-Id"] = request_id
+        if request.method == "HEAD" and not response.streaming:
+            # The length that a GET has, and nothing to send: the server warns of a body that it has to drop.
+            response["Content-Length"], response.content = str(len(response.content)), b""
         seconds = time.monotonic() - started
         count_request(request, response.status_code, seconds)
         if request.path not in QUIET:

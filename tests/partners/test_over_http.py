@@ -69,6 +69,29 @@ def test_the_refusal_of_a_large_body_arrives(address, connection, headers, refus
     assert status == refusal
 
 
+@pytest.mark.parametrize(
+    ("path", "key", "status"),
+    [
+        ("/partners/v1/banks", SANDBOX_KEY, 200),
+        ("/partners/v1/banks", "wrong", 401),
+        ("/partners/v1/no-such", SANDBOX_KEY, 404),
+        (PATH, SANDBOX_KEY, 405),
+        ("/health/live", SANDBOX_KEY, 200),
+        ("/schema/", SANDBOX_KEY, 200),
+    ],
+)
+def test_head_is_answered_as_get_without_the_body(address, programs, path, key, status):
+    warned = programs.logs("web").count("no-body response")
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=10)) as client:
+        client.request("HEAD", path, headers={"X-Partner-Api-Key": key})
+        response = client.getresponse()
+        assert (response.status, response.read()) == (status, b"")
+        assert int(response.headers["Content-Length"]) > 0
+        client.request("GET", "/health/live")  # on the same connection: nothing was left on it
+        assert client.getresponse().read() == b'{"status": "ok"}'
+    assert programs.logs("web").count("no-body response") == warned
+
+
 REFUSED = [
     (("POST", PATH, "no-key"), 401),
     (("POST", "/partners/v1/no-such", SANDBOX_KEY), 404),
