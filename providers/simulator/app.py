@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from . import faults
-from .bank import Bank, Call, Refusal, Request, Route
+from .bank import Bank, Call, NotLetIn, Refusal, Request, Route
 from .banks import BANKS
 from .controls import Controls
 from .phone import Phone
@@ -65,9 +65,10 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
         )
         reference, cpf = bank.identify(made, request)
         fault, latency_ms = bank.behaviour.take(made.operation)
+        thinks_ms = 0
         if made.operation == "query" and cpf is not None:
             scenario = bank.scenario(cpf)
-            latency_ms = max(latency_ms, scenario.latency_ms)
+            thinks_ms = scenario.latency_ms
             if fault is None and scenario.answer in faults.FAULTS:
                 fault = scenario.answer
         call = Call(
@@ -89,8 +90,12 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
                 call.worked = True
             except Refusal as refusal:
                 done = refusal.response
-        if latency_ms:
-            await asyncio.sleep(latency_ms / 1000)
+                if isinstance(refusal, NotLetIn):
+                    thinks_ms = 0  # the scenario is how long the bank thinks about the holder
+        if fault == "expired_token":
+            thinks_ms = 0
+        if wait_ms := max(latency_ms, thinks_ms):
+            await asyncio.sleep(wait_ms / 1000)
         if fault is None and done is not None:
             return done
         return await faults.play(str(fault), bank, incoming, done)

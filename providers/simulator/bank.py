@@ -43,6 +43,10 @@ class Refusal(Exception):
         self.response = response
 
 
+class NotLetIn(Refusal):
+    """A refusal of who calls, before the bank has looked at what is asked."""
+
+
 @dataclass(slots=True)
 class Call:
     """One request that arrived, as `GET /_control/banks/{name}/calls` shows it. `worked`: the bank did what
@@ -247,9 +251,12 @@ class Bank:
     # --- answering
 
     def handle(self, made: Route, request: Request) -> web.Response:
-        """Answer a request. Raises `Refusal`."""
+        """Answer a request. Raises `Refusal`, `NotLetIn` where it is the caller's that is refused."""
         if not made.public:
-            self.authenticate(request)
+            try:
+                self.authenticate(request)
+            except Refusal as refusal:
+                raise NotLetIn(refusal.response) from None
         response: web.Response = getattr(self, made.handler)(request)
         return response
 

@@ -452,3 +452,12 @@ def test_unknown_consults_and_operations_are_404(cedro: CedroClient) -> None:
         answer = cedro.simulator.request(method, path, json={} if method == "POST" else None, headers=cedro.headers)
         assert answer.status_code == 404
         assert isinstance(answer.json()["detail"], str)
+
+
+def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: HttpSimulator, cedro: CedroClient) -> None:
+    """It would cost a caller whose token ended the holder's 8 s twice."""
+    slow = changed(CONSULT, "borrowerDocumentNumber", "90000001732")
+    simulator.bank("cedro", fault="expired_token", operation="query", times=1)
+    answers = [cedro.post(CONSULTS, slow), cedro.post(CONSULTS, slow)]  # ended by the fault; then unknown
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert max(answer.elapsed.total_seconds() for answer in answers) < 5
