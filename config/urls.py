@@ -1,9 +1,9 @@
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerView
 
-from config import exceptions, health
+from config import exceptions, health, reference
 from config.metrics import metrics
 
 urlpatterns = [
@@ -12,7 +12,7 @@ urlpatterns = [
     path("health/ready", health.ready),
     path("metrics", metrics),
     path("admin/", admin.site.urls),
-    path("schema/", SpectacularAPIView.as_view(authentication_classes=(), permission_classes=()), name="schema"),
+    path("schema/", reference.schema, name="schema"),
     path(
         "docs/",
         SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=(), permission_classes=()),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse
+from drf_spectacular.utils import Direction, OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
 from partners.authentication import HEADER, ApiKeyAuthentication
@@ -32,6 +33,16 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
             "name": HEADER,
             "description": f"Chave do parceiro, emitida pelo operador do serviço. No sandbox vale `{SANDBOX_KEY}`.",
         }
+
+
+class DecimalScheme(OpenApiSerializerFieldExtension):
+    """How many decimals a number may have, which Django REST framework's own fields don't tell for numbers."""
+
+    target_class = "partners.fields.DecimalField"
+
+    def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        found: dict[str, Any] = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)
+        return {**found, "multipleOf": float(Decimal(1).scaleb(-self.target.decimal_places))}
 
 
 class OperationSchema(AutoSchema):
