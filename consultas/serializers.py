@@ -97,6 +97,8 @@ class QueryRequest(Block):
     """The body of the three query routes. `validated_data` holds `BankQuery`'s fields, `authorization_id` and
     `providers` (None: not narrowed)."""
 
+    _DEFAULTED = frozenset({"sex", "with_insurance"})
+
     cpf = CPFField(help_text="CPF do titular, 11 dígitos.")
     nome = TextField(source="name", help_text="Nome completo do titular.")
     data_nascimento = DateField(source="birth_date", not_future=True)
@@ -106,13 +108,20 @@ class QueryRequest(Block):
     authorization_id = TextField(required=False, allow_null=True, help_text="No lugar de client_ip.")
     geolocation = GeolocationBlock(required=False, allow_null=True)
     providers = ListField(child=TextField(allow_blank=True), required=False, allow_null=True, max_length=64)
-    sexo = ChoiceField([0, 1, 2], source="sex", required=False, help_text="0 não informado, 1 masculino, 2 feminino.")
+    sexo = ChoiceField(
+        [0, 1, 2], source="sex", required=False, allow_null=True, help_text="0 não informado, 1 masculino, 2 feminino."
+    )
     app_authorization = AppAuthorizationBlock(required=False, allow_null=True)
     originador = TextField(source="portfolio", required=False, allow_null=True)
     loan_value = DecimalField(min_value=CENT, required=False, allow_null=True)
     prazo = IntegerField(source="installments", min_value=1, max_value=420, required=False, allow_null=True)
     valor_parcela = DecimalField(source="installment_value", min_value=CENT, required=False, allow_null=True)
-    with_insurance = BooleanField(required=False)
+    with_insurance = BooleanField(required=False, allow_null=True)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Where absence has a meaning of its own, null is absence."""
+        found = super().to_internal_value(data)
+        return {name: value for name, value in found.items() if value is not None or name not in self._DEFAULTED}
 
     def get_fields(self) -> dict[str, Any]:
         """With an `authorization_id` the session's evidence counts: the body's own is not even looked at."""
