@@ -36,7 +36,9 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
         raise NotFound
     lookup = AuctionLookup.objects.create(partner=partner, key=key, request_id=request_id)
     try:
-        if not fan_out.ask("consultas.tasks.look_up_auction", str(lookup.pk), settings.BANK_TIMEOUT_S + 2):
+        own = Provider.objects.values_list("timeout_s", flat=True).get(name=bank.name)
+        patience_s = (own or settings.BANK_TIMEOUT_S) + 2
+        if not fan_out.ask("consultas.tasks.look_up_auction", str(lookup.pk), patience_s):
             raise ProviderUnavailable
         lookup.refresh_from_db()
     finally:
@@ -56,10 +58,11 @@ def run(lookup: AuctionLookup) -> None:
     try:
         if provider is None:
             raise ProviderUnavailable(held_back=True)
-        deadline = time.monotonic() + settings.BANK_TIMEOUT_S
-        bank = adapter(provider.connection(), deadline=deadline, request_id=lookup.request_id)
+        account = provider.connection()
+        deadline = time.monotonic() + account.timeout_s
+        bank = adapter(account, deadline=deadline, request_id=lookup.request_id)
         # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
-        with gevent.Timeout(settings.BANK_TIMEOUT_S + 0.5, ProviderUnavailable()):
+        with gevent.Timeout(account.timeout_s + 0.5, ProviderUnavailable()):
             record = bank.auction_proposal(lookup.key)
     except ApiError as error:
         error_code = error.code

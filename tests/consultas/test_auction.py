@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from django.utils import timezone
 from consultas import auctions
 from consultas.models import AuctionLookup
 from partners.models import Partner
+from providers.models import Provider
 from tests.client import FULL_FLOW, Client
 from tests.factories import PartnerFactory
 from tests.processes import Simulator
@@ -66,6 +68,14 @@ def test_a_failing_bank_is_502(client: Client) -> None:
         "retryable": True,
         "field": None,
     }
+
+
+def test_the_banks_own_time_out_counts(client: Client, simulator: Simulator) -> None:
+    Provider.objects.filter(name="ipe").update(timeout_s=1)
+    simulator.bank("ipe", fault="hang", operation="auction")
+    began = time.monotonic()
+    assert client.get(f"/auction-proposals/{FOUND}").status_code == 502
+    assert time.monotonic() - began < 8
 
 
 def test_without_the_own_bank_in_the_contract_it_is_403(client: Client, partner: Partner, simulator: Simulator) -> None:
