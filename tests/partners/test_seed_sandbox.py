@@ -32,7 +32,10 @@ def test_an_empty_database_becomes_a_sandbox(settings, client):
     partner = Partner.objects.get()
     assert (partner.name, partner.webhook_url) == ("Parceiro Sandbox", "")
     assert [bank.name for bank in partner.allowed_banks()] == BANKS
-    assert partner.webhook_secrets()[0] in said
+    [secret] = partner.webhook_secrets()
+    assert secret not in said
+    assert "whsec_" not in said
+    assert f"manage.py set_webhook {partner.pk} --url URL --rotate-secret" in said
     assert SANDBOX_KEY in said
     answer = client.get("/partners/v1/probe", headers={"X-Partner-Api-Key": SANDBOX_KEY})
     assert answer.json()["partner"] == str(partner.pk)

@@ -29,13 +29,14 @@ class Command(BaseCommand):
             raise CommandError("O sandbox não pode ser criado em produção.")
         with transaction.atomic():
             new_banks = _seed_banks(json.loads(BANKS.read_text(encoding="utf-8")))
-            webhook_secret = _seed_partner(new_banks)
+            _seed_partner(new_banks)
             _seed_admin()
         self.stdout.write(f"Bancos: {Provider.objects.count()}, simulados em {settings.SIMULATOR_URL}")
         self.stdout.write(f"Parceiro: {PARTNER_NAME} ({PARTNER_ID})")
         self.stdout.write(f"Chave de API: {SANDBOX_KEY}")
-        if webhook_secret:
-            self.stdout.write(f"Segredo do webhook (não será mostrado de novo): {webhook_secret}")
+        self.stdout.write(
+            f"Segredo do webhook: manage.py set_webhook {PARTNER_ID} --url URL --rotate-secret mostra um novo"
+        )
         self.stdout.write(f"Admin: {settings.PUBLIC_BASE_URL}/admin/ ({ADMIN} / {ADMIN})")
 
 
@@ -63,16 +64,17 @@ def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
     return new
 
 
-def _seed_partner(new_banks: list[Provider]) -> str | None:
-    """The sandbox's partner, its public key, and the new banks in its contract. Returns its webhook secret
-    where it was issued just now."""
+def _seed_partner(new_banks: list[Provider]) -> None:
+    """The sandbox's partner, its public key, and the new banks in its contract. Its webhook secret is issued and not
+    shown: what this prints stays in logs."""
     partner, created = Partner.objects.get_or_create(pk=PARTNER_ID, defaults={"name": PARTNER_NAME})
     if ApiKey.find(SANDBOX_KEY) is None:
         ApiKey.issue(partner, "chave pública do sandbox", secret=SANDBOX_KEY)
     Allowance.objects.bulk_create(
         [Allowance(partner=partner, provider=bank) for bank in new_banks], ignore_conflicts=True
     )
-    return partner.rotate_webhook_secret() if created else None
+    if created:
+        partner.rotate_webhook_secret()
 
 
 def _seed_admin() -> None:
