@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import uuid
 from datetime import timedelta
 
 import pytest
+from django.conf import settings as configured
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
@@ -226,3 +230,18 @@ def test_a_wrong_id_is_told_plainly(command):
     assert refusal(command, "xpto") == "“xpto” não é um UUID."
     unknown = uuid.uuid4()
     assert refusal(command, unknown) == f"Não há {what} com o id {unknown}."
+
+
+def test_a_database_that_does_not_answer_is_told_in_one_line():
+    environment = {**os.environ, "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "issue_api_key", str(uuid.uuid4())],
+        cwd=configured.BASE_DIR,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("O banco de dados não responde.")
+    assert done.stderr.count("\n") == 1
