@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-from gunicorn import util
+from gunicorn import glogging, util
 from gunicorn.http.errors import (
     InvalidResponseHeader,
     InvalidResponseHeaderName,
@@ -145,10 +145,24 @@ def _read_out(body: Any, sock: Any) -> None:
                 return
 
 
+class Log(glogging.Logger):
+    """gunicorn's own lines in UTC, as those of the application: its workers would write local time, since Django sets
+    the process's zone, and its master whatever the machine has."""
+
+    datefmt = "%Y-%m-%dT%H:%M:%SZ"
+
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        for handler in self.error_log.handlers:
+            if handler.formatter is not None:
+                handler.formatter.converter = time.gmtime
+
+
 bind = f"{os.environ.get('HOST', '127.0.0.1')}:{os.environ.get('PORT', '8000')}"
 workers = int(os.environ.get("WEB_CONCURRENCY", min(2, os.cpu_count() or 1)))
 # A request waits for banks most of its time: greenlets hold thousands of them.
 worker_class = Worker
+logger_class = Log
 worker_connections = 2000
 # The kernel spreads connections over the workers; a shared listener leaves most of them with one.
 reuse_port = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import http.client
 import json
 import os
@@ -240,3 +241,12 @@ def test_a_new_process_has_loaded_the_routes_before_the_first_request(address):
     """Else a stream that is the first to a process begins half a second late."""
     code = "import config.wsgi, sys; print('consultas.views' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_the_servers_own_lines_bear_utc(address, programs):
+    with socket.create_connection(address, timeout=10) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert connection.recv(12) == b"HTTP/1.1 422"
+    lines = [line for line in programs.logs("web").splitlines() if "request not served" in line]
+    written = datetime.datetime.strptime(lines[-1][:20], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
+    assert abs((datetime.datetime.now(datetime.UTC) - written).total_seconds()) < 60
