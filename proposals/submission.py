@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +33,7 @@ from proposals import dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
+from providers.base import Bank
 from providers.database import outlasts_restart
 from providers.encryption import blind_index
 from providers.errors import (
@@ -267,14 +269,18 @@ def _nothing_is_there(proposal: Proposal) -> bool:
 
 
 def _send(proposal: Proposal) -> None:
-    _note_evidence(proposal)
     die_at("after_commit")
     # What is sent has arrived, or never will, when the lease ends: others count on it.
     left = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
     seconds = max(0.0, min((TIMEOUTS_PER_TRY - 1) * _timeout_s(proposal), left))
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
+
+    def submit(bank: Bank) -> BankProposal:
+        bank.before_request = partial(_note_evidence, proposal)
+        return bank.submit(body)
+
     try:
-        accepted = call_bank(proposal, Operation.SUBMIT, lambda bank: bank.submit(body), seconds=seconds)
+        accepted = call_bank(proposal, Operation.SUBMIT, submit, seconds=seconds)
     except BankFailure as failure:
         if failure.sent:
             _outcome_unknown(proposal)
@@ -294,10 +300,10 @@ def _send(proposal: Proposal) -> None:
 
 def _note_evidence(proposal: Proposal) -> None:
     """The bank is about to rely on the session that the offer's query was authorized by, where it was."""
-    authorization_id = proposal.offer.query.authorization_id
-    if authorization_id:
+    if authorization_id := proposal.offer.query.authorization_id:
         seen = Evidence.objects.get(session__authorization_id=authorization_id)
         evidence.record_use(seen.number, [proposal.provider], call="submit", reference=str(proposal.pk))
+    connection.close()
 
 
 def _find(proposal: Proposal) -> BankProposal | None:

@@ -12,6 +12,7 @@ from authorizations.models import EvidenceUse
 from providers.models import Provider
 from tests.client import FULL_FLOW, Client, query_body
 from tests.processes import LiveService, Simulator, wait_until
+from tests.proposals.datasets import dataset
 
 ACCEPTANCE = {
     "accepted": True,
@@ -113,6 +114,18 @@ def test_a_use_is_noted_before_the_bank_hears_of_it_and_again_where_it_is_asked_
         live_service.programs.restart("banks")
         assert len(waiting.result(60)["proposals"]) == 2
     assert uses("ipe") == 2
+
+
+def test_a_submission_that_never_went_out_is_no_use_of_the_evidence(client: Client) -> None:
+    authorization_id = accepted_session(client)
+    asked = client.query(authorization_id=authorization_id, client_ip=None, providers=["ipe"])
+    body = dataset(asked["proposals"][0])
+    Provider.objects.filter(name="ipe").update(circuit="open")
+    assert client.post("/proposals", body).status_code == 502
+    assert not EvidenceUse.objects.filter(call="submit").exists()
+    Provider.objects.filter(name="ipe").update(circuit="auto")
+    assert client.post("/proposals", body).status_code == 201
+    assert EvidenceUse.objects.filter(call="submit", provider="ipe").count() == 1
 
 
 @pytest.mark.parametrize("whose", ["another CPF", "another partner", "not accepted"])
