@@ -21,6 +21,7 @@ from django.utils.decorators import method_decorator
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
@@ -165,8 +166,8 @@ class SessionAdmin(SensitiveActions):
     """Sessions, to read. The holder's data in full is only in the evidence, whose readers are noted."""
 
     list_display = ("id", "partner", "masked_cpf", "live_status", "created_at", "expires_at")
-    list_filter = (LiveStatusFilter, "partner")
-    date_hierarchy = "created_at"
+    list_filter = (LiveStatusFilter, ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     fields = readonly_fields = (
         "id",
         "partner",

@@ -112,6 +112,7 @@ METRICS_NETWORKS = _networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 
 INSTALLED_APPS = [
     "unfold",
+    "unfold.contrib.filters",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -15,14 +15,16 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from consultas.models import Offer, Pending, Query
 from consultas.queries import answers_of
-from providers.desk import UNSEEN, DeskAdmin
+from providers.desk import UNSEEN, BankFilter, DeskAdmin, NamedFilter
 from providers.encryption import blind_index
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
+from providers.types import ActionType
 
 
 def reais(value: Decimal) -> str:
@@ -87,7 +89,8 @@ class ReadOnlyAdmin(DeskAdmin):
 @admin.register(Query)
 class QueryAdmin(ReadOnlyAdmin):
     list_display = ("created_at", "partner", "kind", "masked_cpf", "outcome", "request_id")
-    list_filter = ("kind", "partner", "created_at")
+    list_filter = ("kind", ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     list_select_related = ("partner",)
     search_fields = ("id__exact", "request_id")
     search_help_text = "id da consulta ou X-Request-Id"
@@ -149,7 +152,8 @@ class OfferAdmin(ReadOnlyAdmin):
         "rate",
         "with_insurance",
     )
-    list_filter = ("provider", "partner", "with_insurance", "refreshed_at")
+    list_filter = (BankFilter, ("partner", AutocompleteSelectFilter), "with_insurance", "refreshed_at")
+    list_filter_submit = True
     list_select_related = ("partner", "query")
     search_fields = ("id__exact",)
     search_help_text = "offerId"
@@ -196,6 +200,21 @@ class OfferAdmin(ReadOnlyAdmin):
         return reais(offer.total_amount)
 
 
+STEP_TYPES = {
+    ActionType.BIOMETRICS: "prova de vida",
+    ActionType.CHAT_LINK: "confirmação no WhatsApp",
+    ActionType.PAYROLL_DATA: "autorização por SMS (Dataprev)",
+    ActionType.SIGNATURE: "assinatura",
+    ActionType.FORMALIZATION: "formalização",
+}
+
+
+class StepType(NamedFilter):
+    title = "tipo"
+    parameter_name = "type"
+    names = tuple((kind.value, name) for kind, name in STEP_TYPES.items())
+
+
 @admin.register(Pending)
 class PendingAdmin(ReadOnlyAdmin):
     list_display = (
@@ -209,7 +228,8 @@ class PendingAdmin(ReadOnlyAdmin):
         "next_check_at",
         "expires_at",
     )
-    list_filter = ("state", "provider", "type", "partner")
+    list_filter = ("state", BankFilter, StepType, ("partner", AutocompleteSelectFilter))
+    list_filter_submit = True
     list_select_related = ("partner", "query")
     search_fields = ("reference",)
     search_help_text = "referência no banco"

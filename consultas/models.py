@@ -122,6 +122,7 @@ class Offer(models.Model):
         indexes = [
             models.Index(fields=("partner", "provider", "native_offer_id"), name="offer_native"),
             models.Index(fields=("-refreshed_at",), name="offer_newest"),
+            models.Index(fields=("cpf_index",), name="offer_holder"),
             models.Index(
                 fields=("partner", "provider", "cpf_index", "-live_proposal_since"),
                 name="offer_with_proposal",
@@ -193,6 +194,7 @@ class Pending(models.Model):
         indexes = [
             models.Index(fields=("next_check_at",), name="step_due", condition=models.Q(state="open")),
             models.Index(fields=("opened_at",), name="step_oldest"),
+            models.Index(fields=("cpf_index",), name="step_holder"),
         ]
 
     def __str__(self) -> str:

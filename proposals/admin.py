@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
 from consultas.admin import CpfForm, ReadOnlyAdmin, table
@@ -21,6 +22,7 @@ from partners.models import SECRETS_OF_PARTNER
 from proposals import retention
 from proposals.models import BankCall, Erasure, Proposal
 from proposals.submission import bring_forward
+from providers.desk import BankFilter
 from providers.formats import mask_cpf, to_reais_text
 
 _STATUS_COLOURS = {
@@ -53,7 +55,8 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         "coloured_submission",
         "next_reconcile_at",
     )
-    list_filter = ("submission", "status", "provider", "partner", "created_at")
+    list_filter = ("submission", "status", BankFilter, ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     list_select_related = ("partner",)
     search_fields = ("id__exact", "reference__exact", "native_id__exact", "request_id__exact")
     search_help_text = (
@@ -90,7 +93,7 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Proposal]:
         proposals: QuerySet[Proposal] = super().get_queryset(request)
-        return proposals.select_related("partner").defer("signature_url", "data", *SECRETS_OF_PARTNER)
+        return proposals.select_related("partner").defer("signature_url", "data", "next_dataset", *SECRETS_OF_PARTNER)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Proposal], term: str

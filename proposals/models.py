@@ -161,10 +161,11 @@ class Proposal(models.Model):
         ]
         indexes = [
             models.Index(fields=("partner", "-created_at", "-id"), name="proposal_newest"),
-            models.Index(fields=("-created_at", "-id"), name="proposal_newest_of_all"),
             models.Index(fields=("native_id",), name="proposal_native"),
             models.Index(fields=("request_id",), name="proposal_request"),
             models.Index(fields=("partner", "cpf_index"), name="proposal_holder"),
+            models.Index(fields=("-created_at", "-id"), name="proposal_newest_of_all"),
+            models.Index(fields=("cpf_index",), name="proposal_holder_of_all"),
             models.Index(
                 fields=("next_reconcile_at",),
                 name="proposal_unsettled",

@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.utils import unquote
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from unfold.admin import ModelAdmin
 
+from providers import registry
+
 #: Under a form for what must not stand in an address.
 UNSEEN = "O que for digitado aqui não aparece em endereços nem em registros."
+
+
+class NamedFilter(SimpleListFilter):
+    """A filter by the values that there can be: those that there are would be a look at all rows."""
+
+    names: Iterable[tuple[str, str]]
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return list(self.names)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+
+
+class BankFilter(NamedFilter):
+    title = "banco"
+    parameter_name = "provider"
+    names = tuple((name, name) for name in registry.names())
 
 
 class DeskAdmin(ModelAdmin):
     """A list of rows and a page for each, for which no address is a reason to break."""
 
-    show_full_result_count = False  # beside a search, the number of all rows: a look at each of them
+    # Numbers beside a search and beside filters: each a look at all rows.
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """The row, read once in a request however many parts of its page ask for it. None where there is none,

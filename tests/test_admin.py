@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 from django.contrib import admin
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+
+from tests.factories import PartnerFactory
 
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 IDS = ("abc", "%00", "evt_%00", "99999999999999999999999", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "%ff", "🙂" * 300)
@@ -33,3 +37,42 @@ def test_a_list_outlives_any_search_and_filter(admin_client: Client, model: type
     for name in fields:
         for value in ("%00", "abc", "%ff", "99999999999999999999999"):
             assert admin_client.get(f"{_list_of(model)}?{name}={value}").status_code in (200, 302, 422), (name, value)
+
+
+LISTS = (
+    "consultas_query",
+    "consultas_offer",
+    "consultas_pending",
+    "proposals_proposal",
+    "webhooks_event",
+    "authorizations_session",
+)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_reads_neither_all_its_rows_nor_all_partners(admin_client: Client, name: str) -> None:
+    """Its rows, and a holder's among them, come by an index."""
+    chosen, _ = PartnerFactory(name="Financeira Um"), PartnerFactory(name="Financeira Dois")
+    address = reverse(f"admin:{name}_changelist")
+    holder = "reference_index" if name == "webhooks_event" else "cpf_index"
+    for query in ("", f"?{holder}=0123", f"?partner__id__exact={chosen.pk}"):
+        with CaptureQueriesContext(connection) as queries:
+            page = admin_client.get(address + query).content.decode()
+        assert "Financeira Dois" not in page
+        assert ("Financeira Um" in page) == ("partner" in query), "the filter names the chosen one"
+        rows = [each["sql"] for each in queries if f'FROM "{name}"' in each["sql"]]
+        assert not any("DISTINCT" in sql for sql in rows)
+        [listed] = [sql for sql in rows if "ORDER BY" in sql]
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")  # the tables are too small to choose otherwise
+            cursor.execute(f"EXPLAIN {listed}")
+            plan = "\n".join(line for [line] in cursor.fetchall())
+        assert f"Seq Scan on {name}" not in plan, plan
+        assert f" on {name}" in plan
+
+
+def test_a_filter_by_a_partner_that_cannot_be_is_none(admin_client: Client) -> None:
+    for name in LISTS:
+        address = reverse(f"admin:{name}_changelist")
+        for value in ("abc", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "%00"):
+            assert admin_client.get(f"{address}?partner__id__exact={value}").status_code in (200, 302), name

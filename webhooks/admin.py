@@ -7,13 +7,15 @@ from django.contrib import admin, messages
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.admin import TabularInline
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from partners.admin import PageWithButtons
-from partners.models import SECRETS_OF_PARTNER, WebhookEvent
-from providers.desk import UNSEEN
+from partners.models import SECRETS_OF_PARTNER, WebhookEvent, default_webhook_events
+from providers.desk import UNSEEN, NamedFilter
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
+from providers.types import ProposalStatus
 
 from .models import AlreadyPurged, Attempt, Event, reference_index
 
@@ -45,6 +47,15 @@ class FindForm(forms.Form):
         what: str = self.cleaned_data["what"].strip()
         digits = only_digits(what)
         return digits if cpf_is_valid(digits) else what
+
+
+class EventName(NamedFilter):
+    title = "evento"
+    parameter_name = "name"
+    names = tuple(
+        (name, name)
+        for name in (*default_webhook_events(), *(f"{WebhookEvent.PROPOSAL}.{status}" for status in ProposalStatus))
+    )
 
 
 class AttemptInline(TabularInline):
@@ -85,10 +96,10 @@ class EventAdmin(PageWithButtons):
         "next_attempt_at",
         "id",
     )
-    list_filter = ("state", "name", "partner")
+    list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
     search_fields = ("=id",)
     search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só em “Localizar”"
-    date_hierarchy = "created_at"
     list_per_page = 50
     fields = readonly_fields = (
         "id",

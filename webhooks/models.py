@@ -76,6 +76,7 @@ class Event(models.Model):
             models.Index(fields=("partner",), name="event_claimed", condition=Q(claimed_until__isnull=False)),
             models.Index(fields=("partner",), name="event_failed", condition=Q(state="failed")),
             models.Index(fields=("partner", "-created_at"), name="event_newest"),
+            models.Index(fields=("-created_at", "id"), name="event_newest_of_all"),
             models.Index(fields=("created_at",), name="event_unpurged", condition=Q(purged_at__isnull=True)),
         ]
         constraints = [
