@@ -24,7 +24,22 @@ from consultas.queries import answers_of
 from providers.desk import UNSEEN, BankFilter, DeskAdmin, NamedFilter
 from providers.encryption import blind_index
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
-from providers.types import ActionType
+from providers.types import ActionType, QueryStatus
+
+ANSWERS = {
+    QueryStatus.OK: "com ofertas",
+    QueryStatus.NO_OFFERS: "sem ofertas",
+    QueryStatus.REQUIRES_ACTION: "falta um passo do titular",
+    QueryStatus.PENDING: "aguardando o titular",
+    QueryStatus.ERROR: "erro ou recusa",
+}
+STEP_TYPES = {
+    ActionType.BIOMETRICS: "prova de vida",
+    ActionType.CHAT_LINK: "confirmação no WhatsApp",
+    ActionType.PAYROLL_DATA: "autorização por SMS (Dataprev)",
+    ActionType.SIGNATURE: "assinatura",
+    ActionType.FORMALIZATION: "formalização",
+}
 
 
 def reais(value: Decimal) -> str:
@@ -134,10 +149,17 @@ class QueryAdmin(ReadOnlyAdmin):
     @admin.display(description="respostas dos bancos")
     def bank_answers(self, query: Query) -> SafeString:
         rows = [
-            (answer.provider, answer.status, len(answer.offers), f"{answer.elapsed_ms} ms", answer.error or "")
+            (
+                answer.provider,
+                ANSWERS[answer.status],
+                len(answer.offers),
+                f"{answer.elapsed_ms} ms",
+                "; ".join(filter(None, (answer.error, *answer.reasons))) or "—",
+                STEP_TYPES[answer.action.type] if answer.action else "—",
+            )
             for answer in answers_of(query)
         ]
-        return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro"), rows)
+        return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro ou motivos", "Falta ao titular"), rows)
 
 
 @admin.register(Offer)
@@ -198,15 +220,6 @@ class OfferAdmin(ReadOnlyAdmin):
     @admin.display(description="total")
     def total(self, offer: Offer) -> str:
         return reais(offer.total_amount)
-
-
-STEP_TYPES = {
-    ActionType.BIOMETRICS: "prova de vida",
-    ActionType.CHAT_LINK: "confirmação no WhatsApp",
-    ActionType.PAYROLL_DATA: "autorização por SMS (Dataprev)",
-    ActionType.SIGNATURE: "assinatura",
-    ActionType.FORMALIZATION: "formalização",
-}
 
 
 class StepType(NamedFilter):

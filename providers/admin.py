@@ -9,13 +9,16 @@ from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.http import HttpRequest
+from redis.exceptions import RedisError
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from providers import registry
+from providers.breaker import Breaker
 from providers.desk import DeskAdmin
 from providers.models import Circuit, Provider
 
@@ -95,17 +98,35 @@ class ProviderForm(forms.ModelForm):
         return provider
 
 
+_BREAKER_WORDS = {
+    "closed": "fechado",
+    "half_open": "em teste",
+    "open": "aberto",
+    "unread": "desconhecido (Redis não responde)",
+}
+
+
+def _read_breakers(banks: list[Provider]) -> None:
+    """Sets `breaker_state` of each."""
+    try:
+        states = Breaker.states(bank.name for bank in banks) if banks else {}
+    except RedisError:
+        states = {}
+    for bank in banks:
+        vars(bank)["breaker_state"] = states.get(bank.name, "unread")
+
+
 @admin.register(Provider)
 class ProviderAdmin(DeskAdmin):
     form = ProviderForm
     list_display = ("name", "label", "enabled", "breaker", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")
-    readonly_fields = ("stored_credentials", "stored_callback_secret", "updated_at")
+    readonly_fields = ("stored_credentials", "stored_callback_secret", "breaker", "updated_at")
     fieldsets = (
         (None, {"fields": ("name", "enabled", "base_url", "portfolio")}),
         ("Credenciais", {"fields": ("stored_credentials", "new_credentials")}),
         ("Avisos do banco", {"fields": ("stored_callback_secret", "new_callback_secret")}),
-        ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "updated_at")}),
+        ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "breaker", "updated_at")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
@@ -120,17 +141,32 @@ class ProviderAdmin(DeskAdmin):
         bank = registry.get(provider.name)
         return bank.label if bank else "sem adaptador"
 
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """The list, its breakers read by one look."""
+        changes = super().get_changelist_instance(request)
+        _read_breakers(list(changes.result_list))
+        return changes
+
     @display(
         description="Disjuntor",
         ordering="circuit",
         label={
-            Circuit.AUTO.label: "success",
+            "closed": "success",
+            "half_open": "warning",
+            "open": "danger",
+            "unread": "warning",
             Circuit.OPEN.label: "danger",
             Circuit.CLOSED.label: "warning",
         },
     )
-    def breaker(self, provider: Provider) -> str:
-        return provider.get_circuit_display()
+    def breaker(self, provider: Provider) -> str | tuple[str, str]:
+        """How it stands now, where it is not forced."""
+        if provider.circuit != Circuit.AUTO:
+            return provider.get_circuit_display()
+        if not hasattr(provider, "breaker_state"):
+            _read_breakers([provider])
+        state = vars(provider)["breaker_state"]
+        return state, f"automático: {_BREAKER_WORDS[state]}"
 
     @display(description="Credenciais guardadas")
     def stored_credentials(self, provider: Provider) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from consultas.models import Offer, Pending
+from consultas.fan_out import Answer
+from consultas.models import Offer, Pending, Query
 from partners.models import Partner
 from providers.encryption import blind_index
+from providers.types import ActionType, BankAction, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.proposals.rows import an_offer
@@ -83,6 +86,21 @@ def test_a_holder_is_looked_up_in_a_posted_form(admin_client: Client, offer: Off
     assert blind_index("cpf", FULL_FLOW) in address
     assert FULL_FLOW not in address
     assert found.context["cl"].result_count == 1
+
+
+def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_client: Client, offer: Offer) -> None:
+    step = BankAction(ActionType.CHAT_LINK, "https://bank.example/secret", "Confirme.", "step-1")
+    answers = [
+        Answer("jatoba", QueryStatus.NO_OFFERS, 120, 0.0, reasons=("Sem margem.", "Sem localização.")),
+        Answer("cedro", QueryStatus.REQUIRES_ACTION, 80, 0.0, action=step),
+        Answer("imbuia", QueryStatus.ERROR, 50, 0.0, error="Banco indisponível."),
+    ]
+    Query.objects.update(answers=msgspec.to_builtins(answers), finished_at=timezone.now())
+    page = admin_client.get(reverse("admin:consultas_query_change", args=[offer.query_id])).content.decode()
+    for told in ("Sem margem.; Sem localização.", "confirmação no WhatsApp", "sem ofertas", "Banco indisponível."):
+        assert told in page
+    for raw in ("no_offers", "requires_action", "whatsapp_link", "https://bank.example/secret"):
+        assert raw not in page
 
 
 def test_an_invalid_cpf_is_refused(admin_client: Client) -> None:

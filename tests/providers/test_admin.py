@@ -8,8 +8,10 @@ from django.db import connection
 from django.urls import reverse
 
 from providers import registry
+from providers.breaker import Breaker
 from providers.models import Provider
 from tests.factories import ProviderFactory
+from tests.privacy import overheard
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
 BANK = registry.BANKS[0]
@@ -116,3 +118,39 @@ def test_a_bank_without_an_adapter_cannot_be_added(admin_client):
 def test_the_name_is_not_changed_later(admin_client, bank):
     assert admin_client.post(url_of(bank), form(name="outro")).status_code == 302
     assert Provider.objects.get().name == BANK.name
+
+
+def breaker_of(client, bank):
+    """What the list and the bank's page say of its breaker."""
+    shown = [client.get(url).content.decode() for url in (reverse("admin:providers_provider_changelist"), url_of(bank))]
+    words = ("automático: fechado", "automático: aberto", "automático: desconhecido")
+    told = [[word for word in words if word in page] for page in shown]
+    assert told[0] == told[1]
+    return told[0]
+
+
+@pytest.fixture
+def untouched_breakers(bank):
+    yield
+    Breaker(bank.name)._close()
+    Breaker.forget()
+
+
+def test_the_breaker_is_shown_as_it_stands(admin_client, bank, untouched_breakers):
+    assert breaker_of(admin_client, bank) == ["automático: fechado"]
+    for _ in range(10):
+        Breaker(bank.name).record(False)
+    assert breaker_of(admin_client, bank) == ["automático: aberto"]
+
+
+def test_without_redis_the_pages_come_and_say_so(admin_client, bank, freeze_redis):
+    with freeze_redis():
+        assert breaker_of(admin_client, bank) == ["automático: desconhecido"]
+
+
+def test_the_list_reads_all_breakers_by_one_look(admin_client, bank):
+    for other in registry.BANKS[1:]:
+        ProviderFactory(name=other.name)
+    with overheard() as heard:
+        admin_client.get(reverse("admin:providers_provider_changelist"))
+    assert len([command for command in heard if command.startswith("MGET")]) == 1
