@@ -13,7 +13,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -51,6 +51,11 @@ class TermsAdmin(SensitiveActions):
     readonly_fields = ("wording", "state", "published_at", "sha256")
     actions_detail = ("preview", "publish")
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Terms]:
+        terms: QuerySet[Terms] = super().get_queryset(request)
+        newest = Terms.objects.filter(published_at__isnull=False).order_by("-published_at").values("pk")[:1]
+        return terms.annotate(in_force=Subquery(newest))
+
     def has_change_permission(self, request: HttpRequest, obj: Terms | None = None) -> bool:
         published = obj is not None and obj.published_at is not None
         return not published and super().has_change_permission(request, obj)
@@ -84,7 +89,7 @@ class TermsAdmin(SensitiveActions):
     def state(self, terms: Terms) -> str:
         if terms.published_at is None:
             return "rascunho"
-        return "em vigor" if terms == Terms.current() else "publicada"
+        return "em vigor" if terms.pk == vars(terms)["in_force"] else "publicada"
 
     @display(description="Texto")
     def wording(self, terms: Terms) -> str:

@@ -21,7 +21,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from consultas.models import Offer, Pending, Query
 from consultas.queries import answers_of
-from providers.desk import UNSEEN, BankFilter, DeskAdmin, NamedFilter
+from providers.desk import UNSEEN, BankFilter, DeskAdmin, NamedFilter, once
 from providers.encryption import blind_index
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
 from providers.types import ActionType, QueryStatus
@@ -147,6 +147,7 @@ class QueryAdmin(ReadOnlyAdmin):
         return ", ".join(told) or "sem parâmetros"
 
     @admin.display(description="respostas dos bancos")
+    @once
     def bank_answers(self, query: Query) -> SafeString:
         rows = [
             (

@@ -22,7 +22,7 @@ from partners.models import SECRETS_OF_PARTNER
 from proposals import retention
 from proposals.models import BankCall, Erasure, Proposal
 from proposals.submission import bring_forward
-from providers.desk import BankFilter
+from providers.desk import BankFilter, once
 from providers.formats import mask_cpf, to_reais_text
 
 _STATUS_COLOURS = {
@@ -131,6 +131,7 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         return proposal.error["code"] if proposal.error else "—"
 
     @admin.display(description="linha do tempo")
+    @once
     def timeline(self, proposal: Proposal) -> SafeString:
         moves = (
             (each.at, f"{each.from_status or '(nova)'} → {each.to_status}", each.get_cause_display(), each.native_word)

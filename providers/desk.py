@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib.admin import ShowFacets, SimpleListFilter
@@ -16,8 +17,22 @@ from unfold.admin import ModelAdmin
 
 from providers import registry
 
+T = TypeVar("T")
 #: Under a form for what must not stand in an address.
 UNSEEN = "O que for digitado aqui não aparece em endereços nem em registros."
+
+
+def once(show: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
+    """A column of a row's page that is worked out once, however often the page's template asks for it."""
+
+    @wraps(show)
+    def kept(self: Any, row: Any) -> T:
+        found: dict[str, T] = row.__dict__.setdefault("_shown", {})
+        if show.__name__ not in found:
+            found[show.__name__] = show(self, row)
+        return found[show.__name__]
+
+    return kept
 
 
 class NamedFilter(SimpleListFilter):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 from django.contrib import admin
-from django.db import connection
+from django.contrib.admin.utils import quote
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from authorizations.models import Terms
 from tests.factories import PartnerFactory
+from tests.proposals.rows import a_proposal, a_step, an_offer
+from webhooks import outbox
 
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 IDS = ("abc", "%00", "evt_%00", "99999999999999999999999", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "%ff", "🙂" * 300)
@@ -76,3 +83,25 @@ def test_a_filter_by_a_partner_that_cannot_be_is_none(admin_client: Client) -> N
         address = reverse(f"admin:{name}_changelist")
         for value in ("abc", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "%00"):
             assert admin_client.get(f"{address}?partner__id__exact={value}").status_code in (200, 302), name
+
+
+def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
+    """Session, user, row and its type; and what the row's page shows beside it. The template asks again and again."""
+    offer = an_offer(PartnerFactory(providers=["ipe"]), "ipe")
+    with transaction.atomic():
+        event = outbox.send(offer.partner, "lead", "group-1", {})
+    assert event is not None
+    for row, more in (
+        (Terms.objects.get(), []),
+        (a_proposal(offer), ["proposals_move", "proposals_bankcall"]),
+        (a_step(offer), ["partners_partner", "consultas_query"]),
+        (offer, ["partners_partner", "consultas_query"]),
+        (offer.query, ["partners_partner"]),
+        (event, ["webhooks_attempt", "webhooks_event"]),
+    ):
+        address = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
+        with CaptureQueriesContext(connection) as queries:
+            assert admin_client.get(address).status_code == 200
+        tables = [re.search(r' FROM "(\w+)"', each["sql"])[1] for each in queries]  # type: ignore[index]
+        expected = ["django_session", "auth_user", row._meta.db_table, "django_content_type", *more]
+        assert Counter(tables) == Counter(expected), row._meta.label
