@@ -190,7 +190,7 @@ class SessionAdmin(SensitiveActions):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         sessions: QuerySet[Session] = super().get_queryset(request)
-        return sessions.select_related("partner", "terms", "evidence").defer(*SECRETS_OF_PARTNER, "evidence__record")
+        return sessions.select_related("partner", "terms", "evidence").defer(*SECRETS_OF_PARTNER)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -233,7 +233,7 @@ class SessionAdmin(SensitiveActions):
     def accepted_at(self, session: Session) -> str | None:
         if not hasattr(session, "evidence"):
             return None
-        return date_format(timezone.localtime(session.evidence.accepted_at), "DATETIME_FORMAT")
+        return date_format(timezone.localtime(session.evidence.sealed_at), "DATETIME_FORMAT")
 
     @display(description="Evidência")
     def evidence_number(self, session: Session) -> str | None:

@@ -1,43 +1,61 @@
-"""The whole chain of evidence, checked against itself, its signatures and the sessions."""
+"""All evidence, checked against itself, its signatures and the sessions, and every use against its seal."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import msgspec
 from django.db.models import F, TextField
 from django.db.models.functions import Cast
 
 from authorizations import seal
-from authorizations.models import Evidence, Session
-from providers.encryption import WrongKey, decrypt
+from authorizations.models import ERASED, Evidence, EvidenceUse, Session
+from providers.encryption import WrongKey, blind_index, decrypt
+from providers.formats import iso_utc
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
 
 _CHUNK = 500
+_HOLDER = ("cpf", "name", "phone")
+_USE = ("number", "provider", "call", "reference", "used_at", "seal")
 
 
 class _Sealed(TypedDict):
     ciphertext: str
+    session_cpf: str
+    session_name: str
+    session_phone: str
 
 
 def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
-    """`{valid, checked, head, problems}`: every evidence in its order, `head` the last link's hash.
+    """`{valid, checked, uses, head, problems}`: every evidence in its order, then the uses; `head` is the last link's hash.
 
     What a chain can't show, that its newest links were cut off, shows against the sessions, and against a
-    `head` that was noted down elsewhere.
+    `head` that was noted down elsewhere. For uses a session's count and `uses`, which never shrinks, do the same.
     """
     problems: list[str] = []
     number, head = 0, seal.GENESIS
-    # Decrypted here and not by the field: one unreadable record is a finding, not the end of the search.
-    rows = Evidence.objects.defer("record").annotate(ciphertext=Cast(F("record"), TextField()))
-    for row in rows.select_related("session__terms").order_by("number").iterator(_CHUNK):
+    # Decrypted here and not by the fields: one unreadable row is a finding, not the end of the search.
+    rows = Evidence.objects.select_related("session__terms").defer("record", *(f"session__{name}" for name in _HOLDER))
+    rows = rows.annotate(
+        ciphertext=Cast(F("record"), TextField()),
+        session_cpf=Cast(F("session__cpf"), TextField()),
+        session_name=Cast(F("session__name"), TextField()),
+        session_phone=Cast(F("session__phone"), TextField()),
+    )
+    for row in rows.order_by("number").iterator(_CHUNK):
         problems += [f"evidência {row.number}: {fault}" for fault in _faults(row, number + 1, head, trusted_keys)]
         number, head = row.number, row.hash
     orphans = Session.objects.filter(status=Session.Status.AUTHORIZED, evidence=None).order_by("pk")
     problems += [f"sessão {pk}: autorizada, mas sem evidência" for pk in orphans.values_list("pk", flat=True)]
-    return {"valid": not problems, "checked": number, "head": head, "problems": problems}
+    uses = 0
+    for evidence, checked, faults in _uses(trusted_keys):
+        problems += [f"evidência {evidence}: {fault}" for fault in faults]
+        uses += checked
+    return {"valid": not problems, "checked": number, "uses": uses, "head": head, "problems": problems}
 
 
 def _faults(
@@ -60,4 +78,39 @@ def _faults(
         (f'"authorization_id":"{row.session.authorization_id}"' in record, "é de outra sessão"),
         (row.session.status == Session.Status.AUTHORIZED, "a sessão não consta como autorizada"),
     )
+    return [*(fault for is_so, fault in checks if not is_so), *_copy_faults(row, record)]
+
+
+def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[str]:
+    """Where the columns beside the record, and its session's, no longer say what the record does."""
+    session = row.session
+    try:
+        content = msgspec.json.decode(record)
+        accepted_at, declared = content["observed_by_server"]["accepted_at"], content["declared_by_partner"]
+        cpf, partner_id = declared["cpf"], declared["partner_id"]
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return ["o registro não tem a forma de uma evidência"]
+    try:
+        holder = [decrypt(token) for token in (row.session_cpf, row.session_name, row.session_phone)]
+    except WrongKey:
+        return ["os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
+    kept = [declared.get(name) if session.erased_at is None else ERASED for name in _HOLDER]
+    checks = (
+        (iso_utc(row.accepted_at) == accepted_at, "a data do aceite foi alterada"),
+        (str(session.partner_id) == partner_id, "a sessão foi passada a outro parceiro"),
+        (session.cpf_index == blind_index("cpf", cpf), "o índice do CPF da sessão foi alterado"),
+        (holder == kept, "os dados do titular na sessão foram alterados"),
+    )
     return [fault for is_so, fault in checks if not is_so]
+
+
+def _uses(trusted_keys: Collection[str]) -> Iterator[tuple[int, int, list[str]]]:
+    """For each evidence that was or should have been used: its number, how many uses, what is wrong with them.
+
+    One statement, so that a use which is noted meanwhile is either counted and there, or neither.
+    """
+    fields = ("number", "hash", "session__use_count", *(f"uses__{name}" for name in _USE))
+    rows = Evidence.objects.exclude(session__use_count=0, uses=None).order_by("number", "uses__number")
+    for (number, link_hash, count), group in groupby(rows.values_list(*fields).iterator(_CHUNK), lambda row: row[:3]):
+        found = [EvidenceUse(**dict(zip(_USE, row[3:], strict=True))).sealed for row in group if row[3] is not None]
+        yield number, len(found), seal.use_faults(link_hash, found, count, trusted_keys)

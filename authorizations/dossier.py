@@ -14,10 +14,12 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from authorizations import seal
-from authorizations.models import Evidence
+from authorizations.models import Evidence, EvidenceUse, Session
 from providers.formats import iso_utc
 
-FORMAT = "evidence-dossier/1"
+FORMAT = "evidence-dossier/2"
+#: Of the time when uses had no seals. A format is under the manifest's signature: nobody can choose an older one.
+_WITHOUT_SEALS = "evidence-dossier/1"
 RECORD, TERMS, USES, READABLE = "evidencia.json", "termos.txt", "usos.json", "dossie.html"
 MANIFEST, SIGNATURE = "manifesto.json", "assinatura.json"
 CONTENTS = {RECORD, TERMS, USES, READABLE}
@@ -50,10 +52,11 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
     """The dossier, a zip: the sealed record, the terms' bytes, the bank calls that relied on it, a page to read and
     print, and a signed manifest with the SHA-256 of each. `exported_by` names the operator in the manifest."""
     now = timezone.now()
+    count, uses = _uses(evidence)
     contents = {
         RECORD: evidence.record.encode(),
         TERMS: evidence.session.terms.text.encode(),
-        USES: _readable_json(_uses(evidence)),
+        USES: _readable_json([use.sealed for use in uses]),
         READABLE: page(evidence, now, exported_by).encode(),
     }
     manifest = seal.canonical(
@@ -63,6 +66,7 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
             "exported_at": iso_utc(now),
             "exported_by": exported_by,
             "files": {name: seal.sha256(content) for name, content in contents.items()},
+            "uses": count,
             "link": {
                 "number": evidence.number,
                 "previous_hash": evidence.previous_hash,
@@ -80,6 +84,7 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
 def page(evidence: Evidence, at: datetime, read_by: str) -> str:
     """The readable part: one HTML page that loads nothing and can be printed."""
     content = evidence.content
+    count, uses = _uses(evidence)
     return render_to_string(
         "authorizations/dossier.html",
         {
@@ -92,7 +97,8 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "shown": content["shown_by_session"],
             "why_no_location": _WHY_NO_LOCATION.get(content["told_by_browser"]["geolocation_reason"]),
             "how_sent": _HOW_SENT[content["observed_by_server"]["sent_as"]],
-            "uses": evidence.uses.all(),
+            "uses": uses,
+            "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),
             "at": at,
             "read_by": read_by,
         },
@@ -135,6 +141,7 @@ def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], di
                     record["authorization_id"] == manifest["authorization_id"],
                     "a evidência é de outra sessão que não a do manifesto",
                 ),
+                *((False, fault) for fault in _use_faults(manifest, files.get(USES, b"[]"), trusted_keys)),
             )
             if not is_so
         ]
@@ -158,11 +165,16 @@ def _link_checks(link: dict[str, Any], record: bytes, trusted_keys: Collection[s
     ]
 
 
-def _uses(evidence: Evidence) -> list[dict[str, str]]:
-    return [
-        {"used_at": iso_utc(use.used_at), "provider": use.provider, "call": use.call, "reference": use.reference}
-        for use in evidence.uses.all()
-    ]
+def _use_faults(manifest: dict[str, Any], uses: bytes, trusted_keys: Collection[str]) -> list[str]:
+    if manifest["format"] == _WITHOUT_SEALS:
+        return []
+    return seal.use_faults(manifest["link"]["hash"], json.loads(uses), manifest["uses"], trusted_keys)
+
+
+def _uses(evidence: Evidence) -> tuple[int, list[EvidenceUse]]:
+    """How many uses were noted until now, and these; not one that is noted meanwhile."""
+    count = Session.objects.values_list("use_count", flat=True).get(pk=evidence.session_id)
+    return count, list(evidence.uses.filter(number__lte=count))
 
 
 def _readable_json(value: Any) -> bytes:

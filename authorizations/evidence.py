@@ -206,17 +206,22 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     """The evidence that stands in for `client_ip` and `geolocation` of a query.
 
     Raises InvalidInput on `authorization_id`, in the same words, for a session that is unknown, another
-    partner's, another CPF's or not authorized.
+    partner's, another CPF's, erased or not authorized. Whose it is, is read from the sealed record: the session's
+    own columns could be moved.
     """
     refusal = InvalidInput("Autorização inexistente ou ainda não concluída para este CPF.", field="authorization_id")
     try:
         session = sessions.find(authorization_id, partner)
     except NotFound:
         raise refusal from None
-    if session.cpf != cpf or session.status != Session.Status.AUTHORIZED:
+    if not hasattr(session, "evidence") or session.erased_at is not None:
         raise refusal
     evidence = session.evidence
     content = evidence.content
+    declared = content["declared_by_partner"]
+    whose = (content["authorization_id"], declared["partner_id"], declared["cpf"])
+    if whose != (authorization_id, str(partner.pk), cpf):
+        raise refusal
     observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session"))
     return QueryEvidence(
         number=evidence.number,
@@ -225,7 +230,7 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
         geolocation=_from_text(told["geolocation"]),
         user_agent=observed["user_agent"],
         device=told["device"],
-        accepted_at=evidence.accepted_at,
+        accepted_at=evidence.sealed_at,
         terms_version=shown["terms_version"],
         terms_sha256=shown["terms_sha256"],
     )
@@ -241,10 +246,32 @@ def _from_text(geolocation: dict[str, str | None] | None) -> Geolocation | None:
 def record_use(number: int, providers: Iterable[str], *, call: str, reference: str) -> None:
     """Note that calls to these banks relied on evidence `number`, just now.
 
-    `call` is what the bank was asked (`query`, `submit` …), `reference` our own id of that query or proposal.
+    `call` is what the bank was asked (`query`, `submit` …), `reference` our own id of that query or proposal. Only
+    uses of the same evidence wait for one another.
     """
+    names = list(providers)
     now = timezone.now()
-    EvidenceUse.objects.bulk_create(
-        EvidenceUse(evidence_id=number, provider=name, call=call, reference=reference, used_at=now)
-        for name in providers
-    )
+    with transaction.atomic():
+        last, link_hash = _count_uses(number, len(names))
+        uses = [
+            EvidenceUse(evidence_id=number, number=n, provider=name, call=call, reference=reference, used_at=now)
+            for n, name in enumerate(names, last - len(names) + 1)
+        ]
+        for use in uses:
+            use.seal = seal.sign_use(link_hash, use.sealed)
+        EvidenceUse.objects.bulk_create(uses)
+
+
+def _count_uses(number: int, more: int) -> tuple[int, str]:
+    """Take `more` numbers for uses of an evidence: the last of them, and the evidence's link. Its session is locked
+    until the transaction ends, so that numbers are committed in their order. Raises Evidence.DoesNotExist."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE authorizations_session SET use_count = use_count + %s FROM authorizations_evidence"
+            " WHERE number = %s AND session_id = authorizations_session.id RETURNING use_count, hash",
+            [more, number],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise Evidence.DoesNotExist
+    return row[0], row[1]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 import secrets
 import string
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -14,9 +14,12 @@ from django.utils import timezone
 from authorizations import seal
 from partners.models import Partner
 from providers.encryption import EncryptedTextField
-from providers.formats import iso_utc, mask_cpf
+from providers.formats import mask_cpf
 
 VALIDITY = timedelta(hours=72)
+
+#: What stands where a holder's data stood.
+ERASED = "***"
 
 # Letters and digits only: chat apps take `_` for formatting and leave a final `-` out of a link.
 _ALPHABET = string.ascii_letters + string.digits
@@ -97,6 +100,9 @@ class Session(models.Model):
 
     `status` is what was last written; what counts is `status_at`, because time alone expires a session.
     `erased_at`: since then the holder's data stand in the evidence alone, and no query can use the session.
+
+    Once it is accepted a trigger keeps what says whose it is. CPF, name and phone can't be kept that way, since
+    `reencrypt` renews their ciphertext: what counts is then read from the evidence, and `verify_evidence` compares.
     """
 
     class Status(models.TextChoices):
@@ -117,6 +123,8 @@ class Session(models.Model):
     created_at = models.DateTimeField("criada em", db_index=True)
     expires_at = models.DateTimeField("expira em")
     erased_at = models.DateTimeField("dados apagados em", null=True, editable=False)
+    #: How many uses of its evidence were noted: the last one's number, so that a lost end of them shows.
+    use_count = models.PositiveIntegerField(default=0, editable=False)
 
     class Meta:
         verbose_name = "sessão de autorização"
@@ -137,15 +145,28 @@ class Session(models.Model):
         return f"sessão {self.pk}"
 
     @property
+    def holder_name(self) -> str:
+        """The name as pages show it: what was sealed, once there is evidence, and a mask after an erasure."""
+        sealed = self._sealed_holder()
+        return str(sealed["name"]) if sealed else self.name
+
+    @property
     def masked_cpf(self) -> str:
-        """The CPF as pages and lists show it."""
-        return mask_cpf(self.cpf)
+        """The CPF as pages and lists show it, from where `holder_name` is."""
+        sealed = self._sealed_holder()
+        return mask_cpf(sealed["cpf"] if sealed else self.cpf)
+
+    def _sealed_holder(self) -> dict[str, str] | None:
+        """Whom the evidence names. None without evidence, and for who was erased: only a dossier may still tell."""
+        if self.erased_at is not None or not hasattr(self, "evidence"):
+            return None
+        return self.evidence.declared
 
     @property
     def declaration(self) -> str:
         """The sentence above the button: what the holder says by pressing it."""
         return (
-            f"Eu, {self.name}, CPF {self.masked_cpf}, li os termos acima e autorizo {self.partner.name} e as "
+            f"Eu, {self.holder_name}, CPF {self.masked_cpf}, li os termos acima e autorizo {self.partner.name} e as "
             "instituições financeiras parceiras a consultar meus dados para simular crédito consignado."
         )
 
@@ -160,8 +181,9 @@ class Evidence(models.Model):
     """What was seen, told and shown when a holder accepted. Written once; the database refuses any change.
 
     `record` is the canonical JSON (see `seal`) that `record_sha256` is the digest of; the other fields place
-    it in the chain over all evidence. Ciphertext can't be renewed either: a retired encryption key has to
-    stay in FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
+    it in the chain over all evidence. `accepted_at` is a copy for sorting and reports: what counts is the
+    record's, `sealed_at`, and `verify_evidence` compares the two. Ciphertext can't be renewed either: a
+    retired encryption key has to stay in FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
     """
 
     #: So `reencrypt` counts its rows and leaves them.
@@ -193,6 +215,17 @@ class Evidence(models.Model):
         content: dict[str, Any] = msgspec.json.decode(self.record)
         return content
 
+    @property
+    def sealed_at(self) -> datetime:
+        """When the holder accepted, as the record has it."""
+        return datetime.fromisoformat(self.content["observed_by_server"]["accepted_at"])
+
+    @property
+    def declared(self) -> dict[str, str]:
+        """Whom the partner declared: `partner_id`, `partner_name`, `cpf`, `name`, `phone`."""
+        declared: dict[str, str] = self.content["declared_by_partner"]
+        return declared
+
     def as_contract(self) -> dict[str, Any]:
         """The `evidence` object of the partner contract."""
         content = self.content
@@ -205,7 +238,7 @@ class Evidence(models.Model):
             "user_agent": observed["user_agent"],
             "terms_version": content["shown_by_session"]["terms_version"],
             "terms_sha256": content["shown_by_session"]["terms_sha256"],
-            "accepted_at": iso_utc(self.accepted_at),
+            "accepted_at": observed["accepted_at"],
         }
 
 
@@ -217,19 +250,37 @@ def _as_numbers(geolocation: dict[str, str | None] | None) -> dict[str, float | 
 
 
 class EvidenceUse(models.Model):
-    """A call to a bank that relied on an evidence. Only ever appended; the database refuses any change."""
+    """A call to a bank that relied on an evidence. Only ever appended; the database refuses any change.
+
+    The uses of an evidence are numbered from 1 without a gap, and each is signed: `seal` is over the other fields.
+    """
 
     evidence = models.ForeignKey(Evidence, models.PROTECT, related_name="uses", verbose_name="evidência")
+    number = models.PositiveIntegerField("número")
     provider = models.CharField("banco", max_length=40)
     call = models.CharField("chamada", max_length=40)
     reference = models.CharField("referência", max_length=64)
     used_at = models.DateTimeField("usada em")
+    seal = models.CharField("selo", max_length=128)
 
     class Meta:
         verbose_name = "uso da evidência"
         verbose_name_plural = "usos da evidência"
-        ordering = ("used_at", "pk")
+        ordering = ("evidence_id", "number")
         default_permissions = ("view",)
+        constraints = [models.UniqueConstraint(fields=("evidence", "number"), name="uses_are_numbered")]
 
     def __str__(self) -> str:
         return f"{self.provider}, {self.call}"
+
+    @property
+    def sealed(self) -> dict[str, Any]:
+        """What is signed, beside the evidence's link, and `seal`. Times to the microsecond, as they are stored."""
+        return {
+            "number": self.number,
+            "used_at": self.used_at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "provider": self.provider,
+            "call": self.call,
+            "reference": self.reference,
+            "seal": self.seal,
+        }

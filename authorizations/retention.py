@@ -11,13 +11,10 @@ from django.db.models import Exists, OuterRef
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
-from authorizations.models import Evidence, Session
+from authorizations.models import ERASED, Evidence, Session
 from providers import batches
 
 log = structlog.get_logger(__name__)
-
-#: What stands where a holder's data stood.
-ERASED = "***"
 
 
 def purge() -> int:

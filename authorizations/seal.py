@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,6 +23,7 @@ GENESIS = "0" * 64
 # A signature counts for one kind of text only: each is signed behind its own label.
 LINK = b"origination/evidence-link/1\n"
 MANIFEST = b"origination/evidence-manifest/1\n"
+USE = b"origination/evidence-use/1\n"
 
 
 def canonical(value: Any) -> bytes:
@@ -83,7 +85,7 @@ def trusted_keys() -> frozenset[str]:
 
 
 def sign(label: bytes, content: bytes) -> str:
-    """Hex Ed25519 signature with EVIDENCE_SIGNING_KEY over `content` behind `label` (LINK or MANIFEST)."""
+    """Hex Ed25519 signature with EVIDENCE_SIGNING_KEY over `content` behind `label` (LINK, MANIFEST or USE)."""
     return _private_key(settings.EVIDENCE_SIGNING_KEY).sign(label + content).hex()
 
 
@@ -94,3 +96,32 @@ def is_signed(label: bytes, content: bytes, signature: str, key: str) -> bool:
     except (InvalidSignature, ValueError):  # ValueError: not hex, or no key at all
         return False
     return True
+
+
+def sign_use(link_hash: str, use: dict[str, Any]) -> str:
+    """Hex signature over a use (`EvidenceUse.sealed`) of the evidence whose link has this hash."""
+    return sign(USE, _use_text(link_hash, use))
+
+
+def use_faults(link_hash: str, uses: list[dict[str, Any]], count: int, keys: Collection[str]) -> list[str]:
+    """What is wrong with all the uses of one evidence, in their order, of which there were `count`."""
+    faults, expected = [], 1
+    for use in uses:
+        number = use["number"]
+        faults += _gap(expected, number - 1)
+        expected = number + 1
+        if number > count:
+            faults.append(f"o uso {number} não consta na contagem")
+        if not any(is_signed(USE, _use_text(link_hash, use), use["seal"], key) for key in keys):
+            faults.append(f"o uso {number} foi alterado ou forjado")
+    return faults + _gap(expected, count)
+
+
+def _gap(first: int, last: int) -> list[str]:
+    if first > last:
+        return []
+    return [f"falta o uso {first}" if first == last else f"faltam os usos {first} a {last}"]
+
+
+def _use_text(link_hash: str, use: dict[str, Any]) -> bytes:
+    return canonical({**{key: value for key, value in use.items() if key != "seal"}, "evidence": link_hash})

@@ -153,7 +153,7 @@ class TermsView(PublicView):
         return Response(
             {
                 "status": current,
-                "holder_name": session.name,
+                "holder_name": session.holder_name,
                 "masked_cpf": session.masked_cpf,
                 "terms": {"version": terms.version, "sha256": terms.sha256, "text": terms.text},
                 "expires_at": iso_utc(session.expires_at),
@@ -203,7 +203,7 @@ class AcceptView(PublicView):
             {
                 "authorization_id": authorization_id,
                 "status": Session.Status.AUTHORIZED,
-                "authorized_at": iso_utc(accepted.accepted_at),
+                "authorized_at": iso_utc(accepted.sealed_at),
             }
         )
 

@@ -84,6 +84,29 @@ def test_a_session_with_evidence_stays(evidence: Evidence) -> None:
         sql("DELETE FROM authorizations_session")(None)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "cpf_index = repeat('0', 64)",
+        "partner_id = gen_random_uuid()",
+        "authorization_id = repeat('x', 32)",
+        "terms_id = terms_id + 1",
+        "created_at = now()",
+        "status = 'pending'",
+        "use_count = 0",
+        "erased_at = NULL",
+        "id = id + 1",
+    ],
+)
+def test_an_accepted_session_keeps_whose_it_is(evidence: Evidence, change: str) -> None:
+    """Whatever the application's role sends: what queries and erasures go by is not moved to anybody else."""
+    Session.objects.update(erased_at=timezone.now())
+    before = Session.objects.values().get()
+    with pytest.raises(DatabaseError, match="keeps whose it is"), transaction.atomic():
+        sql(f"UPDATE authorizations_session SET {change}")(None)
+    assert Session.objects.values().get() == before
+
+
 def test_a_second_evidence_of_a_session_is_refused(evidence: Evidence) -> None:
     values = Evidence.objects.values().get() | {"number": 2, "previous_hash": evidence.hash, "hash": "f" * 64}
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -12,7 +12,7 @@ from authorizations.models import Evidence, EvidenceUse, Session
 from partners.models import Partner
 from providers.errors import InvalidInput
 from providers.types import Geolocation
-from tests.authorizations.clients import CPF, HolderClient, PartnerClient
+from tests.authorizations.clients import CPF, NAME, HolderClient, PartnerClient, public
 
 
 def test_the_evidence_of_an_authorized_session(partner: Partner, session: Session, holder: HolderClient) -> None:
@@ -29,7 +29,7 @@ def test_the_evidence_of_an_authorized_session(partner: Partner, session: Sessio
         geolocation=Geolocation(Decimal("-23.55052"), Decimal("-46.633308"), None),
         user_agent="Navegador/1.0",
         device={"platform": "Android", "deviceModel": "SM-A156M"},
-        accepted_at=evidence.accepted_at,
+        accepted_at=evidence.sealed_at,
         terms_version=session.terms.version,
         terms_sha256=session.terms.sha256,
     )
@@ -64,12 +64,43 @@ def test_refusals_all_sound_the_same(
     assert refusal.value.message == "Autorização inexistente ou ainda não concluída para este CPF."
 
 
+def test_whose_evidence_it_is_says_the_record_and_no_column(
+    partner: Partner, session: Session, holder: HolderClient
+) -> None:
+    """What plain SQL of the application's role may still do: renew the ciphertext, as `reencrypt` does."""
+    holder.accept(session)
+    other = "11144477735"
+    Session.objects.update(cpf=other, name="Outra Pessoa")
+    with pytest.raises(InvalidInput):
+        for_query(partner, other, session.authorization_id)
+    assert for_query(partner, CPF, session.authorization_id).number == 1
+    receipt = holder.get(public(session)).content.decode()
+    assert "***.982.247-**" in receipt
+    assert "Outra Pessoa" not in receipt
+    terms = holder.get(f"{public(session)}/terms").json()
+    assert (terms["holder_name"], terms["masked_cpf"]) == (NAME, "***.982.247-**")
+
+
+def test_a_session_called_authorized_without_evidence_is_refused(partner: Partner, session: Session) -> None:
+    Session.objects.update(status="authorized")
+    with pytest.raises(InvalidInput):
+        for_query(partner, CPF, session.authorization_id)
+
+
+def test_a_use_of_no_evidence_is_refused(db: None) -> None:
+    with pytest.raises(Evidence.DoesNotExist):
+        record_use(1, ["ipe"], call="query", reference="q-1")
+
+
 def test_a_use_is_noted_for_each_bank(session: Session, holder: HolderClient) -> None:
     holder.accept(session)
     before = timezone.now()
     record_use(Evidence.objects.get().number, ["ipe", "aroeira"], call="query", reference="q-1")
-    assert list(EvidenceUse.objects.values_list("provider", "call", "reference")) == [
-        ("ipe", "query", "q-1"),
-        ("aroeira", "query", "q-1"),
+    record_use(Evidence.objects.get().number, ["ipe"], call="submit", reference="p-1")
+    assert list(EvidenceUse.objects.values_list("number", "provider", "call", "reference")) == [
+        (1, "ipe", "query", "q-1"),
+        (2, "aroeira", "query", "q-1"),
+        (3, "ipe", "submit", "p-1"),
     ]
+    assert Session.objects.get().use_count == 3
     assert all(before <= use.used_at <= timezone.now() for use in EvidenceUse.objects.all())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from authorizations import chain, seal
+from authorizations import chain, evidence, seal
 from authorizations.models import Evidence, Session
 from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session
 from tests.factories import PartnerFactory, issue_key
@@ -116,3 +117,17 @@ def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]
     ids = {reply.json()["authorization_id"] for reply in created}
     assert len(ids - {session.authorization_id}) <= 1
     assert Session.objects.filter(status="pending").count() == len(ids - {session.authorization_id})
+
+
+def test_uses_at_once_are_numbered_without_a_gap() -> None:
+    """Also beside a verifier, which finds nothing wrong halfway."""
+    session = open_session(PartnerFactory())
+    HolderClient().accept(session)
+
+    def use(n: int) -> None:
+        evidence.record_use(1, ["ipe", "aroeira"], call="query", reference=f"q-{n}")
+
+    looks = [lambda: chain.verify(seal.trusted_keys())["problems"]] * 10
+    found = at_once([*(partial(use, n) for n in range(30)), *looks])
+    assert found[30:] == [[]] * 10
+    assert chain.verify(seal.trusted_keys())["uses"] == 60

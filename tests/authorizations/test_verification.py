@@ -21,6 +21,7 @@ from authorizations.models import Evidence, Session
 from partners.models import Partner
 from providers.encryption import encrypt
 from tests.authorizations.clients import HolderClient, open_session
+from tests.factories import PartnerFactory
 
 OTHER_SEED = "07" * 32
 
@@ -38,11 +39,14 @@ def three(partner: Partner, holder: HolderClient) -> list[Evidence]:
 @contextmanager
 def guards_off() -> Iterator[Any]:
     """A cursor that may do what only the tables' owner can: what the chain is there to show."""
+    tables = ("authorizations_evidence", "authorizations_evidenceuse", "authorizations_session")
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        cursor.execute("ALTER TABLE authorizations_evidence DISABLE TRIGGER USER")
+        for table in tables:
+            cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
         yield cursor
-        cursor.execute("ALTER TABLE authorizations_evidence ENABLE TRIGGER USER")
+        for table in tables:
+            cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
 def verify_evidence() -> tuple[bool, dict[str, Any]]:
@@ -61,6 +65,7 @@ def test_a_sound_chain(three: list[Evidence]) -> None:
         {
             "valid": True,
             "checked": 3,
+            "uses": 2,
             "head": three[2].hash,
             "problems": [],
             "public_key": seal.public_key(),
@@ -92,7 +97,12 @@ def test_a_record_and_its_digest_changed_together_are_found(three: list[Evidence
         )
     ok, result = verify_evidence()
     assert not ok
-    assert result["problems"] == ["evidência 2: a assinatura não confere", "evidência 3: não se liga à anterior"]
+    assert result["problems"] == [
+        "evidência 2: a assinatura não confere",
+        "evidência 3: não se liga à anterior",
+        "evidência 2: o uso 1 foi alterado ou forjado",
+        "evidência 2: o uso 2 foi alterado ou forjado",
+    ]
 
 
 def test_a_changed_byte_of_the_ciphertext_is_found(three: list[Evidence]) -> None:
@@ -132,6 +142,104 @@ def test_evidence_moved_to_another_session_is_found(three: list[Evidence], partn
     assert "evidência 2: a sessão não consta como autorizada" in problems
 
 
+def test_a_moved_acceptance_is_found_and_told_to_nobody(three: list[Evidence], operator_dossier: str) -> None:
+    before = three[1].as_contract()
+    with guards_off() as cursor:
+        cursor.execute(
+            "UPDATE authorizations_evidence SET accepted_at = accepted_at - interval '40 days' WHERE number = 2"
+        )
+    moved = Evidence.objects.get(number=2)
+    assert moved.accepted_at != three[1].accepted_at
+    assert moved.as_contract() == before
+    assert moved.sealed_at == three[1].sealed_at
+    assert dossier.page(moved, three[1].accepted_at, "operadora") == operator_dossier
+    assert verify_evidence()[1]["problems"] == ["evidência 2: a data do aceite foi alterada"]
+
+
+@pytest.fixture
+def operator_dossier(three: list[Evidence]) -> str:
+    """What the dossier's page said before anything was changed."""
+    return dossier.page(three[1], three[1].accepted_at, "operadora")
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ("partner_id", "a sessão foi passada a outro parceiro"),
+        ("cpf_index", "o índice do CPF da sessão foi alterado"),
+        ("cpf", "os dados do titular na sessão foram alterados"),
+        ("name", "os dados do titular na sessão foram alterados"),
+        ("phone", "os dados do titular na sessão foram alterados"),
+    ],
+)
+def test_a_session_moved_to_somebody_else_is_found(three: list[Evidence], column: str, problem: str) -> None:
+    forged = {"partner_id": PartnerFactory().pk, "cpf_index": "0" * 64}.get(column, encrypt("Outra Pessoa"))
+    with guards_off() as cursor:
+        cursor.execute(f"UPDATE authorizations_session SET {column} = %s WHERE id = %s", [forged, three[1].session_id])
+    assert verify_evidence() == (False, {**verify_evidence()[1], "problems": [f"evidência 2: {problem}"]})
+
+
+def test_a_session_whose_data_no_key_opens_is_a_finding(three: list[Evidence]) -> None:
+    with guards_off() as cursor:
+        cursor.execute("UPDATE authorizations_session SET name = 'x' WHERE id = %s", [three[1].session_id])
+    assert verify_evidence()[1]["problems"] == [
+        "evidência 2: os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"
+    ]
+
+
+def test_a_record_that_is_no_evidence_is_a_finding(three: list[Evidence]) -> None:
+    with guards_off() as cursor:
+        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 3", [encrypt("[]")])
+    assert "evidência 3: o registro não tem a forma de uma evidência" in verify_evidence()[1]["problems"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "problems"),
+    [
+        (
+            "UPDATE authorizations_evidenceuse SET provider = 'cedro' WHERE number = 1",
+            ["o uso 1 foi alterado ou forjado"],
+        ),
+        (
+            "UPDATE authorizations_evidenceuse SET used_at = used_at + interval '1 microsecond' WHERE number = 2",
+            ["o uso 2 foi alterado ou forjado"],
+        ),
+        ("DELETE FROM authorizations_evidenceuse WHERE number = 1", ["falta o uso 1"]),
+        ("DELETE FROM authorizations_evidenceuse WHERE number = 2", ["falta o uso 2"]),
+        ("DELETE FROM authorizations_evidenceuse", ["faltam os usos 1 a 2"]),
+        (
+            "INSERT INTO authorizations_evidenceuse (evidence_id, number, provider, call, reference, used_at, seal)"
+            " SELECT evidence_id, 3, 'sucupira', call, reference, used_at, seal FROM authorizations_evidenceuse"
+            " WHERE number = 2",
+            ["o uso 3 não consta na contagem", "o uso 3 foi alterado ou forjado"],
+        ),
+        (
+            "UPDATE authorizations_evidenceuse SET evidence_id = 1 WHERE number = 1",
+            ["o uso 1 não consta na contagem", "o uso 1 foi alterado ou forjado", "falta o uso 1"],
+        ),
+        (
+            "UPDATE authorizations_session SET use_count = 2000000000 WHERE use_count = 2",
+            ["faltam os usos 3 a 2000000000"],
+        ),
+    ],
+)
+def test_a_use_that_was_changed_forged_or_removed_is_found(
+    three: list[Evidence], statement: str, problems: list[str]
+) -> None:
+    with guards_off() as cursor:
+        cursor.execute(statement)
+    ok, result = verify_evidence()
+    assert not ok
+    assert [problem.partition(": ")[2] for problem in result["problems"]] == problems
+
+
+def test_a_dossier_of_changed_uses_says_so_and_does_not_verify(three: list[Evidence]) -> None:
+    with guards_off() as cursor:
+        cursor.execute("DELETE FROM authorizations_evidenceuse WHERE number = 1")
+    assert "A conferência dos selos falhou: falta o uso 1." in dossier.page(three[1], three[1].accepted_at, "operadora")
+    assert dossier.verify(dossier.export(three[1], "operadora"), seal.trusted_keys())[0] == ["falta o uso 1"]
+
+
 def test_a_new_signing_key_needs_the_old_public_one(three: list[Evidence], settings: Any) -> None:
     old = seal.public_key()
     settings.EVIDENCE_SIGNING_KEY = OTHER_SEED
@@ -140,6 +248,8 @@ def test_a_new_signing_key_needs_the_old_public_one(three: list[Evidence], setti
     assert result["problems"][0] == "evidência 1: assinada com uma chave desconhecida"
     settings.EVIDENCE_RETIRED_PUBLIC_KEYS = [old]
     assert verify_evidence()[0]
+    record_use(2, ["cedro"], call="query", reference="q-2")
+    assert verify_evidence()[1]["uses"] == 3
 
 
 # --- Dossier --------------------------------------------------------------------------------------------------
@@ -182,6 +292,8 @@ def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
         ("aroeira", "query", "q-1"),
     ]
     html = files["dossie.html"].decode()
+    assert [use["number"] for use in json.loads(files["usos.json"])] == [1, 2]
+    assert json.loads(files["manifesto.json"])["uses"] == 2
     for part in (
         evidence.session.cpf,
         evidence.session.name,
@@ -237,6 +349,23 @@ def test_a_repacked_change_is_found_by_name(archive: bytes, name: str) -> None:
     assert problems == ["o arquivo não é um dossiê legível"] or expected in problems
 
 
+def test_a_dossier_of_before_uses_had_seals_still_verifies(archive: bytes) -> None:
+    files = files_of(archive)
+    manifest = json.loads(files["manifesto.json"])
+    uses = [
+        {name: use[name] for name in ("used_at", "provider", "call", "reference")}
+        for use in json.loads(files["usos.json"])
+    ]
+    files["usos.json"] = dossier._readable_json(uses)
+    manifest["format"] = "evidence-dossier/1"
+    manifest["files"]["usos.json"] = seal.sha256(files["usos.json"])
+    del manifest["uses"]
+    files["manifesto.json"] = seal.canonical(manifest)
+    signature = seal.sign(seal.MANIFEST, files["manifesto.json"])
+    files["assinatura.json"] = dossier._readable_json({"public_key": seal.public_key(), "signature": signature})
+    assert dossier.verify(dossier._zip(files), seal.trusted_keys())[0] == []
+
+
 def test_a_dossier_signed_by_someone_else_is_found(archive: bytes) -> None:
     """The forger changes the record and computes everything anew, with a key of his own."""
     files = files_of(archive)
@@ -246,7 +375,12 @@ def test_a_dossier_signed_by_someone_else_is_found(archive: bytes) -> None:
     files["evidencia.json"] = files["evidencia.json"].replace(b'"lat":"-1.5"', b'"lat":"-1.6"')
     digest = seal.sha256(files["evidencia.json"])
     link = seal.Link(2, manifest["link"]["previous_hash"], digest)
-    manifest["files"]["evidencia.json"] = digest
+    uses = json.loads(files["usos.json"])
+    for use in uses:
+        signed = {**{name: value for name, value in use.items() if name != "seal"}, "evidence": link.hash}
+        use["seal"] = forger.sign(seal.USE + seal.canonical(signed)).hex()
+    files["usos.json"] = dossier._readable_json(uses)
+    manifest["files"] |= {"evidencia.json": digest, "usos.json": seal.sha256(files["usos.json"])}
     manifest["link"] |= {
         "record_sha256": digest,
         "hash": link.hash,
@@ -261,6 +395,8 @@ def test_a_dossier_signed_by_someone_else_is_found(archive: bytes) -> None:
     assert dossier.verify(forged, seal.trusted_keys())[0] == [
         "o manifesto foi assinado com uma chave desconhecida",
         "o elo da cadeia foi assinado com uma chave desconhecida",
+        "o uso 1 foi alterado ou forjado",
+        "o uso 2 foi alterado ou forjado",
     ]
 
 
