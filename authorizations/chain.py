@@ -31,7 +31,7 @@ class _Sealed(TypedDict):
 
 
 def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
-    """`{valid, checked, uses, head, problems}`: every evidence in its order, then the uses; `head` is the last link's hash.
+    """`{valid, checked, uses, head, problems}`: every evidence in its order, then its uses; `head` is the last hash.
 
     What a chain can't show, that its newest links were cut off, shows against the sessions, and against a
     `head` that was noted down elsewhere. For uses a session's count and `uses`, which never shrinks, do the same.
