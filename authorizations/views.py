@@ -176,6 +176,7 @@ class PageFormParser(BaseParser):
         except ValueError:  # not UTF-8, or too many fields
             raise InvalidInput("O formulário é inválido.") from None
         body = parse_json_object(fields.pop("browser", "").encode() or b"{}")
+        body.pop("page", None)  # only the form itself has the page's token
         if "accepted" in fields:
             body["accepted"] = fields.pop("accepted") == "true"
         return {**body, **fields}

@@ -231,6 +231,29 @@ def test_a_forged_page_token_proves_nothing(session: Session, holder: HolderClie
     assert (shown["page_rendered_at"], shown["declaration"]) == (None, None)
 
 
+@pytest.mark.parametrize("value", ["1", "null", "true", "{}", "[]", "1.5", '"x"', '{"a":1}', "[[]]", '"\\ud800"'])
+@pytest.mark.parametrize(
+    "name",
+    ["page", "accepted", "terms_version", "geolocation", "geolocation_status", "device", "browser", "sent_as"],
+)
+def test_no_value_in_the_browsers_part_breaks_the_route(
+    session: Session, holder: HolderClient, name: str, value: str
+) -> None:
+    for shape in (
+        f'{{"{name}":{value}}}',
+        f'{{"geolocation":{{"{name}":{value}}}}}',
+        f'{{"device":{{"{name}":{value}}}}}',
+    ):
+        assert send_form(holder, session, browser=shape).status_code in (303, 422)
+    assert send_form(holder, session, **{name: value}).status_code in (303, 422)
+
+
+def test_the_token_counts_in_the_form_alone(session: Session, holder: HolderClient) -> None:
+    token = hidden_fields(holder.get(public(session)).content.decode())["page"]
+    assert send_form(holder, session, browser=json.dumps({"page": token})).status_code == 303
+    assert Evidence.objects.get().content["shown_by_session"]["page_rendered_at"] is None
+
+
 def test_the_token_of_another_sessions_page_proves_nothing(
     session: Session, holder: HolderClient, stranger: PartnerClient
 ) -> None:
