@@ -30,8 +30,8 @@ _CHAIN_LOCK = 0x65766964656E6365
 class Observed:
     """What the server saw of the request that accepted.
 
-    `forwarded_for` is X-Forwarded-For as received, `peer` the address at the other end of the connection;
-    both only tell how `ip` was found. `page_rendered_at` and `declaration` are known where the request
+    `forwarded_for` is X-Forwarded-For as received, of a very long one the end, and `forwarded_for_sha256` the digest
+    of all of it; `peer` is the address at the other end of the connection. They only tell how `ip` was found. `page_rendered_at` and `declaration` are known where the request
     carries the token of our own page, else None: what a JSON caller showed the holder is not known.
     """
 
@@ -43,6 +43,7 @@ class Observed:
     sent_as: Literal["form", "json"]
     page_rendered_at: str | None = None
     declaration: str | None = None
+    forwarded_for_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def _record(session: Session, observed: Observed, told: Told, now: datetime) -> 
             "ip": observed.ip,
             "peer": observed.peer,
             "x_forwarded_for": observed.forwarded_for,
+            "x_forwarded_for_sha256": observed.forwarded_for_sha256,
             "user_agent": observed.user_agent,
             "request_id": observed.request_id,
             "sent_as": observed.sent_as,

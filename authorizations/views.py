@@ -23,6 +23,7 @@ from rest_framework.response import Response
 from authorizations import evidence, schema, sessions
 from authorizations.client_ip import client_ip
 from authorizations.models import Session
+from authorizations.seal import sha256
 from authorizations.serializers import (
     AcceptSerializer,
     OpenSerializer,
@@ -227,12 +228,14 @@ class AcceptView(PublicView):
 
     def _observed(self) -> evidence.Observed:
         meta = self.request.META
+        forwarded_for, user_agent = _header(meta, "HTTP_X_FORWARDED_FOR"), _header(meta, "HTTP_USER_AGENT")
         shown = self._shown() if self._is_form() else {}
         return evidence.Observed(
             ip=client_ip(self.request._request),
             peer=meta["REMOTE_ADDR"],
-            forwarded_for=_header(meta, "HTTP_X_FORWARDED_FOR", _FORWARDED_FOR_LENGTH),
-            user_agent=_header(meta, "HTTP_USER_AGENT", USER_AGENT_LENGTH),
+            forwarded_for=None if forwarded_for is None else _end_of(_text(forwarded_for), _FORWARDED_FOR_LENGTH),
+            forwarded_for_sha256=None if forwarded_for is None else sha256(forwarded_for),
+            user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
             request_id=self.request_id,
             sent_as="form" if self._is_form() else "json",
             page_rendered_at=shown.get("at"),
@@ -257,7 +260,17 @@ def _see_page(authorization_id: str) -> HttpResponse:
     return response
 
 
-def _header(meta: dict[str, Any], name: str, length: int) -> str | None:
-    """At most `length` characters of a header, None where it was not sent. WSGI hands bytes as Latin-1."""
+def _header(meta: dict[str, Any], name: str) -> bytes | None:
+    """A header's bytes, which WSGI hands on as Latin-1; None where it was not sent."""
     value = meta.get(name)
-    return None if value is None else value.encode("latin-1").decode("utf-8", "replace")[:length]
+    return None if value is None else value.encode("latin-1")
+
+
+def _text(header: bytes) -> str:
+    return header.decode("utf-8", "replace")
+
+
+def _end_of(text: str, length: int) -> str:
+    """At most the last `length` characters, `…` in front where there were more. Proxies write on the right: what is
+    on the left a caller may have made up, as long as it likes."""
+    return text if len(text) <= length else "…" + text[1 - length :]

@@ -58,6 +58,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
             "ip": "203.0.113.9",
             "peer": "203.0.113.9",
             "x_forwarded_for": None,
+            "x_forwarded_for_sha256": None,
             "user_agent": "Navegador/1.0",
             "request_id": reply["X-Request-Id"],
             "sent_as": "json",

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from django.test import RequestFactory
+from django.utils import timezone
 
+from authorizations import dossier, seal
 from authorizations.client_ip import client_ip
 from authorizations.models import Evidence, Session
 from tests.authorizations.clients import HolderClient
@@ -74,6 +76,22 @@ def test_the_evidence_keeps_the_header_as_received(settings: Any, session: Sessi
     observed = Evidence.objects.get().content["observed_by_server"]
     assert (observed["ip"], observed["peer"]) == ("198.51.100.1", "10.0.0.1")
     assert observed["x_forwarded_for"] == header
+    assert observed["x_forwarded_for_sha256"] == seal.sha256(header.encode())
+
+
+def test_of_a_long_header_the_end_is_kept_which_proxies_wrote(
+    settings: Any, session: Session, holder: HolderClient
+) -> None:
+    settings.TRUSTED_PROXIES = PROXIES
+    header = "1.1.1.1, " * 300 + "198.51.100.1"
+    holder.accept(session, REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR=header)
+    observed = Evidence.objects.get().content["observed_by_server"]
+    assert observed["ip"] == "198.51.100.1"
+    assert observed["x_forwarded_for"] == "…" + header[-1023:]
+    assert observed["x_forwarded_for_sha256"] == seal.sha256(header.encode())
+    page = dossier.page(Evidence.objects.get(), timezone.now(), "operadora")
+    assert observed["x_forwarded_for_sha256"] in page
+    assert "1.1.1.1, 198.51.100.1" in page
 
 
 def test_long_and_odd_headers_are_kept_as_far_as_they_can_be(session: Session, holder: HolderClient) -> None:
