@@ -39,6 +39,7 @@ _NO_DOSSIER = (
 
 # In the words of who reads the dossier. The keys are `evidence.Told.geolocation_status` and what follows from it.
 _WHY_NO_LOCATION = {
+    "invalid": "não coletada: o navegador informou um valor inválido",
     "denied": "não coletada: o titular recusou",
     "unavailable": "não coletada: o aparelho não a informou",
     "not_shared": "não coletada: o titular não tocou em “Compartilhar localização”",

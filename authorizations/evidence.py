@@ -31,8 +31,9 @@ class Observed:
     """What the server saw of the request that accepted.
 
     `forwarded_for` is X-Forwarded-For as received, of a very long one the end, and `forwarded_for_sha256` the digest
-    of all of it; `peer` is the address at the other end of the connection. They only tell how `ip` was found. `page_rendered_at` and `declaration` are known where the request
-    carries the token of our own page, else None: what a JSON caller showed the holder is not known.
+    of all of it; `peer` is the address at the other end of the connection. They only tell how `ip` was found.
+    `page_rendered_at` and `declaration` are known where the request carries the token of our own page, else None: what
+    a JSON caller showed the holder is not known.
     """
 
     ip: str
@@ -48,11 +49,13 @@ class Observed:
 
 @dataclass(frozen=True)
 class Told:
-    """What the holder's browser told. Nothing in it is verified, nothing is filled in."""
+    """What the holder's browser told. Nothing in it is verified, nothing is filled in. `invalid` names what our own
+    page's script sent and no browser could mean: it was left out, since it must not stand in the way of the act."""
 
     geolocation: Geolocation | None = None
     geolocation_status: Literal["granted", "denied", "unavailable"] | None = None
     device: dict[str, str] = field(default_factory=dict)
+    invalid: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ def _record(session: Session, observed: Observed, told: Told, now: datetime) -> 
             "geolocation_status": told.geolocation_status,
             "geolocation_reason": _why_not_collected(observed, told),
             "device": told.device,
+            "invalid": list(told.invalid),
         },
         "declared_by_partner": {
             "partner_id": str(session.partner_id),
@@ -159,10 +163,12 @@ def _as_text(geolocation: Geolocation | None) -> dict[str, str | None] | None:
 
 
 def _why_not_collected(observed: Observed, told: Told) -> str | None:
-    """None where there is a location, else `denied`, `unavailable`, `not_shared` (the holder left the page's
+    """None where there is a location, else `invalid`, `denied`, `unavailable`, `not_shared` (the holder left the page's
     question alone), `no_script` (the page could not ask) or `not_told` (a JSON caller said nothing)."""
     if told.geolocation is not None:
         return None
+    if any(name.startswith(("geolocation", "browser")) for name in told.invalid):
+        return "invalid"
     if told.geolocation_status in ("denied", "unavailable"):
         return told.geolocation_status
     if observed.sent_as == "json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rest_framework import serializers
@@ -17,8 +18,11 @@ from partners.fields import (
     PhoneField,
     TextField,
 )
+from partners.views import details_of
+from providers.errors import InvalidInput
 from providers.types import Geolocation
 
+_COLLECTED = ("geolocation", "device")
 _EARTH_M = 40_075_000  # no fix is coarser than the equator is long
 
 
@@ -76,11 +80,37 @@ class AcceptSerializer(Block):
         return data
 
 
-def told(data: dict[str, Any]) -> Told:
-    """Validated data of `AcceptSerializer` as what the browser told."""
+def told(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
+    """Validated data of `AcceptSerializer` as what the browser told, and the names of what was left out of it."""
     geolocation = data.get("geolocation")
     return Told(
         geolocation=Geolocation(**geolocation) if geolocation else None,
         geolocation_status=data.get("geolocation_status"),
         device={key: text for key, text in (data.get("device") or {}).items() if text},
+        invalid=tuple(invalid),
     )
+
+
+def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What of the page's form is valid, and the names of what was not and the script had collected.
+
+    Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`.
+    """
+    invalid: list[str] = []
+    while not (serializer := AcceptSerializer(data=sent)).is_valid():
+        details = list(details_of(serializer.errors))
+        names = [detail.field or "" for detail in details]
+        if not all(name.startswith(_COLLECTED) for name in names):
+            raise InvalidInput(details=details)
+        for name in names:
+            sent = _without(sent, *name.split(".")[:2])
+        invalid += names
+    return serializer.validated_data, invalid
+
+
+def _without(sent: dict[str, Any], block: str, inner: str | None = None) -> dict[str, Any]:
+    """`sent` without a block, or without one text of the device: the others are as good as they were."""
+    rest = {key: value for key, value in sent.items() if key != block}
+    if block == "device" and inner is not None:
+        rest[block] = {key: value for key, value in sent[block].items() if key != inner}
+    return rest

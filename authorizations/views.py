@@ -28,10 +28,11 @@ from authorizations.serializers import (
     AcceptSerializer,
     OpenSerializer,
     told,
+    valid_form,
 )
 from partners.fields import USER_AGENT_LENGTH
 from partners.parsers import StrictJSONParser, parse_json_object, read_body
-from partners.views import PartnerView, details_of
+from partners.views import PartnerView
 from providers.errors import Gone, InvalidInput
 from providers.formats import iso_utc
 
@@ -110,7 +111,12 @@ def holder_page(request: HttpRequest, template: str, context: dict[str, Any], ht
 def _failure_page(request: Request, authorization_id: str, failure: Response) -> HttpResponse:
     """The failure of a holder's request, in the holder's words instead of the error object."""
     template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
-    return holder_page(request._request, template, {"authorization_id": authorization_id}, failure.status_code)
+    context = {
+        "authorization_id": authorization_id,
+        "is_ours": failure.status_code >= 500,
+        "field": failure.data.get("field"),
+    }
+    return holder_page(request._request, template, context, failure.status_code)
 
 
 def _token_salt(authorization_id: str) -> str:
@@ -176,11 +182,20 @@ class PageFormParser(BaseParser):
             fields = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS))
         except ValueError:  # not UTF-8, or too many fields
             raise InvalidInput("O formulário é inválido.") from None
-        body = parse_json_object(fields.pop("browser", "").encode() or b"{}")
-        body.pop("page", None)  # only the form itself has the page's token
+        body = _read_by_script(fields.pop("browser", ""))
         if "accepted" in fields:
             body["accepted"] = fields.pop("accepted") == "true"
         return {**body, **fields}
+
+
+def _read_by_script(browser: str) -> dict[str, Any]:
+    """What the page's script collected. Text that can't be read is `unreadable`: the form without it is the act."""
+    try:
+        collected = parse_json_object(browser.encode() or b"{}")
+    except InvalidInput:
+        return {"unreadable": True}
+    collected.pop("page", None)  # only the form itself has the page's token
+    return collected
 
 
 @method_decorator(csp(PAGE_POLICY), name="dispatch")
@@ -195,9 +210,9 @@ class AcceptView(PublicView):
 
     @schema.accept
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
-        data = self._form() if self._is_form() else self.valid(AcceptSerializer, optional=True)
+        data, invalid = self._form() if self._is_form() else (self.valid(AcceptSerializer, optional=True), [])
         accepted = evidence.accept(
-            authorization_id, self._observed(), told(data), terms_version=data.get("terms_version")
+            authorization_id, self._observed(), told(data, invalid), terms_version=data.get("terms_version")
         )
         if self._is_form():
             return _see_page(authorization_id)
@@ -211,6 +226,8 @@ class AcceptView(PublicView):
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         failure = super().handle_exception(exc)
+        if self.request.method in ("GET", "HEAD") and "text/html" in self.request.headers.get("Accept", ""):
+            return _see_page(self.kwargs["authorization_id"])  # the page of a refused form, opened anew
         if self.request.method != "POST" or not self._is_form():
             return failure
         return _failure_page(self.request, self.kwargs["authorization_id"], failure)
@@ -218,13 +235,11 @@ class AcceptView(PublicView):
     def _is_form(self) -> bool:
         return (self.request.content_type or "").partition(";")[0].strip().lower() == FORM
 
-    def _form(self) -> dict[str, Any]:
+    def _form(self) -> tuple[dict[str, Any], list[str]]:
         # A plain dict: DRF takes a QueryDict, which an empty form is, for one whose boxes are all unticked.
-        serializer = AcceptSerializer(data=dict(self._sent.items()))
-        if not serializer.is_valid():
-            raise InvalidInput(details=list(details_of(serializer.errors)))
-        data: dict[str, Any] = serializer.validated_data
-        return data
+        sent = dict(self._sent.items())
+        data, invalid = valid_form(sent)
+        return data, ["browser", *invalid] if sent.get("unreadable") else invalid
 
     def _observed(self) -> evidence.Observed:
         meta = self.request.META

@@ -7,6 +7,8 @@
   var shareStatus = document.getElementById("share-status");
   var told = { device: {} };
   var sent = false;
+  var button = form.querySelector("button");
+  var label = button.textContent;
 
   function tell(key, value, length) {
     if (typeof value === "string" && value) told.device[key] = value.slice(0, length || 120);
@@ -58,10 +60,17 @@
   function submit(event) {
     if (sent) return event.preventDefault(); /* a double tap */
     sent = true;
-    var button = form.querySelector("button");
     button.setAttribute("aria-disabled", "true");
     button.textContent = "Registrando…";
     form.elements.browser.value = JSON.stringify(told);
+    /* The connection was cut or the holder stopped it: nothing tells. A second acceptance changes nothing. */
+    setTimeout(reset, 15000);
+  }
+
+  function reset() {
+    sent = false;
+    button.removeAttribute("aria-disabled");
+    button.textContent = label;
   }
 
   describeDevice();

@@ -68,6 +68,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
             "geolocation_status": "granted",
             "geolocation_reason": None,
             "device": DEVICE,
+            "invalid": [],
         },
         "declared_by_partner": {
             "partner_id": str(session.partner.pk),
@@ -116,6 +117,7 @@ def test_everything_is_optional(session: Session, holder: HolderClient, body: An
         "geolocation_status": None,
         "geolocation_reason": "not_told",
         "device": {},
+        "invalid": [],
     }
 
 
@@ -269,20 +271,81 @@ def test_an_empty_form_is_an_acceptance_like_an_empty_body(session: Session, hol
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "title"),
     [
-        {"accepted": "false"},
-        {"terms_version": "999"},
-        {"browser": "{"},
-        {"browser": '{"geolocation":{"lat":100,"lng":0}}'},
-        {f"f{n}": "x" for n in range(30)},
+        ({"accepted": "no"}, "Nada foi autorizado"),
+        ({"browser": '{"accepted":false}'}, "Nada foi autorizado"),
+        ({"terms_version": "999"}, "Os termos são de outra versão"),
+        ({"terms_version": ""}, "Os termos são de outra versão"),
+        ({f"f{n}": "x" for n in range(30)}, "Não deu para ler o envio"),
     ],
 )
-def test_a_faulty_form_is_answered_by_a_page(session: Session, holder: HolderClient, fields: dict[str, str]) -> None:
+def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
+    session: Session, holder: HolderClient, fields: dict[str, str], title: str
+) -> None:
     reply = send_form(holder, session, **fields)
     assert reply.status_code == 422
     assert reply["Content-Type"].startswith("text/html")
-    assert "Tentar de novo" in reply.content.decode()
+    html = reply.content.decode()
+    assert f"<h1>{title}</h1>" in html
+    assert "em instantes" not in html
+    assert f'href="{public(session)}"' in html
+    assert not Evidence.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("browser", "told"),
+    [
+        ("{", {"geolocation_reason": "invalid", "invalid": ["browser"]}),
+        ("[1]", {"geolocation_reason": "invalid", "invalid": ["browser"]}),
+        (
+            '{"geolocation":{"lat":100,"lng":0},"geolocation_status":"granted"}',
+            {"geolocation_status": "granted", "geolocation_reason": "invalid", "invalid": ["geolocation.lat"]},
+        ),
+        (
+            '{"geolocation":"aqui","geolocation_status":"maybe"}',
+            {"geolocation_reason": "invalid", "invalid": ["geolocation", "geolocation_status"]},
+        ),
+        (
+            '{"geolocation":{"lat":1,"lng":2},"geolocation_status":"denied"}',
+            {"geolocation_status": "denied", "geolocation_reason": "invalid", "invalid": ["geolocation"]},
+        ),
+        ('{"device":"celular"}', {"geolocation_reason": "no_script", "invalid": ["device"]}),
+        (
+            '{"device":{"userAgent":"' + "x" * 513 + '","screen":{"w":1},"platform":"Android"}}',
+            {
+                "device": {"platform": "Android"},
+                "geolocation_reason": "not_shared",
+                "invalid": ["device.userAgent", "device.screen"],
+            },
+        ),
+    ],
+)
+def test_what_the_pages_script_gets_wrong_does_not_stand_in_the_way(
+    session: Session, holder: HolderClient, browser: str, told: dict[str, Any]
+) -> None:
+    assert send_form(holder, session, accepted="true", browser=browser).status_code == 303
+    nothing: dict[str, Any] = {"geolocation": None, "geolocation_status": None, "device": {}}
+    assert Evidence.objects.get().content["told_by_browser"] == nothing | told
+
+
+def test_a_failure_of_ours_is_to_be_tried_again(session: Session, holder: HolderClient, settings: Any) -> None:
+    settings.EVIDENCE_SIGNING_KEY = "no key at all"
+    reply = send_form(holder, session, accepted="true")
+    assert reply.status_code == 500
+    assert "Tente de novo em instantes" in reply.content.decode()
+
+
+@pytest.mark.parametrize("method", ["get", "head"])
+def test_a_browser_that_loads_the_address_of_the_form_gets_the_page(
+    session: Session, holder: HolderClient, method: str
+) -> None:
+    """A reload of the page that answered a refused form."""
+    accept = "text/html,application/xhtml+xml,*/*;q=0.8"
+    reply = getattr(holder, method)(f"{public(session)}/accept", HTTP_ACCEPT=accept)
+    assert (reply.status_code, reply["Location"]) == (303, public(session))
+    api = getattr(holder, method)(f"{public(session)}/accept", HTTP_ACCEPT="application/json")
+    assert (api.status_code, api["Content-Type"]) == (405, "application/json")
     assert not Evidence.objects.exists()
 
 

@@ -155,6 +155,7 @@ def test_without_script(phone: OpenPage, session: Session) -> None:
         "geolocation_status": None,
         "geolocation_reason": "no_script",
         "device": {},
+        "invalid": [],
     }
     assert Evidence.objects.get().content["shown_by_session"]["declaration"] == session.declaration
 
@@ -166,6 +167,19 @@ def test_a_double_tap_sends_once(phone: OpenPage, session: Session) -> None:
     page.get_by_role("button", name=ACCEPT).dblclick()
     expect_accepted(page)
     assert len(posts) == 1
+    assert Evidence.objects.count() == 1
+
+
+def test_a_submission_that_breaks_off_can_be_tried_again(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    page.clock.install()
+    page.route("**/accept", lambda route: route.abort("aborted"))  # as when the holder stops it
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_role("button", name="Registrando…")).to_be_visible()
+    page.clock.fast_forward(16_000)
+    page.unroute("**/accept")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
     assert Evidence.objects.count() == 1
 
 
@@ -219,6 +233,16 @@ def test_an_expired_link(phone: OpenPage, session: Session) -> None:
     page = phone(public(session))
     expect(page.get_by_role("heading", level=1)).to_have_text("Este link expirou")
     assert session.name not in page.content()
+
+
+def test_a_reload_after_a_refused_form_shows_the_page(phone: OpenPage, session: Session) -> None:
+    page = phone(public(session))
+    page.locator("[name=terms_version]").evaluate("field => { field.value = '999' }")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Os termos são de outra versão")
+    page.goto(page.url)
+    expect(page.get_by_role("button", name=ACCEPT)).to_be_visible()
+    assert not Evidence.objects.exists()
 
 
 def test_a_link_that_expires_while_the_page_is_open(phone: OpenPage, session: Session) -> None:
