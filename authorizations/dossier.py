@@ -46,6 +46,22 @@ _WHY_NO_LOCATION = {
     "no_script": "não coletada: navegador sem JavaScript, que não permite perguntar",
     "not_told": "não coletada: quem enviou o aceite não a informou",
 }
+_COLLECTED = {
+    "browser": "tudo o que o navegador informou",
+    "geolocation": "localização",
+    "geolocation.lat": "latitude",
+    "geolocation.lng": "longitude",
+    "geolocation.accuracy": "precisão da localização",
+    "geolocation_status": "situação da localização",
+    "device": "dados do aparelho",
+    "userAgent": "identificação do navegador",
+    "platform": "sistema",
+    "language": "idioma",
+    "timezone": "fuso horário",
+    "screen": "tela (largura x altura @ densidade)",
+    "deviceModel": "modelo do aparelho",
+}
+_CALLS = {"query": "consulta de ofertas", "submit": "envio da proposta"}
 _HOW_SENT = {"form": "formulário da página do titular", "json": "chamada JSON à rota pública de aceite"}
 
 
@@ -85,6 +101,8 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
 def page(evidence: Evidence, at: datetime, read_by: str) -> str:
     """The readable part: one HTML page that loads nothing and can be printed."""
     content = evidence.content
+    observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session"))
+    rendered_at = shown["page_rendered_at"]
     count, uses = _uses(evidence)
     return render_to_string(
         "authorizations/dossier.html",
@@ -92,18 +110,26 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "evidence": evidence,
             "session": evidence.session,
             "terms": evidence.session.terms,
-            "observed": content["observed_by_server"],
-            "told": content["told_by_browser"],
+            "observed": observed,
+            "opened_at": datetime.fromisoformat(observed["session_created_at"]),
+            "rendered_at": datetime.fromisoformat(rendered_at) if rendered_at else None,
+            "told": told,
+            "device": [(_in_words(name), value) for name, value in told["device"].items()],
+            "left_out": [_in_words(name.removeprefix("device.")) for name in told.get("invalid", ())],
             "declared": content["declared_by_partner"],
-            "shown": content["shown_by_session"],
-            "why_no_location": _WHY_NO_LOCATION.get(content["told_by_browser"]["geolocation_reason"]),
-            "how_sent": _HOW_SENT[content["observed_by_server"]["sent_as"]],
-            "uses": uses,
+            "shown": shown,
+            "why_no_location": _WHY_NO_LOCATION.get(told["geolocation_reason"]),
+            "how_sent": _HOW_SENT[observed["sent_as"]],
+            "uses": [(use, _CALLS.get(use.call, use.call)) for use in uses],
             "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),
             "at": at,
             "read_by": read_by,
         },
     )
+
+
+def _in_words(name: str) -> str:
+    return _COLLECTED.get(name, name)
 
 
 def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], dict[str, Any]]:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 from authorizations import dossier, seal
 from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session
 from partners.models import Partner
 from providers.encryption import encrypt
-from tests.authorizations.clients import HolderClient, open_session
+from tests.authorizations.clients import HolderClient, open_session, public
 from tests.factories import PartnerFactory
 
 OTHER_SEED = "07" * 32
@@ -309,8 +312,37 @@ def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
         evidence.session.terms.sha256,
     ):
         assert part in html
+    assert "consulta de ofertas" in html
     for foreign in ("<script", "http://", "https://", "<link", "<img"):
         assert foreign not in html
+
+
+def test_a_dossiers_page_is_in_portuguese_and_in_brasilia_time(session: Session, holder: HolderClient) -> None:
+    device = {
+        "userAgent": "x" * 600,
+        "platform": "A1",
+        "language": "A2",
+        "timezone": "A3",
+        "screen": "A4",
+        "deviceModel": "A5",
+    }
+    shown = holder.get(public(session)).content.decode()
+    fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', shown))
+    fields["browser"] = json.dumps({"device": device})
+    holder.post(f"{public(session)}/accept", urlencode(fields), content_type="application/x-www-form-urlencoded")
+    evidence = Evidence.objects.get()
+    record_use(evidence.number, ["ipe"], call="submit", reference="p-1")
+    html = dossier.page(evidence, evidence.sealed_at, "operadora")
+    for label in ("sistema", "idioma", "fuso horário", "tela (largura x altura @ densidade)", "modelo do aparelho"):
+        assert f"Aparelho: {label}</th>" in html
+    assert "<td>identificação do navegador</td>" in html, "what was left out"
+    assert "<td>envio da proposta</td>" in html
+    for foreign in ("userAgent", "deviceModel", "screen", ">submit<", ">platform<"):
+        assert foreign not in html
+    assert re.findall(r"\d{4}-\d\d-\d\dT", html) == []
+    local = timezone.localtime(evidence.sealed_at)
+    assert f"Aceite em</th><td>{local:%d/%m/%Y %H:%M:%S}</td>" in html
+    assert "Página entregue em" in html
 
 
 def test_a_genuine_dossier_verifies_without_a_database(
