@@ -36,6 +36,8 @@ class Worker(GeventWorker):
     HTML; a refusal does not wait for the body that it leaves unread; nor is a client asked to send such a body;
     and a body has its time."""
 
+    wsgi: Any
+
     def load_wsgi(self) -> None:
         super().load_wsgi()
         application = self.wsgi

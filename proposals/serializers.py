@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import ValidationError as DjangoValidationError
-from django.core.validators import validate_email
 from rest_framework.exceptions import ValidationError
 from rest_framework.serializers import Field
 from rest_framework.settings import api_settings
@@ -158,11 +156,8 @@ def _pix_key(kind: str, text: str) -> str | None:
 
 
 def _pix_email(text: str) -> str | None:
-    try:
-        validate_email(text)
-    except DjangoValidationError:
-        return None
-    return text.lower() if len(text) <= PIX_EMAIL_LENGTH else None
+    address = EmailField().parse(text)
+    return address.lower() if address and len(address) <= PIX_EMAIL_LENGTH else None
 
 
 class DisbursementBlock(Block):

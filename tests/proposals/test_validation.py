@@ -173,6 +173,7 @@ def test_a_wrong_field_is_named(key: str, offer: Offer, field: str, value: Any) 
         ("telefone", "12345"),
         ("telefone", "+1 415 555 0100 99999"),
         ("email", "maria"),
+        ("email", "maria@localhost"),
         ("email", "a" * 70 + "@example.com"),
         ("aleatoria", "123e4567-e89b-12d3-a456"),
         ("aleatoria", "123e4567e89b12d3a456426614174000"),
