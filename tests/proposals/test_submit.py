@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +19,14 @@ from proposals import submission
 from proposals.models import BankCall, Move, Proposal
 from providers import registry
 from providers.errors import InvalidInput
+from providers.models import Provider
 from tests.client import FULL_FLOW, Client, query_body
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals import rows
 from tests.proposals.datasets import dataset, pix
+from tests.providers.conftest import between
+from tests.receiver import Received, Reply
 from webhooks.models import Event
 
 IN_PROGRESS = "90000001490"
@@ -273,6 +279,29 @@ def test_a_late_answer_is_kept_and_the_retry_returns_it_without_a_call(
     assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(Proposal.objects.get().pk))
     assert BankCall.objects.count() == calls
     assert len(simulator.contracts("aroeira")) == 1
+
+
+def test_an_answer_that_no_column_can_hold_is_an_unknown_outcome_told_at_once(
+    client: Client, simulator: Simulator
+) -> None:
+    body = dataset(an_offer(client, "ipe"))
+
+    def longer(request: Received, reply: Reply) -> Reply:
+        return replace(reply, body=re.sub(rb'"debt_key":"[^"]*"', b'"debt_key":"%s"' % (b"9" * 201), reply.body))
+
+    with between(simulator, "ipe", longer) as url:
+        Provider.objects.filter(name="ipe").update(base_url=url)
+        begun = time.monotonic()
+        lost = client.post("/proposals", body)
+        assert time.monotonic() - begun < 10
+    assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
+    row = Proposal.objects.get()
+    assert row.submission == Proposal.Submission.UNKNOWN
+    assert row.next_reconcile_at is not None
+    Provider.objects.filter(name="ipe").update(base_url=f"{simulator.url}/ipe")
+    again = client.post("/proposals", body)
+    assert (again.status_code, again.json()["proposal_id"]) == (201, str(row.pk))
+    assert len(simulator.contracts("ipe")) == len(sent(simulator, "ipe")) == 1
 
 
 def test_an_offer_that_the_bank_forgot_is_expired(client: Client, simulator: Simulator) -> None:
