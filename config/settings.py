@@ -262,6 +262,11 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
 CELERY_TASK_ROUTES = {
     "proposals.tasks.purge": {"queue": "default"},
+    "consultas.tasks.purge_auction_lookups": {"queue": "default"},
+    # A queue and a worker of their own: queries, however many, can't keep them waiting.
+    "consultas.tasks.check_steps": {"queue": "sweeps"},
+    "proposals.tasks.reconcile": {"queue": "sweeps"},
+    "proposals.tasks.refresh": {"queue": "sweeps"},
     "consultas.tasks.*": {"queue": "banks"},
     "proposals.tasks.*": {"queue": "banks"},
 }

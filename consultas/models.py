@@ -156,7 +156,7 @@ class Pending(models.Model):
     """An external step that the holder owes a bank: liveness, chat message, SMS or confirmation.
 
     One is open at a time per partner, bank and CPF. `query` is the one that opened it; `reference` is the
-    bank's own name of the step.
+    bank's own name of the step. `woken_at` is when somebody said that it ended, until the next look.
     """
 
     class State(models.TextChoices):
@@ -178,6 +178,7 @@ class Pending(models.Model):
     expires_at = models.DateTimeField("expira em")
     checks = models.PositiveIntegerField("verificações", default=0)
     next_check_at = models.DateTimeField("próxima verificação", null=True)
+    woken_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField("encerrada em", null=True)
 
     class Meta:

@@ -7,12 +7,12 @@ only brings the next check forward.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import Case, F, QuerySet, When
 from django.utils import timezone
 
 from authorizations import evidence
@@ -31,8 +31,6 @@ DEFAULT_LIFETIME = timedelta(hours=72)
 EAGER = timedelta(minutes=10)
 EAGER_EVERY = timedelta(seconds=6)
 SLOWEST = timedelta(minutes=5)
-#: Steps looked at in one sweep.
-BATCH = 100
 #: How long a claimed check may take before another worker may claim it.
 LEASE = timedelta(seconds=45)
 
@@ -131,20 +129,37 @@ def _waiting(step: Pending) -> BankResult:
 
 
 def wake(step: Pending) -> None:
-    """Have the step checked at the next sweep."""
-    Pending.objects.filter(pk=step.pk, state=Pending.State.OPEN).update(next_check_at=timezone.now())
+    """Have the step checked at the next sweep, before those that are only looked at by the clock."""
+    _wake(Pending.objects.filter(pk=step.pk))
 
 
-def claim_due(limit: int) -> list[Pending]:
-    """Steps whose next look is due, taken for this worker: another takes them only after the lease."""
+def _wake(steps: QuerySet[Pending]) -> None:
     now = timezone.now()
+    steps.filter(state=Pending.State.OPEN).update(next_check_at=now, woken_at=now)
+
+
+def banks_due() -> list[str]:
+    """The banks with a step whose next look is due."""
+    return list(_due(timezone.now()).order_by("provider").values_list("provider", flat=True).distinct())
+
+
+def _due(now: datetime) -> QuerySet[Pending]:
+    return Pending.objects.filter(state=Pending.State.OPEN, next_check_at__lte=now)
+
+
+def claim_due(bank: str, limit: int) -> list[Pending]:
+    """At most `limit` steps of `bank` whose next look is due, taken for this worker: another takes them only after
+    the lease. Those that somebody knows to have ended come first, then the young ones, whose end is promised soon."""
+    if not limit:
+        return []
+    now = timezone.now()
+    age = Case(When(opened_at__gt=now - EAGER, then=0), default=1)
     with transaction.atomic():
-        due = Pending.objects.select_for_update(skip_locked=True).filter(
-            state=Pending.State.OPEN, next_check_at__lte=now
-        )
-        ids = [step.pk for step in due.order_by("next_check_at")[:limit]]
-        Pending.objects.filter(pk__in=ids).update(next_check_at=now + LEASE, checks=F("checks") + 1)
-    return list(Pending.objects.filter(pk__in=ids).select_related("query__partner"))
+        due = _due(now).filter(provider=bank).select_for_update(skip_locked=True).only("pk")
+        ids = [step.pk for step in due.order_by(F("woken_at").asc(nulls_last=True), age, "next_check_at")[:limit]]
+        Pending.objects.filter(pk__in=ids).update(next_check_at=now + LEASE, woken_at=None, checks=F("checks") + 1)
+    # Answers are large, and decrypted where they are loaded.
+    return list(Pending.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
 
 
 def check(bank: Bank, step: Pending) -> None:
@@ -174,8 +189,7 @@ def _look_again(step: Pending) -> None:
 def wake_by_callback(provider: str, reference: str) -> None:
     """A bank's callback says that a step ended: look at it at once. It proves nothing by itself, so one that
     comes twice, late or before the step is known changes nothing."""
-    rows = Pending.objects.filter(provider=provider, reference=reference, state=Pending.State.OPEN)
-    rows.update(next_check_at=timezone.now())
+    _wake(Pending.objects.filter(provider=provider, reference=reference))
 
 
 def settle(step: Pending, outcome: StepOutcome, result: BankResult) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import gevent
@@ -12,13 +11,12 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
-from consultas import auctions, pending, replies
+from consultas import auctions, pending, replies, sweep
 from consultas.fan_out import Answer, failed
 from consultas.models import AuctionLookup, Pending, Query
 from providers import registry
 from providers.base import Connection
 from providers.errors import ApiError, BankFailure, ProviderError, ProviderUnavailable
-from providers.models import Provider
 from providers.types import QueryStatus
 
 log = structlog.get_logger(__name__)
@@ -34,7 +32,7 @@ def pong(request: str, reply_to: str) -> None:
 def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     """Ask `banks` for the query's offers, all at once; each answer is pushed as it lands."""
     query = Query.objects.get(pk=query_id)
-    accounts = _accounts(banks)
+    accounts = sweep.accounts_of(banks)
     steps = pending.open_steps(query, banks)
     connection.close()
     # Claimed last: a copy that fails or dies before this leaves the work to the next.
@@ -112,28 +110,5 @@ def purge_auction_lookups() -> None:
 
 @shared_task
 def check_steps() -> None:
-    """Look at the external steps that are due, each in its own greenlet. Swept by beat."""
-    steps = pending.claim_due(pending.BATCH)
-    accounts = _accounts({step.provider for step in steps})
-    connection.close()
-
-    def one(step: Pending) -> None:
-        adapter, account = registry.get(step.provider), accounts.get(step.provider)
-        structlog.contextvars.bind_contextvars(request_id=step.query.request_id)
-        try:
-            if adapter is None or account is None:
-                pending.put_off(step)
-                return
-            deadline = time.monotonic() + account.timeout_s
-            # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
-            with gevent.Timeout(account.timeout_s + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
-                pending.check(adapter(account, deadline=deadline, request_id=step.query.request_id), step)
-        finally:
-            connection.close()
-
-    gevent.joinall([gevent.spawn(one, step) for step in steps])
-
-
-def _accounts(banks: Iterable[str]) -> dict[str, Connection]:
-    """How to reach each of `banks` that an operator left enabled."""
-    return {row.name: row.connection() for row in Provider.objects.filter(name__in=banks, enabled=True)}
+    """Look at the external steps that are due. Swept by beat."""
+    sweep.run()

@@ -281,7 +281,7 @@ def live_service(sandbox: None, programs: Programs) -> LiveService:
     Processes that a test killed are started again for the next one.
     """
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
-    programs.ensure("web", "banks", "webhooks", "default", "beat")
+    programs.ensure("web", "banks", "sweeps", "webhooks", "default", "beat")
     service.wait_ready()
     return service
 

@@ -117,11 +117,13 @@ def test_queries_outlive_the_events_that_are_found_by_them() -> None:
         ("proposals.tasks.purge", "default"),
         ("authorizations.tasks.purge", "default"),
         ("webhooks.tasks.purge", "default"),
-        ("proposals.tasks.reconcile", "banks"),
-        ("consultas.tasks.check_steps", "banks"),
+        ("consultas.tasks.purge_auction_lookups", "default"),
+        ("proposals.tasks.reconcile", "sweeps"),
+        ("proposals.tasks.refresh", "sweeps"),
+        ("consultas.tasks.check_steps", "sweeps"),
     ],
 )
-def test_sweeps_that_call_no_bank_run_beside_the_bank_workers(task: str, queue: str) -> None:
+def test_no_sweep_stands_in_line_with_the_queries(task: str, queue: str) -> None:
     app.loader.import_default_modules()
     assert task in app.tasks
     assert task in {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}

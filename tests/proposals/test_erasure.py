@@ -283,7 +283,7 @@ def test_a_check_of_a_step_under_way_keeps_nothing_and_tells_nobody(
 ) -> None:
     offer = an_answered_offer(partner)
     a_step(offer)
-    [under_way] = pending.claim_due(1)
+    [under_way] = pending.claim_due(offer.provider, 1)
     erase()
     found = BankResult(status=QueryStatus.OK, offers=(offer.as_bank_offer(),))
     assert pending.settle(under_way, StepOutcome.APPROVED, found) is False

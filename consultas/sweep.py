@@ -1,0 +1,71 @@
+"""The sweep over the external steps that are due: how many are looked at at once, and for how long it goes on."""
+
+from __future__ import annotations
+
+import time
+
+import gevent
+import structlog
+from django.db import connection
+from gevent.lock import BoundedSemaphore
+from gevent.pool import Pool
+
+from consultas import pending
+from consultas.models import Pending
+from providers import registry
+from providers.base import Connection
+from providers.errors import ProviderUnavailable
+from providers.models import Provider
+
+#: So long one sweep goes on taking what is due; then the next one does.
+TICK_S = 2.0
+#: Looks at one bank at once, in this process. A bank that hangs fills its own share and no other's.
+PLACES = 64
+_PAUSE_S = 0.05
+
+_places: dict[str, Pool] = {}
+_turn = BoundedSemaphore(1)
+
+
+def run() -> None:
+    """Look at the steps that are due, each in its own greenlet, until none is left or the tick is over. Returns
+    when its own looks have ended."""
+    end = time.monotonic() + TICK_S
+    looks: list[gevent.Greenlet] = []
+    with _turn:  # the sweep before may still be at it
+        accounts: dict[str, Connection] | None = None
+        while time.monotonic() < end and (banks := pending.banks_due()):
+            if accounts is None:
+                accounts = accounts_of(registry.names())
+            for bank in banks:
+                looks += _look_at(bank, accounts.get(bank))
+            connection.close()
+            gevent.sleep(_PAUSE_S)
+        connection.close()
+    gevent.joinall(looks)
+
+
+def accounts_of(banks: list[str]) -> dict[str, Connection]:
+    """How to reach each of `banks` that an operator left enabled."""
+    return {row.name: row.connection() for row in Provider.objects.filter(name__in=banks, enabled=True)}
+
+
+def _look_at(bank: str, account: Connection | None) -> list[gevent.Greenlet]:
+    """Begin to look at as many of the bank's due steps as there are places."""
+    places = _places.setdefault(bank, Pool(PLACES))
+    return [places.spawn(_look, step, account) for step in pending.claim_due(bank, places.free_count())]
+
+
+def _look(step: Pending, account: Connection | None) -> None:
+    adapter, request_id = registry.get(step.provider), step.query.request_id
+    structlog.contextvars.bind_contextvars(request_id=request_id)
+    try:
+        if adapter is None or account is None:
+            pending.put_off(step)
+            return
+        deadline = time.monotonic() + account.timeout_s
+        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
+        with gevent.Timeout(account.timeout_s + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
+            pending.check(adapter(account, deadline=deadline, request_id=request_id), step)
+    finally:
+        connection.close()

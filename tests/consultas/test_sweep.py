@@ -1,0 +1,95 @@
+"""The sweep over external steps: nothing keeps it from noticing an end in time."""
+
+from __future__ import annotations
+
+import json
+import signal
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from consultas import pending, sweep
+from consultas.models import Pending
+from partners.models import Partner
+from tests.client import Client
+from tests.factories import PartnerFactory
+from tests.processes import LiveService, Programs, Simulator, wait_until
+from tests.proposals.rows import a_step, an_offer
+from webhooks.models import Event
+
+CHAT = "90000000337"
+LIVENESS = "90000000256"
+
+
+def many(step: Pending, count: int) -> None:
+    """`count` steps more like `step`, of other holders, due since a minute."""
+    due = timezone.now() - timedelta(minutes=1)
+    values = {field: getattr(step, field) for field in ("partner", "query", "provider", "type", "url", "reference")}
+    Pending.objects.bulk_create(
+        Pending(**values, cpf_index=f"holder-{number}", expires_at=step.expires_at, next_check_at=due)
+        for number in range(count)
+    )
+
+
+def ended(partner: Partner) -> list[str]:
+    rows = Event.objects.filter(partner=partner, name="authorization_result")
+    return [json.loads(row.body)["provider"] for row in rows]
+
+
+def test_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(db: None) -> None:
+    partner, now = PartnerFactory(), timezone.now()
+    turns = {
+        "old": {"opened_at": now - timedelta(hours=1), "next_check_at": now - timedelta(minutes=9)},
+        "young, later": {"next_check_at": now - timedelta(seconds=1)},
+        "young": {"next_check_at": now - timedelta(seconds=3)},
+        "woken": {"opened_at": now - timedelta(hours=1)},
+        "not due": {"next_check_at": now + timedelta(minutes=1)},
+    }
+    steps = {name: a_step(an_offer(partner, "imbuia", cpf=name), **values) for name, values in turns.items()}
+    a_step(an_offer(partner, "peroba"))
+    pending.wake(steps["woken"])
+    names = {step.pk: name for name, step in steps.items()}
+    taken = [[names[step.pk] for step in pending.claim_due("imbuia", 1)] for _ in range(5)]
+    assert taken == [["woken"], ["young"], ["young, later"], ["old"], []]
+    assert pending.banks_due() == ["peroba"]
+
+
+def test_one_sweep_takes_more_than_fit_at_once(
+    sandbox: None, programs: Programs, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took 100 in two seconds, however many were due."""
+    programs.kill("beat", signal.SIGSTOP)
+    monkeypatch.setattr(sweep, "TICK_S", 60)  # greenlets take turns here: nothing of the standard library is patched
+    step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank knows nothing of it
+    many(step, 2 * sweep.PLACES)
+    sweep.run()
+    assert set(Pending.objects.values_list("state", "checks")) == {("expired", 1)}
+    assert len(simulator.calls("peroba", "poll")) == 2 * sweep.PLACES + 1
+
+
+def test_queries_that_keep_the_bank_worker_busy_keep_no_step_waiting(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    """The sweeps stood in one line with the queries, and were thrown away there."""
+    client.query(CHAT, providers=["peroba"])
+    live_service.programs.kill("banks", signal.SIGSTOP)
+    try:
+        simulator.complete(CHAT, "peroba", "chat")
+        wait_until(lambda: ended(Partner.objects.get()), 15, "authorization_result", live_service.logs)
+    finally:
+        live_service.programs.kill("banks", signal.SIGCONT)
+
+
+def test_a_bank_that_hangs_fills_its_own_places_only(
+    client: Client, simulator: Simulator, live_service: LiveService
+) -> None:
+    client.query(LIVENESS, providers=["imbuia"])
+    client.query(CHAT, providers=["peroba"])
+    simulator.bank("imbuia", fault="hang")
+    many(Pending.objects.get(provider="imbuia"), 2 * sweep.PLACES)
+    looked_at = Pending.objects.filter(provider="imbuia", checks__gt=0)
+    wait_until(lambda: looked_at.count() >= sweep.PLACES, 15, "its places are full", live_service.logs)
+    simulator.complete(CHAT, "peroba", "chat")
+    wait_until(lambda: ended(Partner.objects.get()) == ["peroba"], 15, "the other bank's step", live_service.logs)
+    assert looked_at.count() == sweep.PLACES
