@@ -180,10 +180,12 @@ def put_off(step: Pending) -> None:
 
 
 def _look_again(step: Pending) -> None:
-    """Within 10 s while the step is young, then at a twentieth of its age, at most every 5 minutes."""
+    """Within 10 s while the step is young, then at a twentieth of its age, at most every 5 minutes. One that was
+    woken since it was claimed stays due: what this look saw may be older than that."""
     now = timezone.now()
     wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
-    Pending.objects.filter(pk=step.pk, state=Pending.State.OPEN).update(next_check_at=now + wait)
+    claimed = Pending.objects.filter(pk=step.pk, state=Pending.State.OPEN, next_check_at=step.next_check_at)
+    claimed.update(next_check_at=now + wait)
 
 
 def wake_by_callback(provider: str, reference: str) -> None:

@@ -227,6 +227,16 @@ def test_a_requery_after_the_end_asks_anew_though_the_look_fails(
     assert told() == [("expired", [])]
 
 
+def test_a_callback_during_a_look_has_the_step_looked_at_again(db: None, banks: Banks) -> None:
+    """The look ended after it, saw the step still open, and put it off."""
+    opened(PartnerFactory(), banks("canela"), "90000000418")
+    due()
+    [under_way] = pending.claim_due("canela", 1)
+    pending.wake_by_callback("canela", under_way.reference)
+    pending.check(banks("canela"), under_way)
+    assert [step.pk for step in pending.claim_due("canela", 1)] == [under_way.pk]
+
+
 # --- swept
 
 
