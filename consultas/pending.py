@@ -191,7 +191,8 @@ def _look_again(step: Pending) -> None:
 def wake_by_callback(provider: str, reference: str) -> None:
     """A bank's callback says that a step ended: look at it at once. It proves nothing by itself, so one that
     comes twice, late or before the step is known changes nothing."""
-    _wake(Pending.objects.filter(provider=provider, reference=reference))
+    if "\0" not in reference:  # the database takes none: no step has such a name
+        _wake(Pending.objects.filter(provider=provider, reference=reference))
 
 
 def settle(step: Pending, outcome: StepOutcome, result: BankResult) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 import json
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -170,6 +174,29 @@ def test_one_that_comes_before_the_querys_reply_is_made_good_by_polling(
     assert row.checks > 0 or row.next_check_at <= row.opened_at + timedelta(seconds=10)
     wait_until(lambda: results(partner), WAIT_S, "authorization_result", live_service.logs)
     assert results(partner) == ["approved"]
+
+
+def signed(bank: str, reference: str) -> tuple[bytes, dict[str, str]]:
+    """A callback of `bank` about `reference`, as its manual says: body and headers."""
+    key = Provider.objects.get(name=bank).callback_secret.encode()
+    if bank == "imbuia":
+        body = json.dumps({"biometria": {"id_biometria": reference, "situacao": "APROVADA"}}).encode()
+        moment, event = str(int(time.time())), "evt_1"
+        signature = hmac.new(key, b".".join((moment.encode(), event.encode(), body)), hashlib.sha256).hexdigest()
+        return body, {"X-Imbuia-Momento": moment, "X-Imbuia-Evento": event, "X-Imbuia-Assinatura": signature}
+    body = json.dumps({"autorizacaoId": reference}).encode()
+    moment = timezone.now().isoformat()
+    proof = base64.b64encode(hmac.digest(key, f"{moment}\n".encode() + body, hashlib.sha512)).decode()
+    return body, {"Canela-Assinatura": f"t={moment},v={proof}"}
+
+
+@pytest.mark.parametrize("bank", ["imbuia", "canela"])
+@pytest.mark.parametrize("reference", ["nobody-knows-it", "\0", "a\0b", "x" * 100_000])
+def test_a_genuine_one_about_a_step_that_nobody_knows_is_taken(client: Client, bank: str, reference: str) -> None:
+    """With a NUL in it, it was a 500."""
+    body, headers = signed(bank, reference)
+    answer = requests.post(f"{client.base}/bank-callbacks/{bank}", data=body, headers=headers, timeout=10)
+    assert answer.status_code == 204, answer.text
 
 
 @pytest.mark.parametrize("bank", ["imbuia", "canela"])
