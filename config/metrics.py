@@ -93,7 +93,13 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         try:
-            families = [*self._banks(), self._steps(), *self._unknown(), *OutboxCollector().collect()]
+            families = [
+                *self._banks(),
+                *self._steps(),
+                *self._unknown(),
+                self._refreshes(),
+                *OutboxCollector().collect(),
+            ]
         except DatabaseError as fault:
             log.error("metrics_without_database", fault=type(fault).__name__)
             families = []
@@ -120,12 +126,18 @@ class StateCollector(Collector):
         yield enabled
         yield breaker
 
-    def _steps(self) -> GaugeMetricFamily:
+    def _steps(self) -> Iterator[GaugeMetricFamily]:
         steps = GaugeMetricFamily("external_steps_open", "Steps that holders still owe a bank.", labels=["bank"])
+        oldest = GaugeMetricFamily(
+            "external_step_oldest_due_seconds", "How long the look at one of them is overdue, at most.", labels=["bank"]
+        )
         rows = Pending.objects.filter(state=Pending.State.OPEN).order_by().values_list("provider")
-        for bank, count in rows.annotate(Count("pk")):
+        now = timezone.now()
+        for bank, count, due in rows.annotate(Count("pk"), Min("next_check_at")):
             steps.add_metric([bank], count)
-        return steps
+            oldest.add_metric([bank], max(0.0, (now - due).total_seconds()) if due else 0.0)
+        yield steps
+        yield oldest
 
     def _unknown(self) -> Iterator[GaugeMetricFamily]:
         unknown = GaugeMetricFamily(
@@ -139,6 +151,16 @@ class StateCollector(Collector):
             oldest.add_metric([bank], (now - since).total_seconds())
         yield unknown
         yield oldest
+
+    def _refreshes(self) -> GaugeMetricFamily:
+        oldest = GaugeMetricFamily(
+            "proposal_refresh_oldest_due_seconds", "How long the look at an open proposal is overdue.", labels=["bank"]
+        )
+        now = timezone.now()
+        overdue = Proposal.objects.filter(next_refresh_at__lte=now).order_by().values_list("provider")
+        for bank, due in overdue.annotate(Min("next_refresh_at")):
+            oldest.add_metric([bank], (now - due).total_seconds())
+        return oldest
 
 
 _FORWARDED = {"HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA"}

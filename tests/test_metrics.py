@@ -18,7 +18,7 @@ from providers.shared import redis
 from tests.client import FULL_FLOW, Client
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.processes import LiveService
-from tests.proposals.rows import a_proposal, an_offer
+from tests.proposals.rows import a_proposal, a_step, an_offer
 
 STATES = ("closed", "half_open", "open", "forced_closed", "forced_open")
 
@@ -163,6 +163,21 @@ def test_open_steps(db: None, client: Web) -> None:
     assert scrape(client).value("external_steps_open", bank="imbuia") == 2
 
 
+def test_looks_that_are_overdue_tell_of_a_dead_beat(db: None, client: Web) -> None:
+    partner = PartnerFactory()
+    now = timezone.now()
+    for bank, overdue_s in (("imbuia", 20), ("imbuia", 90), ("peroba", -5)):
+        offer = an_offer(partner, bank, cpf=f"holder-{overdue_s}")
+        a_step(offer, next_check_at=now - timedelta(seconds=overdue_s))
+        a_proposal(offer, submission="accepted", next_refresh_at=now - timedelta(seconds=overdue_s + 1000))
+    a_step(an_offer(partner, "canela"), state="approved", next_check_at=None)
+    found = scrape(client)
+    name = "external_step_oldest_due_seconds"
+    assert [found.value(name, bank=bank) for bank in ("peroba", "canela")] == [0, None]
+    assert 90 <= (found.value(name, bank="imbuia") or 0) < 120
+    assert 1090 <= (found.value("proposal_refresh_oldest_due_seconds", bank="imbuia") or 0) < 1120
+
+
 def test_proposals_whose_fate_is_unknown(db: None, client: Web) -> None:
     partner = PartnerFactory()
     now = timezone.now()
@@ -181,7 +196,7 @@ def test_proposals_whose_fate_is_unknown(db: None, client: Web) -> None:
 
 
 def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queries: Any) -> None:
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         scrape(client)
 
 
