@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from uuid import UUID
 
 import structlog
 from django.db import connection, transaction
@@ -18,6 +19,7 @@ from django.utils import timezone
 from authorizations import evidence
 from consultas import offers, serializers
 from consultas.models import Pending, Query
+from partners.models import Allowance
 from providers.base import Bank
 from providers.database import outlasts_restart
 from providers.errors import ApiError, BankFailure, InvalidInput, NotFound
@@ -174,9 +176,20 @@ def check(bank: Bank, step: Pending) -> None:
 def put_off(step: Pending) -> None:
     """The step's bank is switched off: what is over has expired, the rest is looked at later."""
     if step.is_over():
-        settle(step, StepOutcome.EXPIRED, _waiting(step))
+        give_up(step)
     else:
         _look_again(step)
+
+
+def give_up(step: Pending) -> None:
+    """The step has expired for us, whatever the bank thinks: it is asked no more."""
+    settle(step, StepOutcome.EXPIRED, _waiting(step))
+
+
+def partners_allowed(bank: str, steps: list[Pending]) -> set[UUID]:
+    """Those partners of `steps` whose contract has `bank` still."""
+    rows = Allowance.objects.filter(provider=bank, partner__in={step.partner_id for step in steps})
+    return set(rows.values_list("partner_id", flat=True))
 
 
 def _look_again(step: Pending) -> None:

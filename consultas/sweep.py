@@ -53,13 +53,19 @@ def accounts_of(banks: list[str]) -> dict[str, Connection]:
 def _look_at(bank: str, account: Connection | None) -> list[gevent.Greenlet]:
     """Begin to look at as many of the bank's due steps as there are places."""
     places = _places.setdefault(bank, Pool(PLACES))
-    return [places.spawn(_look, step, account) for step in pending.claim_due(bank, places.free_count())]
+    steps = pending.claim_due(bank, places.free_count())
+    allowed = pending.partners_allowed(bank, steps)
+    return [places.spawn(_look, step, account, step.partner_id in allowed) for step in steps]
 
 
-def _look(step: Pending, account: Connection | None) -> None:
+def _look(step: Pending, account: Connection | None, is_allowed: bool) -> None:
+    """Look at the step, unless its bank left the partner's contract (`is_allowed`): that ends it without a call."""
     adapter, request_id = registry.get(step.provider), step.query.request_id
     structlog.contextvars.bind_contextvars(request_id=request_id)
     try:
+        if not is_allowed:
+            pending.give_up(step)
+            return
         if adapter is None or account is None:
             pending.put_off(step)
             return

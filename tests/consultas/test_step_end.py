@@ -140,7 +140,7 @@ def opened(partner: Partner, bank: Bank, cpf: str) -> Pending:
     """The step that a query of the holder opens."""
     query = a_stored_query(partner, bank.name, cpf)
     assert pending.ask(bank, query, query.for_bank(bank.name), None).action is not None
-    return Pending.objects.get(state="open")
+    return Pending.objects.get(partner=partner, state="open")
 
 
 def again(bank: Bank, step: Pending) -> BankResult:
@@ -268,3 +268,21 @@ def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
     assert step.state == "expired"
     assert told() == [("expired", [])]
     assert simulator.calls("peroba", "poll") == []
+
+
+def test_a_bank_that_left_the_contract_is_not_called_and_the_step_expires(
+    swept: Partner, simulator: Simulator, banks: Banks
+) -> None:
+    """Its steps were looked at for three days more, and their offers told."""
+    step = opened(swept, banks("peroba"), "90000000337")
+    other = PartnerFactory(providers=["peroba"])
+    stays = opened(other, banks("peroba"), "90000000337")
+    simulator.complete("90000000337", "peroba", "chat")
+    swept.allow_only(["ipe"])
+    due()
+    tasks.check_steps()
+    step.refresh_from_db()
+    stays.refresh_from_db()
+    assert (step.state, stays.state) == ("expired", "approved")
+    assert sorted((status, len(offers)) for status, offers in told()) == [("approved", 2), ("expired", 0)]
+    assert len(simulator.calls("peroba", "poll")) == 1
