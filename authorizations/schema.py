@@ -11,6 +11,7 @@ from authorizations.models import Session
 from authorizations.serializers import AcceptSerializer, OpenSerializer
 from partners.schema import errors, request_example, response_example
 from providers.errors import Detail, Gone, InvalidInput, NotFound
+from webhooks.schema import EventSchema, webhook
 
 _ID = "Jd0cW2mQ8sT5vX1zB4nK7pR3yU6aE9gH"
 _URL = f"https://api.exemplo.com.br/partners/v1/authorizations/public/{_ID}"
@@ -210,4 +211,28 @@ accept = extend_schema(
         request_example("Localização recusada", {"geolocation": None, "geolocation_status": "denied"}),
         response_example("Aceito", {"authorization_id": _ID, "status": "authorized", "authorized_at": _ACCEPTED_AT}),
     ],
+)
+
+
+class CompletedSchema(EventSchema):
+    external_reference = drf.CharField(help_text="O `authorization_id`.")
+    authorization_id = drf.CharField()
+    cpf = drf.CharField()
+    status = drf.ChoiceField(["authorized"])
+    authorized_at = drf.DateTimeField()
+
+    class Meta:
+        ref_name = "AuthorizationCompletedEvent"
+
+
+completed_event = webhook(
+    "authorization.completed",
+    CompletedSchema,
+    "O titular aceitou pelo link",
+    "A partir dele o `authorization_id` vale nas consultas desse CPF.",
+    _ID,
+    authorization_id=_ID,
+    cpf="90000000175",
+    status="authorized",
+    authorized_at=_ACCEPTED_AT,
 )

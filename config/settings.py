@@ -303,6 +303,13 @@ SPECTACULAR_SETTINGS = {
         "No sandbox os exemplos das requisições funcionam como estão; só os ids têm de ser os das suas respostas."
     ),
     "VERSION": "1.0.0",
+    "OAS_VERSION": "3.1.0",  # the first one that has webhooks
+    "WEBHOOKS": [
+        "consultas.schema.lead_event",
+        "consultas.schema.authorization_result_event",
+        "authorizations.schema.completed_event",
+        "proposals.schema.move_event",
+    ],
     "SCHEMA_PATH_PREFIX": "/partners/v1",
     "SCHEMA_PATH_PREFIX_TRIM": False,
     "SERVE_INCLUDE_SCHEMA": False,
@@ -313,13 +320,18 @@ SPECTACULAR_SETTINGS = {
         {"name": "Autorizações", "description": "O aceite do titular por um link, para canais sem página própria."},
         {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
         {"name": "Leilão", "description": "O que está por trás da chave de um link de leilão."},
+        {"name": "Webhooks", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
     ],
     # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # The list of all schemas starts closed: each stands beside its operation, too.
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "partners.schema.drop_docstrings"],
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "partners.schema.drop_docstrings",
+        "webhooks.schema.name_headers",
+    ],
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "consultas.schema.STATUSES",
         "ActionType": "consultas.schema.ACTION_TYPES",

@@ -12,6 +12,7 @@ from consultas.serializers import IndividualQueryRequest, QueryRequest
 from partners.schema import errors, request_example, response_example
 from providers.errors import Detail, InvalidInput, NotFound, ProviderError, ProviderNotAllowed, ProviderUnavailable
 from providers.types import ActionType, QueryStatus
+from webhooks.schema import EventSchema, webhook
 
 STATUSES = [item.value for item in QueryStatus]
 ACTION_TYPES = [item.value for item in ActionType]
@@ -496,3 +497,62 @@ auction = extend_schema(
 )
 
 bank_callback = extend_schema(exclude=True)  # between the banks and the service; partners have no use for it
+
+
+class LeadBankSchema(drf.Serializer[Any]):
+    provider = drf.CharField()
+    status = drf.ChoiceField(STATUSES)
+    offers = drf.IntegerField(help_text="Quantas ofertas.")
+
+    class Meta:
+        ref_name = "LeadBank"
+
+
+class LeadSchema(EventSchema):
+    external_reference = drf.UUIDField(help_text="O `simulationGroupId`.")
+    cpf = drf.CharField()
+    simulation_group_id = drf.UUIDField()
+    providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
+    best_offer = OfferSchema(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
+
+    class Meta:
+        ref_name = "LeadEvent"
+
+
+class AuthorizationResultSchema(EventSchema):
+    external_reference = drf.CharField(help_text="O CPF.")
+    provider = drf.CharField()
+    status = drf.ChoiceField(["approved", "refused", "expired"])
+    offers = OfferSchema(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
+
+    class Meta:
+        ref_name = "AuthorizationResultEvent"
+
+
+_GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
+
+lead_event = webhook(
+    "lead",
+    LeadSchema,
+    "Uma consulta agregada guardou ofertas",
+    "Um por consulta. As consultas em fluxo, de um só banco e as que repetem respostas não o enviam.",
+    _GROUP,
+    cpf=QUERY["cpf"],
+    simulation_group_id=_GROUP,
+    providers=[
+        {"provider": "imbuia", "status": "requires_action", "offers": 0},
+        {"provider": "ipe", "status": "ok", "offers": 1},
+    ],
+    best_offer=OFFER,
+)
+authorization_result_event = webhook(
+    "authorization_result",
+    AuthorizationResultSchema,
+    "O titular concluiu, recusou ou deixou expirar um passo externo",
+    "Dois bancos do mesmo CPF, ou um que primeiro recusa e depois aprova, enviam eventos com o mesmo par "
+    "(`external_reference`, `event`): descarte repetições pelo `webhook-id`.",
+    str(QUERY["cpf"]),
+    provider=OFFER["provider"],
+    status="approved",
+    offers=[OFFER],
+)

@@ -22,6 +22,7 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.types import ProposalStatus
+from webhooks.schema import EventSchema, webhook
 
 STATUSES = [item.value for item in ProposalStatus]
 
@@ -276,4 +277,27 @@ banks = extend_schema(
     request=None,
     responses={200: BanksSchema, **errors(body=False)},
     examples=[response_example("Lista", {"banks": [{"code": "001", "name": "Banco do Brasil S.A."}]})],
+)
+
+
+class MoveSchema(EventSchema):
+    external_reference = drf.UUIDField(help_text="O `proposal_id`.")
+    provider = drf.CharField()
+    status = drf.ChoiceField(STATUSES)
+    previous_status = drf.ChoiceField(STATUSES, allow_null=True, help_text="Nulo na criação.")
+
+    class Meta:
+        ref_name = "ProposalEvent"
+
+
+move_event = webhook(
+    "proposal.<status>",
+    MoveSchema,
+    "Uma proposta mudou de estado",
+    "Só para cadastros que pedem `proposal`. `event` termina com o novo estado, como `proposal.disbursed`.",
+    "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01",
+    event="proposal.signed",
+    provider=OFFER["provider"],
+    status="signed",
+    previous_status="awaiting_signature",
 )

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import time
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from django.core.management import call_command
+from django.db import transaction
 from django.test import Client
+
+from authorizations import evidence, sessions
+from authorizations.evidence import Observed, Told
+from consultas import serializers
+from consultas.fan_out import Answer
+from proposals.models import Cause, Proposal
+from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutcome
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory
+from tests.proposals.rows import a_proposal, an_offer
+from webhooks import outbox
+from webhooks.models import Event
+
+GUIDE = Path(__file__).resolve().parents[1] / "docs" / "partner-guide.md"
 
 # Words of docstrings, which are for developers.
 ENGLISH = {"the", "of", "with", "where", "which"}
@@ -49,3 +68,50 @@ def test_it_is_served_once_made(client: Client, schema: dict[str, Any]) -> None:
     for _ in range(20):
         client.get("/schema/")
     assert time.process_time() - began < 1  # made anew each time it would be ten
+
+
+def assert_told(schema: dict[str, Any], body: dict[str, Any]) -> str:
+    """The entry of `webhooks` that a body belongs to, whose schema it has to fit, with no field untold."""
+    name = re.sub(r"^proposal\..*", "proposal.<status>", body["event"])
+    content = schema["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]
+    jsonschema.validate(body, {**content["schema"], "components": schema["components"]})
+    [component] = [content["schema"]["$ref"].rsplit("/", 1)[1]]
+    assert body.keys() == schema["components"]["schemas"][component]["properties"].keys()
+    return name
+
+
+def test_every_event_is_told_with_an_example_that_fits(schema: dict[str, Any]) -> None:
+    assert set(schema["webhooks"]) == {"lead", "authorization_result", "authorization.completed", "proposal.<status>"}
+    for name, methods in schema["webhooks"].items():
+        operation = methods["post"]
+        [example] = operation["requestBody"]["content"]["application/json"]["examples"].values()
+        assert assert_told(schema, example["value"]) == name
+        headers = {each["name"] for each in operation["parameters"]}
+        assert headers == {"X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-signature"}
+        assert not ENGLISH & set(f"{operation['summary']} {operation['description']}".lower().split())
+
+
+def test_the_guide_shows_one_body_of_each_event(schema: dict[str, Any]) -> None:
+    section = GUIDE.read_text().split("\n## Webhooks\n")[1]
+    bodies = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", section, re.DOTALL)]
+    assert sorted(assert_told(schema, body) for body in bodies) == sorted(schema["webhooks"])
+
+
+@pytest.mark.django_db
+def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
+    partner = PartnerFactory(webhook_events=["lead", "authorization_result", "authorization.completed", "proposal"])
+    offer = an_offer(partner, "ipe")
+    query, found = offer.query, offer.as_bank_offer()
+    query.simulation_group = query.pk
+    answers = [Answer("ipe", QueryStatus.OK, 1, 0.0, offers=(found,)), Answer("imbuia", QueryStatus.ERROR, 1, 0.0)]
+    shown = serializers.shown_offers(query, answers, {"ipe": [offer.pk], "imbuia": []})
+    result = serializers.authorization_result(query, "ipe", StepOutcome.APPROVED, (found,), [offer.pk])
+    with transaction.atomic():
+        outbox.send(partner, "lead", str(query.pk), serializers.lead(query, answers, shown))
+        outbox.send(partner, "authorization_result", FULL_FLOW, result)
+    with Proposal.locked(a_proposal(offer).pk) as row:
+        row.accept(BankProposal("N-1", "x", ProposalStatus.AWAITING_SIGNATURE, None), Cause.SUBMIT)
+    session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
+    evidence.accept(session.authorization_id, Observed("203.0.113.9", "203.0.113.9", None, None, "r", "json"), Told())
+    sent = [json.loads(event.body or "") for event in Event.objects.all()]
+    assert {assert_told(schema, body) for body in sent} == set(schema["webhooks"])
