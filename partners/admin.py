@@ -17,7 +17,8 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import connection, transaction
-from django.db.models import ForeignKey, Model, Q, QuerySet
+from django.db.models import ForeignKey, ManyToManyField, Model, Q, QuerySet
+from django.forms import ModelMultipleChoiceField
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -445,9 +446,37 @@ class ApiKeyAdmin(KeyState, SensitiveActions, PageToRead):
 
 admin.site.unregister((User, Group))
 
+_VERBS = {"add": "adicionar", "change": "alterar", "delete": "excluir", "view": "ver"}
+
+
+class RightsInWords(DeskAdmin):
+    """Accounts and groups: Django tells what they may do in English. What has no page is not offered."""
+
+    def formfield_for_manytomany(
+        self, db_field: ManyToManyField, request: HttpRequest, **kwargs: Any
+    ) -> ModelMultipleChoiceField | None:
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if field is not None and db_field.related_model is Permission:
+            without_page = ("admin", "contenttypes", "sessions")
+            field.queryset = (
+                Permission.objects.exclude(content_type__app_label__in=without_page)
+                .select_related("content_type")
+                .order_by("content_type__app_label", "content_type__model", "codename")
+            )
+            field.label_from_instance = _in_words
+        return field
+
+
+def _in_words(permission: Permission) -> str:
+    """`parceiros: ver`; a permission of our own by its name, which is in Portuguese."""
+    model = permission.content_type.model_class()
+    what = model._meta.verbose_name_plural if model else permission.content_type.model
+    verb, _, name = permission.codename.partition("_")
+    return f"{what}: {_VERBS[verb] if name == permission.content_type.model and verb in _VERBS else permission.name}"
+
 
 @admin.register(User)
-class OperatorAdmin(UserAdmin, DeskAdmin):
+class OperatorAdmin(UserAdmin, RightsInWords):
     """Who may use these pages. Rights are given by superusers alone: an operator who may change users could
     give himself all of them, or take over the account of somebody who has more."""
 
@@ -484,7 +513,7 @@ def _has_more(user: User | None, request: HttpRequest) -> bool:
 
 
 @admin.register(Group)
-class OperatorGroupAdmin(GroupAdmin, DeskAdmin):
+class OperatorGroupAdmin(GroupAdmin, RightsInWords):
     """What groups of operators may do: decided by superusers alone."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -379,9 +379,18 @@ def test_an_account_with_no_more_rights_is_changed(client):
 def test_only_a_superuser_changes_groups(client, admin_client):
     group = Group.objects.create(name="mesa")
     client.force_login(operator("gestor", "view_group", "add_group", "change_group", "delete_group"))
-    sent = {"name": "mesa", "permissions": [Permission.objects.first().pk]}
+    sent = {"name": "mesa", "permissions": [Permission.objects.get(codename="view_partner").pk]}
     assert client.get(page(group)).status_code == 200
     assert [client.post(url, sent).status_code for url in (page(group), reverse("admin:auth_group_add"))] == [403] * 2
     assert group.permissions.count() == 0
     assert admin_client.post(page(group), sent).status_code == 302
     assert group.permissions.count() == 1
+
+
+@pytest.mark.parametrize("kind", ["group", "user"])
+def test_rights_are_told_in_portuguese(admin_client, admin_user, kind):
+    url = reverse("admin:auth_group_add") if kind == "group" else page(admin_user)
+    shown = admin_client.get(url).content.decode()
+    for told in ("parceiros: ver", "eventos: alterar", "evidências: Pode exportar o dossiê de uma evidência"):
+        assert told in shown
+    assert "Can " not in shown
