@@ -13,6 +13,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -20,11 +21,14 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from consultas.models import Offer, Pending, Query
+from consultas.pending import wake
 from consultas.queries import answers_of
+from partners.admin import PageWithButtons
 from providers.desk import UNSEEN, BankFilter, DeskAdmin, NamedFilter, once
 from providers.encryption import blind_index
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
 from providers.types import ActionType, QueryStatus
+from webhooks.models import reference_index
 
 ANSWERS = {
     QueryStatus.OK: "com ofertas",
@@ -56,7 +60,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:
         return format_html("<tr>{}</tr>", format_html_join("", "<{} {}>{}</{}>", cells))
 
     lines = format_html_join("", "{}", ((row("td", values),) for values in rows))
-    return format_html("<table>{}{}</table>", row("th", head), lines)
+    return format_html('<div style="overflow-x:auto"><table>{}{}</table></div>', row("th", head), lines)
 
 
 class CpfForm(forms.Form):
@@ -116,7 +120,7 @@ class QueryAdmin(ReadOnlyAdmin):
         "masked_cpf",
         "wish",
         "bank_answers",
-        "simulation_group",
+        "lead",
         "request_id",
         "created_at",
         "finished_at",
@@ -145,6 +149,13 @@ class QueryAdmin(ReadOnlyAdmin):
         if wish.installments is not None:
             told.append(f"prazo de {wish.installments} meses")
         return ", ".join(told) or "sem parâmetros"
+
+    @admin.display(description="grupo de simulação e lead")
+    def lead(self, query: Query) -> SafeString | str:
+        if query.simulation_group is None:
+            return "—"
+        address = reverse("admin:webhooks_event_changelist")
+        return format_html('<a class="text-link" href="{0}?q={1}">{1}</a>', address, query.simulation_group)
 
     @admin.display(description="respostas dos bancos")
     @once
@@ -230,13 +241,15 @@ class StepType(NamedFilter):
 
 
 @admin.register(Pending)
-class PendingAdmin(ReadOnlyAdmin):
+class PendingAdmin(PageWithButtons, ReadOnlyAdmin):
+    """All an operator can do is have a step looked at once more at the bank."""
+
     list_display = (
         "opened_at",
         "partner",
         "provider",
         "masked_cpf",
-        "type",
+        "kind",
         "coloured_state",
         "checks",
         "next_check_at",
@@ -252,7 +265,7 @@ class PendingAdmin(ReadOnlyAdmin):
         "query",
         "provider",
         "masked_cpf",
-        "type",
+        "kind",
         "detail",
         "reference",
         "coloured_state",
@@ -261,7 +274,37 @@ class PendingAdmin(ReadOnlyAdmin):
         "checks",
         "next_check_at",
         "closed_at",
+        "events",
     )
+    actions_submit_line = ("check_now",)
+
+    def has_change_permission(self, request: HttpRequest, obj: Pending | None = None) -> bool:
+        """There is nothing to change, but the button below the page needs the permission."""
+        return bool(request.user.has_perm("consultas.change_pending"))
+
+    def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        step = self.row_of(request, str(object_id))
+        is_open = step is not None and step.state == Pending.State.OPEN
+        return super().get_actions_submit_line(request, object_id) if is_open else []
+
+    @action(description="Verificar agora", permissions=["change"])
+    def check_now(self, request: HttpRequest, step: Pending) -> None:
+        wake(step)
+        self.log_change(request, step, "Verificação antecipada.")
+        self.message_user(request, "O banco será consultado em segundos.", messages.SUCCESS)
+
+    @display(description="tipo", ordering="type")
+    def kind(self, step: Pending) -> str:
+        return STEP_TYPES[ActionType(step.type)]
+
+    @admin.display(description="eventos do titular")
+    @once
+    def events(self, step: Pending) -> SafeString | str:
+        if step.state == Pending.State.OPEN:
+            return "—"
+        index = reference_index(step.query.request["cpf"])
+        address = reverse("admin:webhooks_event_changelist")
+        return format_html('<a class="text-link" href="{}?reference_index={}">authorization_result</a>', address, index)
 
     @admin.display(description="CPF")
     def masked_cpf(self, step: Pending) -> str:

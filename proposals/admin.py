@@ -6,12 +6,15 @@ Erasures of holders' data: to read, and to make.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import localize
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
@@ -22,7 +25,16 @@ from partners.models import SECRETS_OF_PARTNER
 from proposals import retention
 from proposals.models import BankCall, Erasure, Proposal
 from proposals.submission import bring_forward
-from providers.desk import BankFilter, once
+from providers.desk import BankFilter, link_to, once
+from providers.errors import (
+    InvalidInput,
+    InvalidState,
+    NotSupported,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
 from providers.formats import mask_cpf, to_reais_text
 
 _STATUS_COLOURS = {
@@ -38,6 +50,20 @@ _SUBMISSION_COLOURS = {
     Proposal.Submission.SENDING.label: "info",
     Proposal.Submission.NOT_SENT.label: "warning",
     Proposal.Submission.ACCEPTED.label: "success",
+}
+
+#: How a call to the bank ended, as the operator reads it.
+_OUTCOMES = {
+    "": "sem resposta",
+    "ok": "respondida",
+    "not_found": "não encontrada no banco",
+    ProviderUnavailable.code: "banco indisponível",
+    ProviderError.code: "erro do banco ou resposta ilegível",
+    ProviderRejected.code: "recusada pelo banco",
+    OfferExpired.code: "oferta não está mais disponível",
+    InvalidState.code: "o estado no banco não permite",
+    InvalidInput.code: "dados recusados",
+    NotSupported.code: "o banco não oferece a operação",
 }
 
 
@@ -69,6 +95,8 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         "provider",
         "masked_cpf",
         "amount",
+        "offer_page",
+        "query_page",
         "coloured_status",
         "coloured_submission",
         "reference",
@@ -82,6 +110,7 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         "request_id",
         "created_at",
         "updated_at",
+        "events",
         "timeline",
     )
     actions = ("reconcile_selection",)
@@ -91,8 +120,15 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         """There is nothing to change, but the button below the page needs the permission."""
         return bool(request.user.has_perm("proposals.change_proposal"))
 
+    def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """Only what is not known can be looked for."""
+        proposal = self.row_of(request, str(object_id))
+        unknown = proposal is not None and proposal.submission == Proposal.Submission.UNKNOWN
+        return super().get_actions_submit_line(request, object_id) if unknown else []
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Proposal]:
         proposals: QuerySet[Proposal] = super().get_queryset(request)
+        proposals = proposals.annotate(query_id=F("offer__query_id"))
         return proposals.select_related("partner").defer("signature_url", "data", "next_dataset", *SECRETS_OF_PARTNER)
 
     def get_search_results(
@@ -128,20 +164,39 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
 
     @admin.display(description="erro")
     def trouble(self, proposal: Proposal) -> str:
-        return proposal.error["code"] if proposal.error else "—"
+        return f"{proposal.error['message']} ({proposal.error['code']})" if proposal.error else "—"
+
+    @admin.display(description="página da oferta")
+    def offer_page(self, proposal: Proposal) -> SafeString:
+        return link_to("consultas_offer", proposal.offer_id)
+
+    @admin.display(description="última consulta da oferta")
+    def query_page(self, proposal: Proposal) -> SafeString:
+        return link_to("consultas_query", vars(proposal)["query_id"])
+
+    @admin.display(description="eventos")
+    def events(self, proposal: Proposal) -> SafeString:
+        address = reverse("admin:webhooks_event_changelist")
+        return format_html('<a class="text-link" href="{}?q={}">eventos desta proposta</a>', address, proposal.pk)
 
     @admin.display(description="linha do tempo")
     @once
     def timeline(self, proposal: Proposal) -> SafeString:
+        names = dict(Proposal._meta.get_field("status").flatchoices)
         moves = (
-            (each.at, f"{each.from_status or '(nova)'} → {each.to_status}", each.get_cause_display(), each.native_word)
+            (
+                each.at,
+                f"{names.get(each.from_status, '(nova)')} → {names[each.to_status]}",
+                each.get_cause_display(),
+                each.native_word,
+            )
             for each in proposal.moves.all()
         )
         calls = (
             (
                 each.at,
                 f"chamada: {each.get_operation_display()}",
-                each.outcome or "sem resposta",
+                _OUTCOMES.get(each.outcome, each.outcome),
                 "" if each.ms is None else f"{each.ms} ms",
             )
             for each in proposal.calls.defer("argument", "error")

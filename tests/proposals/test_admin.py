@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Proposal
+from providers.errors import ProviderRejected
 from providers.types import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
@@ -77,14 +78,38 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
         request_id="request-1",
     )
     with Proposal.locked(proposal.pk) as row:
-        told = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
-        row.accept(told, Cause.RECONCILE)
+        status = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
+        row.accept(status, Cause.RECONCILE)
     page = admin_client.get(page_of(proposal)).content.decode()
-    for text in ("chamada: envio", "1234 ms", "created → awaiting_signature", "conciliação", "N-77"):
+    for text in (
+        "chamada: envio",
+        "1234 ms",
+        "criada → aguardando assinatura",
+        "banco indisponível",
+        "conciliação",
+        "N-77",
+    ):
         assert text in page
-    for personal in (*PERSONAL, "segredo", "https://bank.example/s"):
-        assert personal not in page
+    for hidden in (*PERSONAL, "segredo", "https://bank.example/s", "provider_unavailable"):
+        assert hidden not in page
     assert 'name="_save"' not in page
+
+
+def test_page_leads_to_offer_query_and_events_and_says_what_went_wrong(
+    admin_client: Client, proposal: Proposal
+) -> None:
+    Proposal.objects.update(error=ProviderRejected("Margem insuficiente.").as_dict())
+    page = admin_client.get(page_of(proposal)).content.decode()
+    for row in (proposal.offer, proposal.offer.query):
+        assert reverse(f"admin:consultas_{row._meta.model_name}_change", args=[row.pk]) in page
+    assert f"/admin/webhooks/event/?q={proposal.pk}" in page
+    assert "Margem insuficiente. (provider_rejected)" in page
+
+
+def test_only_an_unknown_outcome_is_offered_to_be_looked_for(admin_client: Client, proposal: Proposal) -> None:
+    assert "Conciliar agora" in admin_client.get(page_of(proposal)).content.decode()
+    Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, next_reconcile_at=None)
+    assert "Conciliar agora" not in admin_client.get(page_of(proposal)).content.decode()
 
 
 def test_found_by_its_ids(admin_client: Client, proposal: Proposal) -> None:
