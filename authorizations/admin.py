@@ -33,6 +33,7 @@ from providers.desk import UNSEEN
 from providers.encryption import blind_index
 from providers.formats import only_digits
 
+_REVOKED = "revogada"
 _DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}
 
 
@@ -145,6 +146,15 @@ class FindForm(forms.Form):
     )
 
 
+class RevokeForm(forms.Form):
+    reason = forms.CharField(
+        label="Motivo",
+        help_text="Por exemplo, como e quando o titular pediu. Aparece no dossiê; não escreva dados pessoais.",
+        max_length=500,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+    )
+
+
 class LiveStatusFilter(admin.SimpleListFilter):
     """By the status that counts now, not by the one last written."""
 
@@ -152,7 +162,7 @@ class LiveStatusFilter(admin.SimpleListFilter):
     parameter_name = "situacao"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return list(Session.Status.choices)
+        return [*Session.Status.choices, ("revoked", _REVOKED)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         over = Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
@@ -162,7 +172,9 @@ class LiveStatusFilter(admin.SimpleListFilter):
             case Session.Status.PENDING:
                 return queryset.filter(status=Session.Status.PENDING).exclude(over)
             case Session.Status.AUTHORIZED:
-                return queryset.filter(status=Session.Status.AUTHORIZED)
+                return queryset.filter(status=Session.Status.AUTHORIZED, revoked_at=None)
+            case "revoked":
+                return queryset.filter(revoked_at__isnull=False)
         return queryset
 
 
@@ -183,10 +195,13 @@ class SessionAdmin(SensitiveActions):
         "expires_at",
         "accepted_at",
         "evidence_number",
+        "revoked_at",
+        "revoked_by",
+        "revocation_reason",
         "erased_at",
     )
     actions_list = ("find",)
-    actions_detail = ("read_evidence", "export_dossier")
+    actions_detail = ("read_evidence", "export_dossier", "revoke")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         sessions: QuerySet[Session] = super().get_queryset(request)
@@ -208,11 +223,18 @@ class SessionAdmin(SensitiveActions):
     def has_export_evidence_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("authorizations.export_evidence")
 
+    def has_revoke_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("authorizations.revoke_authorization")
+
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """Nothing to read or export where there is no evidence."""
-        if not hasattr(self.row_of(request, object_id), "evidence"):
+        """Nothing to read, export or revoke where there is no evidence, and nothing to revoke twice."""
+        session = self.row_of(request, object_id)
+        if session is None or not hasattr(session, "evidence"):
             return []
-        return super().get_actions_detail(request, object_id)
+        offered = super().get_actions_detail(request, object_id)
+        if session.revoked_at is None:
+            return offered
+        return [each for each in offered if each.action_name != "authorizations_session_revoke"]
 
     @display(description="CPF")
     def masked_cpf(self, session: Session) -> str:
@@ -224,9 +246,12 @@ class SessionAdmin(SensitiveActions):
             Session.Status.PENDING.label: "info",
             Session.Status.AUTHORIZED.label: "success",
             Session.Status.EXPIRED.label: "warning",
+            _REVOKED: "danger",
         },
     )
     def live_status(self, session: Session) -> str:
+        if session.revoked_at is not None:
+            return _REVOKED
         return session.status_at(timezone.now()).label
 
     @display(description="Aceita em")
@@ -268,6 +293,30 @@ class SessionAdmin(SensitiveActions):
             dossier.export(evidence, request.user.get_username()),
             content_type="application/zip",
             headers={"Content-Disposition": f'attachment; filename="dossie-evidencia-{evidence.number}.zip"'},
+        )
+
+    @action(description="Revogar", permissions=["revoke"], icon="block")
+    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        form = RevokeForm(request.POST if request.method == "POST" else None)
+        with transaction.atomic():
+            session = self.locked(request, object_id)
+            if session.status != Session.Status.AUTHORIZED:
+                raise Http404
+            if session.revoked_at is not None:
+                messages.info(request, "A autorização já foi revogada.")
+                return HttpResponseRedirect(reverse("admin:authorizations_session_change", args=[session.pk]))
+            if form.is_valid():
+                session.revoke(request.user.get_username(), form.cleaned_data["reason"])
+                return self.done(request, session, "Autorização revogada.")
+        return self.ask(
+            request,
+            session,
+            form,
+            title="Revogar a autorização",
+            text="Vale já para a próxima consulta e não pode ser desfeito. A evidência e as consultas já feitas ficam. "
+            "Para voltar a consultar, o parceiro abre uma nova sessão e o titular autoriza de novo.",
+            button="Revogar",
+            danger=True,
         )
 
     def _evidence(self, request: HttpRequest, object_id: str) -> Evidence:

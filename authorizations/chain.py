@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
 
 _CHUNK = 500
+_ENCRYPTED = ("cpf", "name", "phone", "revocation_reason")
 _HOLDER = ("cpf", "name", "phone")
 _USE = ("number", "provider", "call", "reference", "used_at", "seal")
 
@@ -39,7 +40,9 @@ def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
     problems: list[str] = []
     number, head = 0, seal.GENESIS
     # Decrypted here and not by the fields: one unreadable row is a finding, not the end of the search.
-    rows = Evidence.objects.select_related("session__terms").defer("record", *(f"session__{name}" for name in _HOLDER))
+    rows = Evidence.objects.select_related("session__terms").defer(
+        "record", *(f"session__{name}" for name in _ENCRYPTED)
+    )
     rows = rows.annotate(
         ciphertext=Cast(F("record"), TextField()),
         session_cpf=Cast(F("session__cpf"), TextField()),

@@ -68,7 +68,7 @@ _HOW_SENT = {"form": "formulário da página do titular", "json": "chamada JSON 
 def export(evidence: Evidence, exported_by: str) -> bytes:
     """The dossier, a zip: the sealed record, the terms' bytes, the bank calls that relied on it, a page to read and
     print, and a signed manifest with the SHA-256 of each. `exported_by` names the operator in the manifest."""
-    now = timezone.now()
+    now, revoked_at = timezone.now(), evidence.session.revoked_at
     count, uses = _uses(evidence)
     contents = {
         RECORD: evidence.record.encode(),
@@ -84,6 +84,7 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
             "exported_by": exported_by,
             "files": {name: seal.sha256(content) for name, content in contents.items()},
             "uses": count,
+            "revoked_at": revoked_at and iso_utc(revoked_at),
             "link": {
                 "number": evidence.number,
                 "previous_hash": evidence.previous_hash,

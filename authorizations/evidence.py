@@ -74,36 +74,24 @@ class QueryEvidence:
 
 
 def accept(authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None) -> Evidence:
-    """Record the holder's acceptance and tell the partner. The first one counts; a repeat returns it.
+    """Record the holder's acceptance and tell the partner. The first one counts; a repeat returns it, revoked or not.
 
     Raises NotFound, Gone (expired), and InvalidInput where `terms_version` is not the one the session shows.
     """
     with transaction.atomic():
-        session = _locked(authorization_id)
+        session = sessions.locked(authorization_id)
         if terms_version not in (None, session.terms.version):
             raise InvalidInput("Não é a versão dos termos mostrada nesta sessão.", field="terms_version")
         now = timezone.now()
-        status = session.status_at(now)
-        if status == Session.Status.AUTHORIZED:
+        if session.status == Session.Status.AUTHORIZED:
             return session.evidence
-        if status == Session.Status.EXPIRED:
+        if session.status_at(now) == Session.Status.EXPIRED:
             raise Gone
         evidence = _append(session, _record(session, observed, told, now), now)
         session.status = Session.Status.AUTHORIZED
         session.save(update_fields=["status"])
         outbox.send(session.partner, EVENT, session.authorization_id, _payload(session, now))
     return evidence
-
-
-def _locked(authorization_id: str) -> Session:
-    """The session, locked until the transaction ends: the second of two acceptances sees the first one's.
-
-    Asked for anew after the lock is there: what was joined before the wait would be of before the wait, and the
-    session may be gone.
-    """
-    found = sessions.find(authorization_id)
-    Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()
-    return sessions.find(authorization_id)
 
 
 def _record(session: Session, observed: Observed, told: Told, now: datetime) -> dict[str, Any]:
@@ -214,15 +202,15 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     """The evidence that stands in for `client_ip` and `geolocation` of a query.
 
     Raises InvalidInput on `authorization_id`, in the same words, for a session that is unknown, another
-    partner's, another CPF's, erased or not authorized. Whose it is, is read from the sealed record: the session's
-    own columns could be moved.
+    partner's, another CPF's, erased, revoked or not authorized. Whose it is, is read from the sealed record:
+    the session's own columns could be moved.
     """
     refusal = InvalidInput("Autorização inexistente ou ainda não concluída para este CPF.", field="authorization_id")
     try:
         session = sessions.find(authorization_id, partner)
     except NotFound:
         raise refusal from None
-    if not hasattr(session, "evidence") or session.erased_at is not None:
+    if not hasattr(session, "evidence") or session.erased_at is not None or session.revoked_at is not None:
         raise refusal
     evidence = session.evidence
     content = evidence.content

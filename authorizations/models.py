@@ -100,6 +100,7 @@ class Session(models.Model):
 
     `status` is what was last written; what counts is `status_at`, because time alone expires a session.
     `erased_at`: since then the holder's data stand in the evidence alone, and no query can use the session.
+    `revoked_at`: since then no query can use it, and it counts as expired; what was proven stays proven.
 
     Once it is accepted a trigger keeps what says whose it is. CPF, name and phone can't be kept that way, since
     `reencrypt` renews their ciphertext: what counts is then read from the evidence, and `verify_evidence` compares.
@@ -123,6 +124,9 @@ class Session(models.Model):
     created_at = models.DateTimeField("criada em", db_index=True)
     expires_at = models.DateTimeField("expira em")
     erased_at = models.DateTimeField("dados apagados em", null=True, editable=False)
+    revoked_at = models.DateTimeField("revogada em", null=True, editable=False)
+    revoked_by = models.CharField("revogada por", max_length=150, default="")
+    revocation_reason = EncryptedTextField("motivo da revogação", null=True)
     #: How many uses of its evidence were noted: the last one's number, so that a lost end of them shows.
     use_count = models.PositiveIntegerField(default=0, editable=False)
 
@@ -130,6 +134,7 @@ class Session(models.Model):
         verbose_name = "sessão de autorização"
         verbose_name_plural = "sessões de autorização"
         ordering = ("-created_at",)
+        permissions = [("revoke_authorization", "Pode revogar uma autorização")]
         constraints = [
             models.UniqueConstraint(
                 fields=("partner", "cpf_index"),
@@ -172,9 +177,25 @@ class Session(models.Model):
 
     def status_at(self, now: datetime) -> Session.Status:
         """The status that counts at `now`."""
+        if self.revoked_at is not None:
+            return self.Status.EXPIRED
         if self.status == self.Status.PENDING and now >= self.expires_at:
             return self.Status.EXPIRED
         return self.Status(self.status)
+
+    def revoke(self, by: str, reason: str) -> None:
+        """Let no further query use it, and note who said so and why. The first time counts.
+
+        Of a locked row. Raises ValidationError for a session that was not authorized, and without `by` or `reason`.
+        """
+        if self.status != self.Status.AUTHORIZED:
+            raise ValidationError("Só uma autorização já dada pode ser revogada.")
+        if self.revoked_at is not None:
+            return
+        self.revoked_at, self.revoked_by, self.revocation_reason = timezone.now(), by.strip(), reason.strip()
+        written = {"revoked_at", "revoked_by", "revocation_reason"}
+        self.clean_fields(exclude={field.name for field in self._meta.fields} - written)
+        self.save(update_fields=written)
 
 
 class Evidence(models.Model):

@@ -86,7 +86,10 @@ class EvidenceSchema(drf.Serializer[Any]):
 
 class SessionSchema(OpenedSchema):
     status = drf.ChoiceField(Session.Status.choices)
-    evidence = EvidenceSchema(required=False, help_text="Presente quando a sessão está autorizada.")
+    evidence = EvidenceSchema(required=False, help_text="Presente desde o aceite, também depois de uma revogação.")
+    revoked_at = drf.DateTimeField(
+        required=False, help_text="Presente quando a autorização foi revogada; `status` é então `expired`."
+    )
 
     class Meta:
         ref_name = "Authorization"
@@ -156,6 +159,10 @@ session = extend_schema(
     examples=[
         response_example("Pendente", {**_OPENED, "status": "pending"}),
         response_example("Autorizada", {**_OPENED, "status": "authorized", "evidence": _EVIDENCE}),
+        response_example(
+            "Revogada",
+            {**_OPENED, "status": "expired", "evidence": _EVIDENCE, "revoked_at": "2026-02-10T17:40:02.051Z"},
+        ),
     ],
 )
 page = extend_schema(

@@ -58,3 +58,14 @@ def find(authorization_id: str, partner: Partner | None = None) -> Session:
         return sessions.get(authorization_id=authorization_id)
     except Session.DoesNotExist:
         raise NotFound("Autorização não encontrada.") from None
+
+
+def locked(authorization_id: str) -> Session:
+    """The session, locked until the transaction ends: the second of two acceptances sees the first one's.
+
+    Asked for anew after the lock is there: what was joined before the wait would be of before the wait, and the
+    session may be gone. Raises NotFound.
+    """
+    found = find(authorization_id)
+    Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()
+    return find(authorization_id)

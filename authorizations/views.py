@@ -82,6 +82,8 @@ class SessionView(PartnerView):
         body = {**_opened(session), "status": session.status_at(timezone.now())}
         if session.status == Session.Status.AUTHORIZED:
             body["evidence"] = session.evidence.as_contract()
+        if session.revoked_at is not None:
+            body["revoked_at"] = iso_utc(session.revoked_at)
         return Response(body, headers={"Cache-Control": "no-store"})
 
 
@@ -130,12 +132,11 @@ class HolderPageView(PublicView):
     @schema.page
     def get(self, request: Request, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
+        if session.status == Session.Status.AUTHORIZED:  # once given, also when it was revoked
+            return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
         now = timezone.now()
-        match session.status_at(now):
-            case Session.Status.EXPIRED:
-                raise Gone
-            case Session.Status.AUTHORIZED:
-                return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
+        if session.status_at(now) == Session.Status.EXPIRED:
+            raise Gone
         shown = {"at": iso_utc(now), "declaration": session.declaration}
         token = signing.dumps(shown, salt=_token_salt(authorization_id))
         return holder_page(request._request, "ask", {"session": session, "token": token})
@@ -216,6 +217,8 @@ class AcceptView(PublicView):
         )
         if self._is_form():
             return _see_page(authorization_id)
+        if accepted.session.revoked_at is not None:
+            raise Gone
         return Response(
             {
                 "authorization_id": authorization_id,

@@ -95,12 +95,14 @@ def test_a_session_with_evidence_stays(evidence: Evidence) -> None:
         "status = 'pending'",
         "use_count = 0",
         "erased_at = NULL",
+        "revoked_at = NULL",
+        "revoked_by = 'outro'",
         "id = id + 1",
     ],
 )
 def test_an_accepted_session_keeps_whose_it_is(evidence: Evidence, change: str) -> None:
     """Whatever the application's role sends: what queries and erasures go by is not moved to anybody else."""
-    Session.objects.update(erased_at=timezone.now())
+    Session.objects.update(erased_at=timezone.now(), revoked_at=timezone.now())
     before = Session.objects.values().get()
     with pytest.raises(DatabaseError, match="keeps whose it is"), transaction.atomic():
         sql(f"UPDATE authorizations_session SET {change}")(None)

@@ -15,7 +15,7 @@ from pytest_django.live_server_helper import LiveServer
 from authorizations import seal
 from authorizations.models import Evidence, Session
 from partners.models import Partner
-from tests.authorizations.clients import open_session, public
+from tests.authorizations.clients import HolderClient, open_session, public
 from tests.factories import PartnerFactory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -287,17 +287,30 @@ def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("state", ["ask", "shared", "refused", "accepted", "expired", "unknown"])
+@pytest.mark.parametrize(
+    "state", ["ask", "shared", "refused", "accepted", "revoked", "refused form", "expired", "unknown"]
+)
 def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, scheme: str) -> None:
     """axe-core with all its rules, at the narrowest width, where nothing may stick out of the screen either."""
     place = {"geolocation": SAO_PAULO, "permissions": ["geolocation"]} if state == "shared" else {}
     if state == "expired":
         Session.objects.update(expires_at=timezone.now())
+    if state == "revoked":
+        HolderClient().accept(session)
+        revoked = Session.objects.get()
+        revoked.revoke("maria", "pedido")
     path = public(session) if state != "unknown" else "/partners/v1/authorizations/public/" + "x" * 32
     page = phone(path, color_scheme=scheme, viewport=NARROWEST, bypass_csp=True, **place)
     if state in ("shared", "refused"):
         page.get_by_role("button", name=SHARE).tap()
         expect(page.get_by_role("status")).to_contain_text("Localização")
+    if state == "refused form":
+        page.locator("[name=accepted]").evaluate("field => { field.value = 'no' }")
+        page.get_by_role("button", name=ACCEPT).tap()
+        expect(page.get_by_role("heading", name="Nada foi autorizado")).to_be_visible()
+    if state == "revoked":
+        expect(page.get_by_role("heading", name="Autorização revogada")).to_be_visible()
+        page.get_by_text("Ler os termos que você aceitou").tap()
     if state == "accepted":
         page.get_by_role("button", name=ACCEPT).tap()
         expect_accepted(page)

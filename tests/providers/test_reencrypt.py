@@ -58,6 +58,7 @@ def a_row_of_everything() -> None:
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
     seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
     evidence.accept(session.authorization_id, seen, Told())
+    Session.objects.get().revoke("maria", "pedido por telefone")
     with transaction.atomic():
         event = outbox.send(partner, "lead", "group-1", {"cpf": FULL_FLOW})
     Attempt.objects.create(event=event, number=1, at=timezone.now(), url="https://p", duration_ms=1, excerpt="ok")

@@ -1,4 +1,5 @@
-"""What was left open beside the evidence: who an accepted session belongs to, and which calls relied on it.
+"""What was left open beside the evidence: who an accepted session belongs to, which calls relied on it, and that it
+can be revoked.
 
 Uses that were noted before are numbered and sealed here as they are found.
 """
@@ -8,12 +9,13 @@ from datetime import UTC
 from django.db import migrations, models
 from django.db.models import Count
 
+import providers.encryption
 from authorizations import seal
 
 GUARD_OFF = "ALTER TABLE authorizations_evidenceuse DISABLE TRIGGER evidence_use_is_immutable"
 GUARD_ON = "ALTER TABLE authorizations_evidenceuse ENABLE TRIGGER evidence_use_is_immutable"
 
-# CPF, name and phone are left out: `reencrypt` renews their ciphertext, and an erasure masks them.
+# CPF, name, phone and reason are left out: `reencrypt` renews their ciphertext, and an erasure masks them.
 CREATE = """
 CREATE FUNCTION authorizations_keep_accepted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -29,6 +31,8 @@ CREATE TRIGGER accepted_session_keeps_whose_it_is BEFORE UPDATE ON authorization
             (NEW.id, NEW.authorization_id, NEW.partner_id, NEW.cpf_index, NEW.terms_id, NEW.status, NEW.created_at)
             OR NEW.use_count < OLD.use_count
             OR OLD.erased_at IS NOT NULL AND OLD.erased_at IS DISTINCT FROM NEW.erased_at
+            OR OLD.revoked_at IS NOT NULL AND (OLD.revoked_at, OLD.revoked_by)
+                IS DISTINCT FROM (NEW.revoked_at, NEW.revoked_by)
         )
     ) EXECUTE FUNCTION authorizations_keep_accepted();
 """
@@ -70,6 +74,30 @@ class Migration(migrations.Migration):
             model_name="session",
             name="use_count",
             field=models.PositiveIntegerField(default=0, editable=False),
+        ),
+        migrations.AddField(
+            model_name="session",
+            name="revoked_at",
+            field=models.DateTimeField(editable=False, null=True, verbose_name="revogada em"),
+        ),
+        migrations.AddField(
+            model_name="session",
+            name="revoked_by",
+            field=models.CharField(default="", max_length=150, verbose_name="revogada por"),
+        ),
+        migrations.AddField(
+            model_name="session",
+            name="revocation_reason",
+            field=providers.encryption.EncryptedTextField(null=True, verbose_name="motivo da revogação"),
+        ),
+        migrations.AlterModelOptions(
+            name="session",
+            options={
+                "ordering": ("-created_at",),
+                "permissions": [("revoke_authorization", "Pode revogar uma autorização")],
+                "verbose_name": "sessão de autorização",
+                "verbose_name_plural": "sessões de autorização",
+            },
         ),
         migrations.AddField(
             model_name="evidenceuse",

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import getpass
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from authorizations import sessions
+from partners.management.base import JSONCommand
+from providers.errors import NotFound
+
+
+class Command(JSONCommand):
+    """The authorization_id is no argument: it opens the holder's page, and lists of processes and the shell's
+    history keep arguments."""
+
+    help = "Revoga uma autorização, a pedido do titular. O authorization_id vem da entrada padrão, não como argumento."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--by", metavar="NAME", required=True, help="quem revoga, para o registro")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="por quê, sem dados pessoais")
+
+    def act(self, *, by: str, reason: str, **options: Any) -> dict[str, Any]:
+        """`{session, evidence, revoked_at, revoked_by}`; a second time those of the first revocation."""
+        try:
+            session = sessions.locked(_read_id())
+        except NotFound:
+            raise CommandError("A entrada padrão não tem o authorization_id de uma sessão.") from None
+        session.revoke(by, reason)
+        return {
+            "session": session.pk,
+            "evidence": session.evidence.number,
+            "revoked_at": session.revoked_at,
+            "revoked_by": session.revoked_by,
+        }
+
+
+def _read_id() -> str:
+    typed = getpass.getpass("authorization_id: ") if sys.stdin.isatty() else sys.stdin.read()
+    return typed.strip()

@@ -1,0 +1,214 @@
+"""What the terms promise: a revoked authorization serves no further query, and what was proven stays proven."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from authorizations import chain, dossier, retention, seal
+from authorizations.evidence import for_query, record_use
+from authorizations.models import Evidence, Session
+from partners.models import Partner
+from providers.errors import InvalidInput
+from providers.formats import iso_utc
+from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session, public
+
+REASON = "pedido por telefone"
+
+
+@pytest.fixture
+def accepted(session: Session, holder: HolderClient) -> Session:
+    holder.accept(session)
+    record_use(1, ["ipe"], call="query", reference="q-1")
+    return Session.objects.get()
+
+
+@pytest.fixture
+def revoked(accepted: Session) -> Session:
+    accepted.revoke("maria", REASON)
+    return Session.objects.get()
+
+
+def route(session: Session) -> str:
+    return f"/partners/v1/authorizations/{session.authorization_id}"
+
+
+def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        for_query(partner, CPF, revoked.authorization_id)
+    assert refusal.value.field == "authorization_id"
+    fresh = open_session(partner)
+    assert (fresh.pk, fresh.status) != (revoked.pk, "expired")
+    assert fresh.status_at(timezone.now()) == "pending"
+
+
+def test_the_evidence_is_not_touched(accepted: Session) -> None:
+    before = Evidence.objects.values().get(), list(accepted.evidence.uses.values())
+    accepted.revoke("maria", REASON)
+    assert (Evidence.objects.values().get(), list(accepted.evidence.uses.values())) == before
+    assert chain.verify(seal.trusted_keys())["problems"] == []
+
+
+def test_the_partner_reads_it(api: PartnerClient, accepted: Session) -> None:
+    before = api.get(route(accepted)).json()
+    assert "revoked_at" not in before
+    accepted.revoke("maria", REASON)
+    assert accepted.revoked_at is not None
+    assert api.get(route(accepted)).json() == {
+        **before,
+        "status": "expired",
+        "revoked_at": iso_utc(accepted.revoked_at),
+    }
+
+
+def test_the_holder_sees_it_on_the_receipt(holder: HolderClient, revoked: Session) -> None:
+    reply = holder.get(public(revoked))
+    assert reply.status_code == 200
+    html = reply.content.decode()
+    assert "<h1>Autorização revogada</h1>" in html
+    assert "Autorização registrada" not in html
+    local = timezone.localtime(revoked.revoked_at)
+    assert f"<dt>Revogada</dt><dd>{local.day} de " in html
+    assert "***.982.247-**" in html
+    for private in ("maria", REASON):
+        assert private not in html
+
+
+def test_it_can_not_be_accepted_again(holder: HolderClient, revoked: Session) -> None:
+    assert holder.accept(revoked, {"accepted": True}).json()["code"] == "gone"
+    assert holder.get(f"{public(revoked)}/terms").status_code == 410
+    form = holder.post(f"{public(revoked)}/accept", "accepted=true", content_type="application/x-www-form-urlencoded")
+    assert (form.status_code, form["Location"]) == (303, public(revoked))
+    assert Session.objects.get().revoked_at == revoked.revoked_at
+
+
+def test_the_dossier_says_so(revoked: Session) -> None:
+    evidence = Evidence.objects.get()
+    assert revoked.revoked_at is not None
+    html = dossier.page(evidence, evidence.sealed_at, "operadora")
+    assert f"Revogada em {timezone.localtime(revoked.revoked_at):%d/%m/%Y %H:%M:%S}" in html
+    assert REASON in html
+    archive = dossier.export(evidence, "operadora")
+    problems, manifest = dossier.verify(archive, seal.trusted_keys())
+    assert (problems, manifest["revoked_at"]) == ([], iso_utc(revoked.revoked_at))
+    with zipfile.ZipFile(io.BytesIO(archive)) as package:
+        assert package.read("evidencia.json").decode() == evidence.record
+
+
+def test_an_erasure_takes_the_reason_and_leaves_the_fact(revoked: Session) -> None:
+    retention.erase(revoked.cpf_index)
+    after = Session.objects.get()
+    assert (after.revocation_reason, after.revoked_at, after.revoked_by) == ("***", revoked.revoked_at, "maria")
+
+
+def test_the_first_revocation_counts(revoked: Session) -> None:
+    before = Session.objects.values().get()
+    revoked.revoke("outra", "outro motivo")
+    assert Session.objects.values().get() == before
+
+
+# --- By command -----------------------------------------------------------------------------------------------
+
+
+def revoke(monkeypatch: pytest.MonkeyPatch, typed: str, *arguments: str) -> dict[str, Any]:
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    call_command("revoke_authorization", *arguments, stdout=out)
+    return json.loads(out.getvalue())  # type: ignore[no-any-return]
+
+
+def test_by_command(accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = f"{accepted.authorization_id}\n"
+    printed = revoke(monkeypatch, typed, "--by", "maria", "--reason", REASON)
+    row = Session.objects.get()
+    assert row.revoked_at is not None
+    assert (row.revoked_by, row.revocation_reason) == ("maria", REASON)
+    assert printed == {
+        "session": accepted.pk,
+        "evidence": 1,
+        "revoked_at": iso_utc(row.revoked_at),
+        "revoked_by": "maria",
+    }
+    assert revoke(monkeypatch, typed, "--by", "outra", "--reason", "outro") == printed
+
+
+def test_what_the_command_refuses(session: Session, accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    pending = open_session(session.partner, cpf="11144477735")
+    for typed, reason, refusal in (
+        ("", REASON, "A entrada padrão não tem o authorization_id"),
+        ("x" * 32, REASON, "A entrada padrão não tem o authorization_id"),
+        (pending.authorization_id, REASON, "Só uma autorização já dada"),
+        (accepted.authorization_id, "  ", "revocation_reason"),
+    ):
+        with pytest.raises(CommandError, match=refusal) as error:
+            revoke(monkeypatch, typed, "--by", "maria", "--reason", reason)
+        assert not typed or typed not in str(error.value)
+    assert not Session.objects.filter(revoked_at__isnull=False).exists()
+
+
+# --- In the back office ---------------------------------------------------------------------------------------
+
+
+def operator(*permissions: str) -> Client:
+    user = User.objects.create_user("maria", is_staff=True)
+    wanted = Permission.objects.filter(codename__in=permissions, content_type__app_label="authorizations")
+    user.user_permissions.set(wanted)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def page(session: Session, step: str) -> str:
+    return reverse(f"admin:authorizations_session_{step}", args=[session.pk])
+
+
+def test_in_the_back_office(accepted: Session) -> None:
+    client = operator("view_session", "revoke_authorization")
+    assert "não pode ser desfeito" in client.get(page(accepted, "revoke")).content.decode()
+    assert client.post(page(accepted, "revoke"), {"reason": " "}).status_code == 200
+    assert Session.objects.get().revoked_at is None
+    assert client.post(page(accepted, "revoke"), {"reason": REASON}).status_code == 302
+    row = Session.objects.get()
+    assert (row.revoked_by, row.revocation_reason) == ("maria", REASON)
+    entry = LogEntry.objects.get()
+    assert (entry.object_id, entry.user.username, entry.change_message) == (
+        str(row.pk),
+        "maria",
+        "Autorização revogada.",
+    )
+    html = client.get(page(accepted, "change")).content.decode()
+    assert "revogada" in html
+    assert REASON in html
+    assert page(accepted, "revoke") not in html
+    client.post(page(accepted, "revoke"), {"reason": "outro"})
+    assert Session.objects.get().revocation_reason == REASON
+
+
+def test_only_with_its_permission(accepted: Session) -> None:
+    client = operator("view_session", "change_session", "view_evidence", "export_evidence")
+    assert client.post(page(accepted, "revoke"), {"reason": REASON}).status_code == 403
+    assert page(accepted, "revoke") not in client.get(page(accepted, "change")).content.decode()
+    assert Session.objects.get().revoked_at is None
+
+
+def test_a_pending_session_has_nothing_to_revoke(session: Session) -> None:
+    client = operator("view_session", "revoke_authorization")
+    assert client.post(page(session, "revoke"), {"reason": REASON}).status_code == 404
+    assert page(session, "revoke") not in client.get(page(session, "change")).content.decode()
+
+
+def test_the_list_tells_revoked_from_authorized_and_expired(revoked: Session) -> None:
+    client = operator("view_session")
+    for chosen, shown in (("revoked", [revoked]), ("authorized", []), ("expired", [])):
+        found = client.get(reverse("admin:authorizations_session_changelist"), {"situacao": chosen})
+        assert list(found.context["cl"].result_list) == shown
