@@ -70,8 +70,10 @@ class TermsAdmin(SensitiveActions):
         return super().has_change_permission(request)
 
     def get_fields(self, request: HttpRequest, obj: Terms | None = None) -> list[str]:
-        """Of what is published the text, to read, keeps its lines."""
-        shown = "wording" if obj is not None and obj.published_at is not None else "text"
+        """Of what is published the text, to read, keeps its lines. A new one has no state or digest yet."""
+        if obj is None:
+            return ["version", "text"]
+        shown = "wording" if obj.published_at is not None else "text"
         return [shown if name == "text" else name for name in self.fields]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
@@ -207,6 +209,18 @@ class SessionAdmin(SensitiveActions):
         sessions: QuerySet[Session] = super().get_queryset(request)
         return sessions.select_related("partner", "terms", "evidence").defer(*SECRETS_OF_PARTNER)
 
+    def get_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
+        """Partner and terms lead to their pages for those alone who may see these."""
+        closed = {
+            name: f"{name}_unlinked"
+            for name, permission in (("partner", "partners.view_partner"), ("terms", "authorizations.view_terms"))
+            if not request.user.has_perm(permission)
+        }
+        return [closed.get(name, name) for name in self.fields]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
+        return self.get_fields(request, obj)
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
@@ -235,6 +249,14 @@ class SessionAdmin(SensitiveActions):
         if session.revoked_at is None:
             return offered
         return [each for each in offered if each.action_name != "authorizations_session_revoke"]
+
+    @display(description="Parceiro")
+    def partner_unlinked(self, session: Session) -> str:
+        return str(session.partner)
+
+    @display(description="Termo")
+    def terms_unlinked(self, session: Session) -> str:
+        return str(session.terms)
 
     @display(description="CPF")
     def masked_cpf(self, session: Session) -> str:

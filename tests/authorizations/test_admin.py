@@ -119,6 +119,20 @@ def test_without_the_permission_there_is_no_evidence(reader: Client, evidence: E
     assert history(evidence.session) == []
 
 
+def test_a_session_links_only_to_what_its_reader_may_see(operator: Client, reader: Client, session: Session) -> None:
+    links = [
+        reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+        for row in (session.partner, session.terms)
+    ]
+    seen = operator.get(f"{SESSIONS}{session.pk}/change/").content.decode()
+    hidden = reader.get(f"{SESSIONS}{session.pk}/change/").content.decode()
+    for link in links:
+        assert f'href="{link}"' in seen
+        assert link not in hidden
+        assert reader.get(link).status_code == 403
+    assert str(session.terms) in hidden
+
+
 def test_a_pending_session_has_no_evidence_to_read(operator: Client, session: Session) -> None:
     html = operator.get(f"{SESSIONS}{session.pk}/change/").content.decode()
     assert "Ler evidência" not in html
@@ -171,6 +185,14 @@ def test_terms_are_drafted_previewed_and_published(operator: Client) -> None:
     operator.post(page(draft, "publish"))
     assert Terms.current() == draft
     assert LogEntry.objects.latest("pk").change_message == "Termos publicados: versão 2."
+
+
+def test_terms_that_are_not_written_yet_show_no_digest(operator: Client) -> None:
+    html = operator.get(f"{TERMS}add/").content.decode()
+    assert seal.sha256(b"") not in html
+    assert "SHA-256" not in html
+    draft = Terms.objects.create(version="2", text="texto")
+    assert draft.sha256 in operator.get(f"{TERMS}{draft.pk}/change/").content.decode()
 
 
 def test_published_terms_are_read_only(operator: Client) -> None:
