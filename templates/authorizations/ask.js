@@ -50,8 +50,9 @@
       var at = position.coords;
       told.geolocation = { lat: at.latitude, lng: at.longitude, accuracy: at.accuracy };
       told.geolocation_status = "granted";
-      share.hidden = true;
       say("Localização incluída. Agora é só decidir abaixo.", true);
+      if (document.activeElement === share) shareStatus.focus(); /* it goes with the button otherwise */
+      share.hidden = true;
     }, function (error) {
       notCollected(error.code === 1 ? "denied" : "unavailable");
     }, { enableHighAccuracy: true, timeout: 20000, maximumAge: 0 });

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
@@ -196,6 +199,7 @@ def test_by_keyboard_alone(phone: OpenPage, session: Session) -> None:
     expect(page.get_by_role("button", name=SHARE)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("Localização incluída")
+    expect(page.get_by_role("status")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name=ACCEPT)).to_be_focused()
     page.keyboard.press("Enter")
@@ -318,6 +322,30 @@ def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, s
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+
+
+def gap(page: Page, above: str, below: str) -> float:
+    """How many pixels are free between two elements."""
+    top, bottom = (page.locator(selector).bounding_box() for selector in (above, below))
+    assert top is not None
+    assert bottom is not None
+    return bottom["y"] - top["y"] - top["height"]
+
+
+def test_the_receipt_leaves_room_below_the_terms(phone: OpenPage, session: Session) -> None:
+    HolderClient().accept(session)
+    page = phone(public(session))
+    page.get_by_text("Ler os termos que você aceitou").tap()
+    assert gap(page, "#terms", "#terms + .note") >= 12
+
+
+def test_the_preview_leaves_room_below_its_note(phone: OpenPage, live_server: LiveServer, session: Session) -> None:
+    client = Client()
+    client.force_login(User.objects.create_superuser("operadora"))
+    preview = client.get(reverse("admin:authorizations_terms_preview", args=[session.terms_id])).content.decode()
+    page = phone("/health/live")
+    page.set_content(preview)
+    assert gap(page, "p.sheet", "h1") >= 16
 
 
 def test_long_names_fit_the_narrowest_screen(phone: OpenPage, transactional_db: None) -> None:
