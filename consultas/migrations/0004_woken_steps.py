@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('consultas', '0002_retention'),
+        ('consultas', '0003_back_office_indexes'),
     ]
 
     operations = [
