@@ -53,7 +53,9 @@ def a_row_of_everything() -> None:
     Query.objects.update(answers=[{"provider": "ipe", "term": 0.1, "text": "é"}])
     a_step(offer, url="https://bank.example/step")
     AuctionLookup.objects.create(partner=partner, key="lk_1", record={"cpf": FULL_FLOW}, request_id="r")
-    proposal = a_proposal(offer, data={"n": 1}, signature_url="https://bank.example/sign", error={"code": "x"})
+    proposal = a_proposal(
+        offer, data={"n": 1}, signature_url="https://bank.example/sign", error={"code": "x"}, next_dataset={"n": 2}
+    )
     BankCall.objects.create(proposal=proposal, argument="motivo", error={"code": "x"}, request_id="r")
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
     seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
