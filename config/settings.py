@@ -372,6 +372,7 @@ UNFOLD = {
         }
     ],
     "SHOW_VIEW_ON_SITE": False,
+    "DASHBOARD_CALLBACK": "config.desk.with_concerns",
     "SIDEBAR": {
         "show_search": True,
         "navigation": [

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from django.contrib import admin
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from authorizations.models import Terms
-from tests.factories import PartnerFactory
+from proposals.models import Proposal
+from providers.models import Provider
+from tests.factories import PartnerFactory, ProviderFactory
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from webhooks import outbox
+from webhooks.models import Event
 
 MODELS = sorted(admin.site._registry, key=lambda model: model._meta.label)
 IDS = ("abc", "%00", "evt_%00", "99999999999999999999999", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "%ff", "🙂" * 300)
@@ -97,12 +103,59 @@ def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
         (a_step(offer), ["partners_partner", "consultas_query"]),
         (offer, ["partners_partner", "consultas_query"]),
         (offer.query, ["partners_partner"]),
-        (event, ["webhooks_attempt", "webhooks_event"]),
+        (event, ["webhooks_attempt"]),
     ):
         address = reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
         with CaptureQueriesContext(connection) as queries:
             assert admin_client.get(address).status_code == 200
-        tables = [re.search(r' FROM "(\w+)"', each["sql"])[1] for each in queries]  # type: ignore[index]
+        tables = [re.findall(r' FROM "(\w+)"', each["sql"])[-1] for each in queries]
         expected = Counter(["django_session", "auth_user", row._meta.db_table, *more])
         found = Counter(table for table in tables if table != "django_content_type")  # which each process reads once
         assert found == expected, row._meta.label
+
+
+def concerns(client: Client) -> dict[str, int]:
+    return {each.title: each.count for each in client.get("/admin/").context["concerns"]}
+
+
+def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
+    ProviderFactory(name="ipe")
+    assert set(concerns(admin_client).values()) == {0}
+
+    now = timezone.now()
+    partner = PartnerFactory(providers=["ipe"], webhook_url="https://partner.example/w")
+    partner.rotate_webhook_secret()
+    mute = PartnerFactory(webhook_url="https://partner.example/w")
+    offer = an_offer(partner, "ipe")
+    with transaction.atomic():
+        failed, overdue, _ = (outbox.send(partner, "lead", f"group-{n}", {}) for n in range(3))
+        outbox.send(mute, "lead", "group-1", {})
+    assert failed is not None
+    assert overdue is not None
+    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=overdue.pk).update(next_attempt_at=now - timedelta(minutes=3))
+    a_step(offer, next_check_at=now - timedelta(minutes=3))
+    a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
+    Provider.objects.update(circuit="open")
+    assert concerns(admin_client) == {
+        "Eventos de webhook falhados": 1,
+        "Eventos atrasados": 1,
+        "Eventos à espera de URL ou segredo do parceiro": 1,
+        "Autorizações externas sem verificação": 1,
+        "Propostas de resultado desconhecido": 1,
+        "Bancos sem chamadas": 1,
+    }
+    for each in admin_client.get("/admin/").context["concerns"]:
+        assert admin_client.get(each.address).context["cl"].result_count >= 1
+
+
+def test_nobody_is_told_of_what_he_may_not_see(client: Client, db: None) -> None:
+    client.force_login(User.objects.create_user("curious", is_staff=True))
+    assert concerns(client) == {}
+
+
+def test_the_name_of_a_row_stands_as_it_is_written(admin_client: Client) -> None:
+    bank = ProviderFactory(name="ipe")
+    page = admin_client.get(reverse("admin:providers_provider_change", args=[bank.pk])).content.decode()
+    trail = re.findall(r'class="align-middle inline-block leading-5[^>]*>\s*(.*?)\s*<', page)
+    assert trail[-2:] == ["Bancos", "ipe"]

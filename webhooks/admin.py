@@ -4,8 +4,10 @@ import re
 
 from django import forms
 from django.contrib import admin, messages
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.contrib.admin.utils import quote
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
@@ -17,7 +19,7 @@ from providers.desk import UNSEEN, NamedFilter
 from providers.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from providers.types import ProposalStatus
 
-from .models import AlreadyPurged, Attempt, Event, reference_index
+from .models import AlreadyPurged, Attempt, Event, reference_index, resend_failed
 
 _STATE_COLOURS = {Event.State.DUE: "info", Event.State.DELIVERED: "success", Event.State.FAILED: "danger"}
 _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
@@ -90,11 +92,12 @@ class EventAdmin(PageWithButtons):
         "created_at",
         "partner",
         "name",
+        "reference",
         "coloured_state",
         "attempts",
         "trouble",
+        "last_status",
         "next_attempt_at",
-        "id",
     )
     list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
@@ -119,12 +122,14 @@ class EventAdmin(PageWithButtons):
     actions_list = ("find",)
     actions = ("resend_selection",)
     actions_submit_line = ("resend_one",)
+    actions_detail = ("resend_failed",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Event]:
         events: QuerySet[Event] = super().get_queryset(request)
         has_no_secret = ExpressionWrapper(Q(partner__webhook_secret__isnull=True), BooleanField())
-        unread = ("body", "external_reference", *SECRETS_OF_PARTNER)
-        return events.select_related("partner").defer(*unread).annotate(has_no_secret=has_no_secret)
+        attempts = Attempt.objects.filter(event=OuterRef("pk")).order_by("-number")
+        events = events.annotate(has_no_secret=has_no_secret, last_status=Subquery(attempts.values("status")[:1]))
+        return events.select_related("partner").defer("body", *SECRETS_OF_PARTNER)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
@@ -162,6 +167,11 @@ class EventAdmin(PageWithButtons):
             return "parceiro sem segredo de webhook"
         return event.get_fault_display() or "—"
 
+    @admin.display(description="último status HTTP")
+    def last_status(self, event: Event) -> int | None:
+        found: int | None = vars(event)["last_status"]
+        return found
+
     @admin.display(description="referência externa")
     def reference(self, event: Event) -> str:
         return shown(event)
@@ -185,6 +195,30 @@ class EventAdmin(PageWithButtons):
     @action(description="Reenviar", permissions=["change"])
     def resend_one(self, request: HttpRequest, event: Event) -> None:
         self.resend_selection(request, Event.objects.filter(pk=event.pk))
+
+    @action(description="Reenviar os falhados do parceiro", permissions=["change"], icon="forward_to_inbox")
+    def resend_failed(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """All that failed of this event's partner, whose endpoint was down, say."""
+        event = self.row_of(request, object_id)
+        if event is None:
+            raise Http404
+        if request.method == "POST":
+            sent = resend_failed(event.partner_id)
+            told = f"Reenviados os eventos falhados de {event.partner}: {sent}."
+            self.log_change(request, event, told)
+            self.message_user(request, told, messages.SUCCESS)
+            return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={event.partner_id}")
+        failed = Event.objects.filter(partner=event.partner_id, state=Event.State.FAILED, purged_at=None).count()
+        return self.ask_over_list(
+            request,
+            forms.Form(),
+            original=str(event.partner),
+            title="Reenviar os eventos falhados",
+            text=f"Eventos falhados deste parceiro que ainda têm conteúdo: {failed}. Cada um é enviado de novo com o "
+            "mesmo webhook-id. Verifique antes, reenviando um só, se o endereço já responde.",
+            button="Reenviar todos",
+            back=reverse("admin:webhooks_event_change", args=[quote(event.pk)]),
+        )
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -128,12 +128,22 @@ class Event(models.Model):
 
         A claim in progress is left alone: its outcome is still recorded.
         """
-        queued = Event.objects.filter(pk=self.pk, purged_at=None).update(
-            state=self.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None
-        )
-        if not queued:
+        if not _queue(Event.objects.filter(pk=self.pk)):
             raise AlreadyPurged(self.pk)
+
+
+def resend_failed(partner_id: uuid.UUID) -> int:
+    """Queue every failed event of the partner whose content is still there; returns how many."""
+    return _queue(Event.objects.filter(partner=partner_id, state=Event.State.FAILED))
+
+
+def _queue(events: models.QuerySet[Event]) -> int:
+    queued = events.filter(purged_at=None).update(
+        state=Event.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None
+    )
+    if queued:
         transaction.on_commit(doorbell.ring)
+    return queued
 
 
 # All that `Event.settle` changes: the encrypted fields are neither read nor written for it.

@@ -45,8 +45,9 @@ def test_list_shows_events_without_personal_data(operator: Client, partner: Part
     deliver_due()
 
     page = operator.get(LIST).content.decode()
-    for shown in (event.pk, partner.name, "authorization_result", "a entregar", "resposta fora de 2xx"):
+    for shown in (event.pk, partner.name, "authorization_result", "a entregar", "resposta fora de 2xx", "503"):
         assert shown in page
+    assert "***.982.247-**" in page
     assert CPF not in page
 
 
@@ -187,6 +188,24 @@ def test_resend_one_from_its_page(operator: Client, partner: Partner, receiver: 
     assert receiver.ids == [event.pk, event.pk]
 
 
+def test_resend_all_that_failed_of_a_partner(operator: Client, partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(410)
+    failed, purged = send(partner, 3)[:2], send(partner)
+    stranger = new_partner(receiver.url)
+    send(stranger)
+    deliver_due()
+    Event.objects.filter(pk=purged[0].pk).update(body=None, purged_at=timezone.now())
+    receiver.reply, address = Reply(), f"{LIST}{quote(failed[0].pk)}/resend_failed/"
+
+    assert "ainda têm conteúdo: 3." in operator.get(address).content.decode()
+    assert not Event.objects.filter(state="due").exists()
+    assert "falhados de" in operator.post(address, follow=True).content.decode()
+    deliver_due()
+    assert Event.objects.filter(state="delivered", partner=partner).count() == 3
+    assert Event.objects.filter(state="failed").count() == 2
+    assert LogEntry.objects.get().object_id == failed[0].pk
+
+
 def test_a_get_resends_nothing(operator: Client, partner: Partner, receiver: Receiver) -> None:
     [event] = send(partner)
     deliver_due()
@@ -231,8 +250,9 @@ def test_an_operator_who_may_only_look_cannot_resend(client: Client, partner: Pa
     viewer.user_permissions.add(Permission.objects.get(codename="view_event"))
     client.force_login(viewer)
 
-    assert event.pk in client.get(LIST).content.decode()
+    assert page_of(event) in client.get(LIST).content.decode()
     resend(client, event)
     client.post(page_of(event), {"webhooks_event_resend_one": ""})
+    assert client.post(f"{LIST}{quote(event.pk)}/resend_failed/").status_code == 403
     event.refresh_from_db()
     assert event.state == "failed"
