@@ -273,8 +273,8 @@ def test_an_empty_form_is_an_acceptance_like_an_empty_body(session: Session, hol
 @pytest.mark.parametrize(
     ("fields", "title"),
     [
-        ({"accepted": "no"}, "Nada foi autorizado"),
-        ({"browser": '{"accepted":false}'}, "Nada foi autorizado"),
+        ({"accepted": "no"}, "Este envio não autorizou nada"),
+        ({"browser": '{"accepted":false}'}, "Este envio não autorizou nada"),
         ({"terms_version": "999"}, "Os termos são de outra versão"),
         ({"terms_version": ""}, "Os termos são de outra versão"),
         ({f"f{n}": "x" for n in range(30)}, "Não deu para ler o envio"),

@@ -311,7 +311,7 @@ def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, s
     if state == "refused form":
         page.locator("[name=accepted]").evaluate("field => { field.value = 'no' }")
         page.get_by_role("button", name=ACCEPT).tap()
-        expect(page.get_by_role("heading", name="Nada foi autorizado")).to_be_visible()
+        expect(page.get_by_role("heading", name="Este envio não autorizou nada")).to_be_visible()
     if state == "revoked":
         expect(page.get_by_role("heading", name="Autorização revogada")).to_be_visible()
         page.get_by_text("Ler os termos que você aceitou").tap()

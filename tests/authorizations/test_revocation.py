@@ -97,7 +97,7 @@ def test_the_dossier_says_so(revoked: Session) -> None:
     assert revoked.revoked_at is not None
     html = dossier.page(evidence, evidence.sealed_at, "operadora")
     assert f"Revogada em {timezone.localtime(revoked.revoked_at):%d/%m/%Y %H:%M:%S}" in html
-    assert REASON in html
+    assert f"por maria. Motivo: “{REASON}”. Desde então" in html
     archive = dossier.export(evidence, "operadora")
     problems, manifest = dossier.verify(archive, seal.trusted_keys())
     assert (problems, manifest["revoked_at"]) == ([], iso_utc(revoked.revoked_at))
