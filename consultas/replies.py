@@ -2,8 +2,9 @@
 
 Each web process has one Redis stream and one reader (not a blocked connection per request). A worker adds
 `[request, kind, payload]` to it; the reader takes all that came since its last look and hands each message to
-the inbox of its request. Messages bear ids and offers, never a holder's data. A lost Redis costs the messages
-under way: the reader goes on once it is back, and requests end by their own deadline at the latest.
+the inbox of its request. What a bank answered is encrypted: Redis writes everything to its append-only file, which
+keeps a holder's link and offers long after the message is gone. A lost Redis costs the messages under way: the
+reader goes on once it is back, and requests end by their own deadline at the latest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import msgspec
 import structlog
 from redis.exceptions import RedisError
 
+from providers.encryption import WrongKey, decrypt, encrypt
 from providers.shared import redis, waiting_redis
 
 log = structlog.get_logger(__name__)
@@ -107,16 +109,19 @@ class Mailbox:
                 for self._last, fields in messages:
                     try:
                         self._hand_over(fields[b"m"])
-                    except (KeyError, msgspec.DecodeError):
+                    except (KeyError, msgspec.DecodeError, WrongKey):
                         # Of another version's worker, say: it must not end the one thread that all requests need.
                         log.error("reply_unreadable")
 
     def _hand_over(self, message: bytes) -> None:
         request, kind, payload = msgspec.json.decode(message, type=tuple[str, str, msgspec.Raw])
-        for inbox in self._inboxes.get(request, ()):
+        inboxes, content = self._inboxes.get(request, ()), bytes(payload)
+        if inboxes and kind == ANSWER:
+            content = decrypt(msgspec.json.decode(payload, type=str)).encode()
+        for inbox in inboxes:
             if kind == START:
                 inbox.worker = msgspec.json.decode(payload, type=str)
-            inbox.put(kind, bytes(payload))
+            inbox.put(kind, content)
 
     def _watch(self) -> None:
         """Tell the requests of a worker that died."""
@@ -210,6 +215,8 @@ def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float
 
 
 def _message(request: str, kind: str, payload: Any) -> bytes:
+    if kind == ANSWER:
+        payload = encrypt(msgspec.json.encode(payload).decode())
     return msgspec.json.encode((request, kind, payload))
 
 

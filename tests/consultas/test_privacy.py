@@ -25,6 +25,8 @@ def test_no_personal_data_in_logs_or_redis(client: Client, simulator: Simulator,
         for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):
             client.post(path, query_body())
             client.post(path, query_body("90000000337"))
+        link = client.query("90000000337")["providerResults"]["peroba"]["signatureUrl"]
+        offer = client.query()["proposals"][0]
         client.post("/consultas", query_body(cpf="90000000176", email="maria.teste@example"))
         simulator.bank("ipe", fault="garbage")
         simulator.bank("jatoba", fault="http_500")
@@ -34,6 +36,7 @@ def test_no_personal_data_in_logs_or_redis(client: Client, simulator: Simulator,
     assert "consultas.tasks.run_query" in traffic, "the monitor saw no broker message"
     logs = live_service.logs()
     assert "partners/v1/consultas" in logs
-    for secret in [*SECRETS, "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"]:
+    of_the_holder = [link, link.rpartition("/")[2], offer["employerCnpj"], offer["providerData"]["nativeOfferId"]]
+    for secret in [*SECRETS, *of_the_holder, "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"]:
         assert secret not in logs, f"{secret} in a log line"
         assert secret not in traffic, f"{secret} in Redis"
