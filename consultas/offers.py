@@ -66,7 +66,7 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
 
     An offer seen before keeps its id and gets the bank's newest native identifiers.
     """
-    keys = {provider: [identity(query, provider, offer) for offer in offers] for provider, offers in found.items()}
+    keys = _keys(query, found)
     # By key, since a bank might tell the same offer twice: one statement can't write a row two times.
     rows = {
         key: {"identity": key, "provider": provider, **asdict(offer)}
@@ -75,6 +75,20 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
     }
     ids = _upsert(query, list(rows.values())) if rows else {}
     return {provider: [ids[key] for key in each] for provider, each in keys.items()}
+
+
+def known(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
+    """The `offerId`s of offers that were kept before, like `persist`, without touching them. A bank of which an
+    offer is gone meanwhile is left out."""
+    keys = _keys(query, found)
+    wanted = {key for each in keys.values() for key in each}
+    rows = Offer.objects.filter(partner=query.partner_id, identity__in=wanted) if wanted else Offer.objects.none()
+    ids = dict(rows.values_list("identity", "id"))
+    return {provider: [ids[key] for key in each] for provider, each in keys.items() if ids.keys() >= set(each)}
+
+
+def _keys(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[str]]:
+    return {provider: [identity(query, provider, offer) for offer in offers] for provider, offers in found.items()}
 
 
 def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:

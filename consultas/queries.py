@@ -31,14 +31,17 @@ from providers.database import outlasts_restart
 from providers.encryption import blind_index
 from providers.errors import Detail, InvalidInput, NotFound, ProviderNotAllowed, ProviderUnavailable
 from providers.shared import redis
-from providers.types import BankQuery
+from providers.types import BankOffer, BankQuery
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)
 
 #: Within this many seconds an identical parameterless query is a repeat.
 REPEAT_S = 60
+#: Who follows looks for the leader's end after this pause, then after ever longer ones.
 _FLIGHT_POLL_S = 0.05
+_FLIGHT_POLL_FACTOR = 1.5
+_FLIGHT_LONGEST_POLL_S = 0.5
 #: Who asks the banks says this often that it is still there; without a word for the longer time, another takes over.
 _FLIGHT_BEAT_S = 1.0
 _FLIGHT_TTL_S = 5
@@ -135,10 +138,10 @@ def aggregate(query: Query) -> Aggregate:
                 reused = _still_good(earlier) if earlier else []
                 known = {answer.provider for answer in reused}
                 fresh = _ask(query, flight, [bank for bank in query.banks if bank not in known])
-                return _finish(query, earlier if reused else None, [*reused, *fresh])
+                return _finish(query, earlier if reused else None, reused, fresh)
         followed = _await(query, flight.leader)
         if followed is not None:
-            return _finish(query, followed, answers_of(followed))
+            return _finish(query, followed, answers_of(followed), [])
         if query.seconds_left() <= 0:
             raise ProviderUnavailable
 
@@ -210,7 +213,7 @@ def _flight_key(query: Query) -> str:
 
 def _await(query: Query, leader: str) -> Query | None:
     """The leader's row once it is finished; None when the leader is gone without an end, or the time is over."""
-    key = _flight_key(query)
+    key, pause = _flight_key(query), _FLIGHT_POLL_S
     while leader and query.seconds_left() > 0:
         row = _finished(pk=leader)
         connection.close()
@@ -221,7 +224,8 @@ def _await(query: Query, leader: str) -> Query | None:
                 return _finished(pk=leader)
         except RedisError:
             return None
-        time.sleep(_FLIGHT_POLL_S)
+        time.sleep(pause)
+        pause = min(pause * _FLIGHT_POLL_FACTOR, _FLIGHT_LONGEST_POLL_S)
     return None
 
 
@@ -251,23 +255,28 @@ def answers_of(query: Query) -> list[Answer]:
     return msgspec.convert(query.answers or [], list[Answer])
 
 
-def _finish(query: Query, source: Query | None, answers: list[Answer]) -> Aggregate:
+def _finish(query: Query, source: Query | None, reused: list[Answer], fresh: list[Answer]) -> Aggregate:
     """Store the answers and offers and tell of the lead; `source` is the query whose answers were reused, whose
     group is kept and whose lead is not told twice."""
-    answers.sort(key=lambda answer: answer.provider)
+    answers = sorted((*reused, *fresh), key=lambda answer: answer.provider)
     query.answers = msgspec.to_builtins(answers)
     query.finished_at = timezone.now()
-    shown = _store(query, source, answers)
+    shown = _store(query, source, answers, {answer.provider: answer.offers for answer in reused})
     if answers and not any(answer.reached for answer in answers):
         raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
     return Aggregate(query, answers, shown)
 
 
 @outlasts_restart
-def _store(query: Query, source: Query | None, answers: list[Answer]) -> serializers.Shown:
-    """One transaction, which may be repeated: a commit whose confirmation was lost is not told of twice."""
+def _store(
+    query: Query, source: Query | None, answers: list[Answer], reused: dict[str, tuple[BankOffer, ...]]
+) -> serializers.Shown:
+    """One transaction, which may be repeated: a commit whose confirmation was lost is not told of twice. Offers
+    `reused` were kept by `source` and are only looked up."""
     with transaction.atomic():
-        ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
+        ids = offers.known(query, reused)
+        others = (answer for answer in answers if answer.provider not in ids)
+        ids |= offers.persist(query, {answer.provider: answer.offers for answer in others})
         group = source.simulation_group if source else None
         is_new = group is None and any(ids.values())
         query.simulation_group = query.id if is_new else group

@@ -16,6 +16,7 @@ from consultas.models import Offer, Query
 from partners.models import Partner
 from providers import registry
 from tests.client import FULL_FLOW, Client, query_body
+from tests.privacy import overheard
 from tests.processes import Simulator
 from webhooks.models import Event
 
@@ -303,6 +304,33 @@ def test_a_repeat_within_60_s_asks_settled_banks_no_more(client: Client, simulat
     assert again["proposals"] == first["proposals"]
     assert len(asked(simulator, "ipe")) == len(asked(simulator, "jatoba")) == 1
     assert Event.objects.filter(name="lead").count() == 1
+
+
+def test_a_repeat_writes_no_offer_anew(client: Client) -> None:
+    """Each of many followers wrote all of the leader's offers once more."""
+    first = client.query(providers=["ipe"])
+    before = list(Offer.objects.order_by("pk").values_list("pk", "query", "refreshed_at"))
+    assert client.query(providers=["ipe"])["proposals"] == first["proposals"]
+    assert list(Offer.objects.order_by("pk").values_list("pk", "query", "refreshed_at")) == before
+
+
+def test_a_repeat_keeps_an_offer_that_is_gone_meanwhile(client: Client) -> None:
+    client.query(providers=["ipe", "jatoba"])
+    Offer.objects.filter(provider="ipe")[0].delete()
+    shown = client.query(providers=["ipe", "jatoba"])["proposals"]
+    assert {offer["offerId"] for offer in shown} == {str(pk) for pk in Offer.objects.values_list("pk", flat=True)}
+    assert len(shown) == 4
+
+
+def test_who_follows_looks_for_the_end_less_and_less_often(client: Client, simulator: Simulator) -> None:
+    """It asked the database and Redis every 50 ms, each follower on its own."""
+    client.query(providers=["ipe"], prazo=12)  # so that the login is over
+    simulator.bank("ipe", latency_ms=4000, operation="query")
+    with overheard() as commands, ThreadPoolExecutor() as pool:
+        asked = [pool.submit(client.query, providers=["ipe"]) for _ in range(2)]
+        assert [len(each.result(60)["proposals"]) for each in asked] == [2, 2]
+    looks = [command for command in commands if command.startswith("GET flight:")]
+    assert 5 <= len(looks) <= 20
 
 
 def test_a_repeat_may_spell_its_numbers_otherwise(client: Client, simulator: Simulator) -> None:
