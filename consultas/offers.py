@@ -13,6 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from consultas.models import ASSUMED_TERM, Offer, Query
+from providers.database import outlasts_restart
 from providers.encryption import blind_index
 from providers.formats import to_reais_text
 from providers.types import BankOffer, BankQuery
@@ -104,6 +105,7 @@ def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
         return dict(cursor.fetchall())
 
 
+@outlasts_restart
 def live_proposal(query: Query, provider: str) -> str | None:
     """The id of the holder's newest live proposal at `provider` for this partner."""
     rows = Offer.objects.filter(

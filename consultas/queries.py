@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 from django.conf import settings
+from django.db import Error as DatabaseFailure
 from django.db import connection, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
@@ -289,9 +290,20 @@ def _store(
     return shown
 
 
-@outlasts_restart
 def close(query: Query, answers: list[Answer]) -> None:
-    """Store the answers of a streamed or individual query, which keeps no offers."""
+    """Store the answers of a streamed or individual query, which keeps no offers.
+
+    Where the database stays away they are lost to the back office, and the log says so: the partner has them, and is
+    not refused what a bank answered.
+    """
     query.answers = msgspec.to_builtins(answers)
     query.finished_at = timezone.now()
+    try:
+        _save_answers(query)
+    except DatabaseFailure as fault:
+        log.error("query_not_stored", query=str(query.id), fault=type(fault).__name__)
+
+
+@outlasts_restart
+def _save_answers(query: Query) -> None:
     query.save(update_fields=["answers", "finished_at"])

@@ -102,10 +102,10 @@ def _events(query: Query) -> Iterator[bytes]:
             else:
                 landed.append(answer)
                 yield _event(serializers.stream_event(answer, request))
+        yield _event({"event": "complete"})
     finally:
         queries.close(query, landed)
         connection.close()
-    yield _event({"event": "complete"})
 
 
 def _event(body: dict[str, Any]) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from consultas.models import Query
 from tests.client import Client, query_body
 from tests.processes import LiveService, Simulator, answers, wait_until
 from webhooks.models import Event
@@ -68,3 +69,35 @@ def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
             wait_until(lambda: refused in live_service.programs.logs("web")[told:], 8, "the web process tries to store")
         assert len(waiting.result(60)["proposals"]) == 2
     assert Event.objects.filter(name="lead").count() == 1
+
+
+def test_a_stream_whose_answers_can_not_be_kept_is_complete_all_the_same(
+    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
+) -> None:
+    """It was cut off without its last event, with all answers already told."""
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(client.post, "/consultas/stream", query_body(providers=["ipe"]))
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        told = len(live_service.programs.logs("web"))
+        with cut_database():
+            given_up = "query_not_stored"
+            wait_until(lambda: given_up in live_service.programs.logs("web")[told:], 40, "the web process gives up")
+        events = [line for line in waiting.result(60).text.splitlines() if line.startswith("data: ")]
+    assert "provider_result" in events[-2]
+    assert "complete" in events[-1]
+
+
+def test_an_individual_query_outlasts_a_restart_of_the_database(
+    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
+) -> None:
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(client.query_one, "ipe")
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        told = len(live_service.programs.logs("web"))
+        with cut_database():
+            refused = "not currently accepting connections"
+            wait_until(lambda: refused in live_service.programs.logs("web")[told:], 8, "the web process tries to store")
+        assert waiting.result(60)["status"] == "ok"
+    assert Query.objects.get().finished_at is not None
