@@ -41,7 +41,7 @@ from tests.faults.webhooks_rig import START_TIMEOUT_S, Rig, Tally
 from tests.processes import Simulator, answers, wait_until
 
 #: A process is killed with SIGKILL; Redis also emptied while it runs, and killed and its folder removed.
-FAULTS = ("web", "redis-wiped", "banks", "postgres", "webhooks", "redis-flushed", "beat", "redis", "default")
+FAULTS = ("web", "redis-wiped", "banks", "postgres", "webhooks", "redis-flushed", "beat", "redis", "default", "sweeps")
 LEAD_BANKS = ["ipe", "jatoba", "aroeira", "sucupira"]
 #: bank: its holder in the catalogue, and what the bank waits for.
 STEPS = {
