@@ -17,9 +17,12 @@ from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
 Freeze = Callable[[], AbstractContextManager[None]]
-#: One look, 5 s of tries to publish, and a second for a busy machine.
+#: One look and 5 s of tries to publish, or these and a last look.
 LIMIT_S = 7
-MANY = 60
+#: What a busy machine may add.
+BUSY_S = 3
+#: More than both web processes have database connections.
+MANY = 40
 
 
 def timed(call: Callable[[], requests.Response]) -> tuple[requests.Response, float]:
@@ -45,8 +48,8 @@ def test_every_call_is_answered_within_seconds_and_nothing_is_left_behind(
     with freeze_redis(), ThreadPoolExecutor(len(calls)) as pool:
         replies = dict(zip(calls, pool.map(timed, calls.values()), strict=True))
     seconds = {name: took for name, (_, took) in replies.items()}
-    assert max(seconds.values()) < LIMIT_S, seconds
-    assert seconds["ready"] < 4
+    assert max(seconds.values()) < LIMIT_S + BUSY_S, seconds
+    assert seconds["ready"] < 1 + BUSY_S
     statuses = {name: reply.status_code for name, (reply, _) in replies.items()}
     down = dict.fromkeys(("aggregated", "by value", "submit", "formalize"), 502)
     assert statuses == down | {"stream": 200, "individual": 200, "status": 200, "ready": 503}
@@ -76,9 +79,9 @@ def test_many_queries_hold_no_database_connection_meanwhile(client: Client, free
             listed = [timed(lambda: client.get("/proposals")) for _ in range(20)]
             replies = [each.result() for each in waiting]
         assert {reply.status_code for reply, _ in listed} == {200}
-        assert max(took for _, took in listed) < 3
+        assert max(took for _, took in listed) < 2 * BUSY_S
         assert {reply.status_code for reply, _ in replies} == {502}
-        assert max(took for _, took in replies) < LIMIT_S + 2  # so many at once wait for each other too
+        assert max(took for _, took in replies) < LIMIT_S + 2 * BUSY_S  # so many at once wait for each other too
 
 
 def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
@@ -93,7 +96,7 @@ def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
         with freeze_redis():
             reply, took = waiting.result()
     assert (reply.status_code, reply.json()["code"]) == (502, "provider_unavailable")
-    assert 5 < took < 7
+    assert 5 < took < 6 + BUSY_S
     live_service.programs.kill("web")  # the next test's has the usual deadline
 
 
