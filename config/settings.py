@@ -17,6 +17,7 @@ from typing import Any
 import environ
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 from config.logs import logging_config
@@ -372,6 +373,7 @@ UNFOLD = {
         }
     ],
     "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [lambda request: static("providers/desk.css")],
     "DASHBOARD_CALLBACK": "config.desk.with_concerns",
     "SIDEBAR": {
         "show_search": True,

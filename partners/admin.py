@@ -42,6 +42,7 @@ from partners.models import (
     ApiKey,
     Partner,
     WebhookEvent,
+    default_webhook_events,
 )
 from providers.desk import DeskAdmin
 from providers.encryption import blind_index
@@ -59,6 +60,7 @@ class PartnerForm(forms.ModelForm):
         choices=WebhookEvent.choices,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         required=False,
+        initial=default_webhook_events,
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -270,8 +272,14 @@ class PartnerAdmin(SensitiveActions):
         return False  # a partner's past stays; who must not call is suspended
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        fieldsets = super().get_fieldsets(request, obj)
-        return fieldsets if obj else ((None, {"fields": ("new_id", "name", "rate_limit")}), *fieldsets[1:])
+        """On adding only what can be filled in."""
+        if obj is not None:
+            return super().get_fieldsets(request, obj)
+        webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
+        return ((None, {"fields": ("new_id", "name", "rate_limit")}), webhook)
+
+    def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
+        return self.inlines if obj else (AllowanceInline,)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().get_changeform_initial_data(request), "new_id": uuid.uuid4()}

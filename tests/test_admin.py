@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
+from django.contrib.staticfiles import finders
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -159,3 +161,11 @@ def test_the_name_of_a_row_stands_as_it_is_written(admin_client: Client) -> None
     page = admin_client.get(reverse("admin:providers_provider_change", args=[bank.pk])).content.decode()
     trail = re.findall(r'class="align-middle inline-block leading-5[^>]*>\s*(.*?)\s*<', page)
     assert trail[-2:] == ["Bancos", "ipe"]
+
+
+def test_what_is_wide_scrolls_by_itself(admin_client: Client) -> None:
+    query = an_offer(PartnerFactory(providers=["ipe"]), "ipe").query
+    page = admin_client.get(reverse("admin:consultas_query_change", args=[query.pk])).content.decode()
+    assert re.search(r'<div style="overflow-x:auto"><table>.*?</table></div>', page, re.DOTALL)
+    [sheet] = re.findall(r'href="/static/(providers/desk\.css)"', page)
+    assert "min-width: 0" in Path(str(finders.find(sheet))).read_text()

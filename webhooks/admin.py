@@ -92,11 +92,11 @@ class EventAdmin(PageWithButtons):
         "created_at",
         "partner",
         "name",
-        "reference",
+        "short_reference",
         "coloured_state",
         "attempts",
-        "trouble",
         "last_status",
+        "trouble",
         "next_attempt_at",
     )
     list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
@@ -167,10 +167,16 @@ class EventAdmin(PageWithButtons):
             return "parceiro sem segredo de webhook"
         return event.get_fault_display() or "—"
 
-    @admin.display(description="último status HTTP")
+    @admin.display(description="HTTP")
     def last_status(self, event: Event) -> int | None:
         found: int | None = vars(event)["last_status"]
         return found
+
+    @admin.display(description="referência")
+    def short_reference(self, event: Event) -> str:
+        """As much of an id as tells it from its neighbours; a masked CPF is not longer."""
+        reference = shown(event)
+        return reference if len(reference) <= len("***.000.000-**") else f"{reference[:8]}…"
 
     @admin.display(description="referência externa")
     def reference(self, event: Event) -> str:

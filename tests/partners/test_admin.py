@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from partners.models import ApiKey, Partner
+from partners.models import ApiKey, Partner, default_webhook_events
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
@@ -255,7 +255,10 @@ def test_a_faulty_partner_form_is_explained_and_saves_nothing(admin_client, part
 
 def test_a_partner_is_added_with_its_first_key_and_secret_shown_once(admin_client):
     url = reverse("admin:partners_partner_add")
-    form = partner_form(None, name="Nova", new_id=hidden(admin_client.get(url), "new_id"))
+    asked = admin_client.get(url)
+    assert asked.context["adminform"].form["webhook_events"].value() == default_webhook_events()
+    assert "não emitido" not in asked.content.decode()
+    form = partner_form(None, name="Nova", new_id=hidden(asked, "new_id"))
     shown = admin_client.post(url, form)
     assert "no-store" in shown["Cache-Control"]
     key, secret = (
