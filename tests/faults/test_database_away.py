@@ -36,4 +36,4 @@ def test_it_is_found_again_soon_after_it_is_back(
             wait_until(lambda: time.monotonic() - began > OUTAGE_S, OUTAGE_S + 5, "the waits have grown")
         replies = list(pool.map(listed, range(CALLS)))
         assert {status for status, _ in replies} == {200}
-        assert max(took for _, took in replies) < 5, replies
+        assert max(took for _, took in replies) < 10, replies

@@ -158,8 +158,8 @@ def test_a_content_length_that_lies_is_only_a_promise(address, declared, body, e
 
 @pytest.fixture
 def impatient(address: tuple[str, int], programs: Programs) -> Iterator[tuple[str, int]]:
-    """A web process that gives clients two seconds for a body."""
-    programs.restart("web", BODY_TIMEOUT_S="2")
+    """A web process that gives clients five seconds for a body."""
+    programs.restart("web", BODY_TIMEOUT_S="5")
     live = f"http://{address[0]}:{address[1]}/health/live"
     wait_until(lambda: answers(live), START_TIMEOUT_S, "the web process answers")
     yield address
@@ -177,7 +177,7 @@ def test_clients_that_never_send_their_body_hold_nothing_up(impatient):
         began = time.monotonic()
         for _ in range(8):
             assert exchange(impatient, {**JSON, "Content-Length": "2", "Connection": "close"}, b"{}")[0] == 422
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 4
         assert [status_of(client) for client in clients] == [422, 401] * 20
 
 
