@@ -85,8 +85,8 @@ def test_an_empty_body_said_to_be_json_is_a_fault_of_the_whole_body(post):
         (b'{"nome": "\\ud800"}', "nome"),
         (b'{"\\ud800": 1, "\\u0000": 2}', "nome"),
         (b'{"nome": 1}', "nome"),
-        (b'{"a":' * 900 + b"1" + b"}" * 900, "nome"),  # deep, but ignored
-        (b'{"nome": ' + b"[" * 900 + b"]" * 900 + b"}", "nome"),
+        (b'{"a":' * 700 + b"1" + b"}" * 700, "nome"),  # deep, but ignored
+        (b'{"nome": ' + b"[" * 700 + b"]" * 700 + b"}", "nome"),
         (b'{"nome": ' + b"9" * 100_000 + b"}", "nome"),
         (b'{"nome": "x", "valor": ' + b"9" * 100_000 + b"}", "valor"),
         (b'{"nome": "x", "valor": 1e999999}', "valor"),
