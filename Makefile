@@ -27,7 +27,7 @@ bench: deps ## the benchmark, with a report
 	@exec $(py) -m bench
 
 test: deps-dev ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
-	@exec $(py) -m pytest -n 2 --dist loadfile $(ARGS)
+	@exec $(py) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: deps-dev ## style, types, migrations, deployment settings, API schema
 	$(py) -m ruff check .

@@ -37,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
 CONTROL_TOKEN = "test-control"
 PROGRAM_LOGS = "programs"
+LONGEST = ("tests/faults/", "tests/test_run.py", "tests/consultas/", "tests/partners/test_over_http.py")
 #: Of each program, at a failed test.
 LOG_LINES = 60
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
@@ -73,6 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
     django.setup()
     # A slow hash is a password's protection; here it took a third of the time of each test with a user in it.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest first, so that at the end no worker waits for another's."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

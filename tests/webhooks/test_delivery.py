@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import json
+import logging
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -241,13 +243,16 @@ def test_a_secret_that_cannot_sign_is_recorded_as_our_fault(partner: Partner, re
 
 
 def test_logs_and_redis_see_no_personal_data(
-    partner: Partner, receiver: Receiver, capfd: pytest.CaptureFixture[str]
+    partner: Partner, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    written = io.StringIO()
+    [handler] = [each for each in logging.root.handlers if type(each) is logging.StreamHandler]
+    monkeypatch.setattr(handler, "stream", written)
     receiver.reply = Reply(500, b"52998224725")
     send(partner, cpf="52998224725")
     deliver_due()
 
-    output = "".join(capfd.readouterr())
+    output = written.getvalue()
     assert "webhook attempt" in output
     assert "52998224725" not in output
     assert partner.webhook_secret not in output
