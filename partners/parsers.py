@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
+from itertools import accumulate
 from typing import IO, Any, NoReturn
 
 from django.conf import settings
@@ -21,6 +22,11 @@ from providers.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}", re.ASCII)
 _LONGEST_INT = 30
+#: Objects and arrays inside one another: far more than any contract has, far less than Python's stack allows.
+_DEEPEST = 100
+#: A JSON string, or what of one there is: with a closing quote demanded, a hostile text would cost its square.
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 
 
 def is_json(content_type: str | None) -> bool:
@@ -60,14 +66,22 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
+def _depth(raw: bytes) -> int:
+    """How many objects and arrays lie inside one another in `raw`, at the deepest."""
+    brackets = _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS)
+    return max(accumulate(1 if each in b"[{" else -1 for each in brackets), default=0)
+
+
 def parse_json_object(raw: bytes) -> dict[str, Any]:
     """The JSON object in `raw` (UTF-8, no BOM). Fractions and exponents come as Decimal, integers as int.
 
-    Raises InvalidInput, without a field: malformed or too deeply nested text, NaN and Infinity, a repeated
-    key, anything but an object at the top.
+    Raises InvalidInput, without a field: malformed text, one nested deeper than `_DEEPEST`, NaN and Infinity, a
+    repeated key, anything but an object at the top.
     """
     if raw.startswith(_BOM):
         raise InvalidInput("O corpo deve estar em UTF-8 sem BOM.")
+    if raw.count(b"[") + raw.count(b"{") > _DEEPEST and _depth(raw) > _DEEPEST:
+        raise InvalidInput(f"O corpo tem mais de {_DEEPEST} níveis de aninhamento.")
     try:
         value = json.loads(
             raw.decode("utf-8"),
@@ -78,8 +92,6 @@ def parse_json_object(raw: bytes) -> dict[str, Any]:
         )
     except UnicodeDecodeError:
         raise InvalidInput("O corpo não está em UTF-8 válido.") from None
-    except RecursionError:
-        raise InvalidInput("O corpo tem níveis demais de aninhamento.") from None
     except ValueError:
         raise InvalidInput("O corpo não é um JSON válido.") from None
     if not isinstance(value, dict):
