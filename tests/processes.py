@@ -50,14 +50,16 @@ class Programs:
     def __init__(self, processes: list[Process], log_folder: Path) -> None:
         self._processes = {process.name: process for process in processes}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._variables: dict[str, dict[str, str]] = {}
         self._log_folder = log_folder
         log_folder.mkdir()
 
-    def ensure(self, *names: str) -> None:
-        """Start those of `names` that do not run (any more)."""
+    def ensure(self, *names: str, **environment: str) -> None:
+        """Have `names` run, with `environment` added to their own: start those that do not (any more), and anew
+        those that run with another one."""
         for name in names:
-            if name not in self._running or self._running[name].poll() is not None:
-                self._start(name, {})
+            if not self.is_running(name) or self._variables[name] != environment:
+                self.restart(name, **environment)
 
     def restart(self, name: str, **environment: str) -> None:
         """Kill `name` where it runs, and start it with `environment` added to its own."""
@@ -79,7 +81,7 @@ class Programs:
         return self._running[name].pid
 
     def is_running(self, name: str) -> bool:
-        """True while `name` has not ended."""
+        """True while `name` has been started and has not ended."""
         return name in self._running and self._running[name].poll() is None
 
     def logs(self, *names: str) -> str:
@@ -102,6 +104,7 @@ class Programs:
 
     def _start(self, name: str, environment: dict[str, str]) -> None:
         process = self._processes[name]
+        self._variables[name] = environment
         with (self._log_folder / name).open("ab") as log:
             self._running[name] = subprocess.Popen(
                 # Killed with the tests, not asked to end: beat may be halted at that moment.
@@ -116,10 +119,15 @@ class Programs:
 
 
 class Simulator:
-    """The simulated banks: their address, their controls, what they saw."""
+    """The simulated banks: their address, their controls, what they saw.
 
-    def __init__(self, url: str, token: str) -> None:
+    Calls that a bank turned away for their token are among those that it saw if `shows_turned_away`. Where the
+    service runs as processes, whether there are any depends on what these still hold of an earlier test.
+    """
+
+    def __init__(self, url: str, token: str, shows_turned_away: bool = False) -> None:
         self.url = url
+        self._shows_turned_away = shows_turned_away
         self._http = urllib3.PoolManager(headers={"X-Control-Token": token}, retries=False, timeout=10)
 
     def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -130,8 +138,9 @@ class Simulator:
         return answer.json() if answer.data else None
 
     def reset(self) -> None:
-        """Forget all state, faults, tokens and the moved clock."""
-        self.control("reset", {})
+        """Forget all state, faults and the moved clock. Tokens stay good: the service's processes outlive a test,
+        and hold theirs."""
+        self.control("reset", {"keep_tokens": True})
 
     def bank(self, name: str, **settings: Any) -> None:
         """Set a bank's `latency_ms`, `fault`, `operation`, `times`; nothing given: well again."""
@@ -140,7 +149,8 @@ class Simulator:
     def calls(self, name: str, operation: str | None = None) -> list[dict[str, Any]]:
         """What arrived at a bank, oldest first."""
         query = f"?operation={operation}" if operation else ""
-        return self.control(f"banks/{name}/calls{query}")  # type: ignore[no-any-return]
+        found = self.control(f"banks/{name}/calls{query}")
+        return [call for call in found if call["let_in"] or self._shows_turned_away]
 
     def sent(self, name: str, operation: str) -> Any:
         """The JSON body of the newest call of that operation that arrived at a bank."""

@@ -91,8 +91,10 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
             except Refusal as refusal:
                 done = refusal.response
                 if isinstance(refusal, NotLetIn):
+                    call.let_in = False
                     thinks_ms = 0  # the scenario is how long the bank thinks about the holder
         if fault == "expired_token":
+            call.let_in = False
             thinks_ms = 0
         if wait_ms := max(latency_ms, thinks_ms):
             await asyncio.sleep(wait_ms / 1000)

@@ -49,8 +49,8 @@ class NotLetIn(Refusal):
 
 @dataclass(slots=True)
 class Call:
-    """One request that arrived, as `GET /_control/banks/{name}/calls` shows it. `worked`: the bank did what
-    was asked.
+    """One request that arrived, as `GET /_control/banks/{name}/calls` shows it. `let_in`: the bank took the
+    caller for who it says it is; `worked`: it did what was asked.
     """
 
     operation: str
@@ -60,6 +60,7 @@ class Call:
     at: datetime
     body: str
     fault: str | None = None
+    let_in: bool = True
     worked: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -198,13 +199,14 @@ class Bank:
         self.world = world
         world.on_step_end[self.name] = self._step_ended
         world.titles[self.name] = f"Banco {self.title or self.name.capitalize()}"
+        self.tokens = Tokens(world.clock)
         self.reset()
 
-    def reset(self) -> None:
-        """Forget calls, faults, tokens, offers and contracts."""
+    def reset(self, keep_tokens: bool = False) -> None:
+        """Forget calls, faults, offers and contracts, and the tokens too unless `keep_tokens`."""
+        self.tokens.reset(keep_tokens)
         self.calls: deque[Call] = deque(maxlen=CALLS_KEPT)
         self.behaviour = Behaviour()
-        self.tokens = Tokens(self.world.clock)
         self.offers: OrderedDict[str, Offer] = OrderedDict()
         self.ledger = Ledger(
             self.name,

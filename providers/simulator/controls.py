@@ -58,10 +58,13 @@ class Controls:
         response: web.StreamResponse = await handler(request)
         return response
 
-    async def reset(self, _: web.Request) -> web.Response:
+    async def reset(self, request: web.Request) -> web.Response:
+        keep_tokens = (await _body(request, "keep_tokens")).get("keep_tokens", False)
+        if not isinstance(keep_tokens, bool):
+            _refuse("keep_tokens", "true or false")
         self._world.reset()
         for bank in self._banks.values():
-            bank.reset()
+            bank.reset(keep_tokens)
         return answer({"reset": True})
 
     async def behave(self, request: web.Request) -> web.Response:

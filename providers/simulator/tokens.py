@@ -46,6 +46,13 @@ class Tokens:
             uses.popleft()
         return len(uses)
 
+    def reset(self, keep: bool) -> None:
+        """Drop every token, or with `keep` only how often each was used."""
+        if not keep:
+            self._tokens.clear()
+        for token in self._tokens.values():
+            token.uses.clear()
+
     def forget(self, kind: str = "access") -> None:
         """Drop every token of that kind, as a bank does that restarts its login service."""
         self._tokens = {value: token for value, token in self._tokens.items() if token.kind != kind}

@@ -121,4 +121,3 @@ def test_without_a_worker_the_deadline_ends_the_query(
     response = client.post("/consultas", query_body(providers=["ipe"]))
     assert (response.status_code, response.json()["code"]) == (502, "provider_unavailable")
     assert 4 < time.monotonic() - began < 10
-    live_service.programs.kill("web")  # the next test's has the usual deadline

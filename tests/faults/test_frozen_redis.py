@@ -97,7 +97,6 @@ def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
             reply, took = waiting.result()
     assert (reply.status_code, reply.json()["code"]) == (502, "provider_unavailable")
     assert 5 < took < 6 + BUSY_S
-    live_service.programs.kill("web")  # the next test's has the usual deadline
 
 
 def test_a_submission_that_is_under_way_is_answered_once_it_is_back(

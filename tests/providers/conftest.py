@@ -13,6 +13,7 @@ from providers.base import Bank, Connection
 from providers.breaker import Breaker
 from providers.shared import redis
 from providers.tokens import forget_all
+from tests.conftest import CONTROL_TOKEN
 from tests.processes import Simulator
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Received, Receiver, Reply
@@ -31,10 +32,12 @@ def nothing_remembered_of_banks() -> Iterator[None]:
 
 
 @pytest.fixture
-def simulator(simulator: Simulator) -> Simulator:
-    """The simulator of this test run, with nothing in its memory."""
-    simulator.reset()
-    return simulator
+def simulator(simulator: Simulator) -> Iterator[Simulator]:
+    """The simulator of this test run, with nothing in its memory but the tokens; every call counts."""
+    found = Simulator(simulator.url, CONTROL_TOKEN, shows_turned_away=True)
+    found.reset()
+    yield found
+    found.close()
 
 
 @pytest.fixture

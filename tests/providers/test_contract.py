@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
@@ -234,8 +235,6 @@ def test_the_operators_default_portfolio_is_sent_wherever_a_portfolio_of_the_cal
     [
         ("http_500", ProviderUnavailable),
         ("http_503", ProviderUnavailable),
-        ("hang", ProviderUnavailable),
-        ("slow_body", ProviderUnavailable),
         ("half_body", ProviderUnavailable),
         ("reset", ProviderUnavailable),
         ("drop_after_accept", ProviderUnavailable),
@@ -246,6 +245,27 @@ def test_the_operators_default_portfolio_is_sent_wherever_a_portfolio_of_the_cal
 )
 @pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
 def test_a_bank_that_fails_raises_the_right_error(
+    connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
+) -> None:
+    fails(connect, name, simulator, operation, fault, error)
+
+
+@pytest.mark.parametrize("fault", ["hang", "slow_body"])
+@pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
+def test_banks_that_come_to_no_end_are_unavailable(
+    connect: Connect, simulator: Simulator, operation: str, fault: str
+) -> None:
+    """Each has a second: all of them at once."""
+    with ThreadPoolExecutor(len(registry.names())) as pool:
+        waiting = [
+            pool.submit(fails, connect, name, simulator, operation, fault, ProviderUnavailable)
+            for name in registry.names()
+        ]
+    for each in waiting:
+        each.result()
+
+
+def fails(
     connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
 ) -> None:
     well = connect(name)

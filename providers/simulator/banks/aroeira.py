@@ -89,8 +89,8 @@ class Aroeira(Bank):
     tables = ("60215", "60216")
     due_day = 15
 
-    def reset(self) -> None:
-        super().reset()
+    def reset(self, keep_tokens: bool = False) -> None:
+        super().reset(keep_tokens)
         #: simulations made for one table, which can be submitted until then
         self.submittable: OrderedDict[str, datetime] = OrderedDict()
 

@@ -89,8 +89,8 @@ class Canela(Bank):
     due_day = 7
     desk_s = 3.0
 
-    def reset(self) -> None:
-        super().reset()
+    def reset(self, keep_tokens: bool = False) -> None:
+        super().reset(keep_tokens)
         self.authorizations: dict[str, Step] = {}
 
     def authenticate(self, request: Request) -> None:

@@ -88,8 +88,8 @@ class Cedro(Bank):
     tables = ("CDR-CLT-36", "CDR-CLT-36S")
     due_day = 12
 
-    def reset(self) -> None:
-        super().reset()
+    def reset(self, keep_tokens: bool = False) -> None:
+        super().reset(keep_tokens)
         self.consults: OrderedDict[str, Consult] = OrderedDict()
 
     def authenticate(self, request: Request) -> None:

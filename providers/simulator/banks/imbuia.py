@@ -92,8 +92,8 @@ class Imbuia(Bank):
     due_day = 8
     issues_after_s = 1.5
 
-    def reset(self) -> None:
-        super().reset()
+    def reset(self, keep_tokens: bool = False) -> None:
+        super().reset(keep_tokens)
         self.proofs: dict[str, Step] = {}
 
     def authenticate(self, request: Request) -> None:

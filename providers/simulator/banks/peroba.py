@@ -69,8 +69,8 @@ class Peroba(Bank):
     tables = ("PRB01", "PRB02")
     due_day = 15
 
-    def reset(self) -> None:
-        super().reset()
+    def reset(self, keep_tokens: bool = False) -> None:
+        super().reset(keep_tokens)
         self._consultations: dict[str, Step] = {}
 
     def authenticate(self, request: Request) -> None:

@@ -77,8 +77,8 @@ class Sucupira(Bank):
     tables = ("SUC-CLT-N", "SUC-CLT-S")
     due_day = 5
 
-    def reset(self) -> None:
-        super().reset()
+    def reset(self, keep_tokens: bool = False) -> None:
+        super().reset(keep_tokens)
         self._saved: set[str] = set()
         self._portfolios: dict[str, str] = {}  # of offers for which the caller chose one
 

@@ -13,7 +13,7 @@ class HttpSimulator(Simulator):
     """`request`, `get` and `post` send a plain request to a path, or to a whole URL, of the simulator."""
 
     def __init__(self, url: str, token: str) -> None:
-        super().__init__(url, token)
+        super().__init__(url, token, shows_turned_away=True)
         self.control_headers = {"X-Control-Token": token}
         self._session = requests.Session()
         self._session.trust_env = False

@@ -106,6 +106,7 @@ def test_a_call_is_recorded_as_it_arrived(simulator: HttpSimulator, ipe: IpeClie
         "request_id": "request-9",
         "body": answer.request.body.decode(),
         "fault": None,
+        "let_in": True,
         "worked": True,
     }
 
@@ -113,12 +114,8 @@ def test_a_call_is_recorded_as_it_arrived(simulator: HttpSimulator, ipe: IpeClie
 def test_a_call_that_the_bank_refuses_has_not_worked(simulator: HttpSimulator, ipe: IpeClient) -> None:
     simulator.get(f"{PAYROLL}/debts?requester_identifier_key=reference-1")
     [call] = simulator.calls("ipe", "find")
-    assert (call["reference"], call["cpf"], call["fault"], call["worked"]) == (
-        "reference-1",
-        None,
-        None,
-        False,
-    )
+    assert (call["reference"], call["cpf"], call["fault"]) == ("reference-1", None, None)
+    assert (call["let_in"], call["worked"]) == (False, False)
 
 
 def test_calls_about_a_contract_bear_its_reference_and_cpf(simulator: HttpSimulator, ipe: IpeClient) -> None:
@@ -158,10 +155,17 @@ def test_the_ledger_lists_the_contracts(simulator: HttpSimulator, ipe: IpeClient
 def test_reset_forgets_calls_contracts_tokens_and_faults(simulator: HttpSimulator, ipe: IpeClient) -> None:
     ipe.submit()
     simulator.bank("ipe", fault="http_500")
-    simulator.reset()
+    simulator.control("reset", {})
     assert simulator.calls("ipe") == []
     assert simulator.contracts("ipe") == []
     assert ipe.query().status_code == 401
+
+
+def test_reset_keeps_tokens_where_it_is_told_to(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    ipe.submit()
+    simulator.control("reset", {"keep_tokens": True})
+    assert simulator.contracts("ipe") == []
+    assert ipe.query().status_code == 200
 
 
 def test_reset_puts_the_clock_back(simulator: HttpSimulator, ipe: IpeClient) -> None:
