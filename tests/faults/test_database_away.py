@@ -12,7 +12,9 @@ import requests
 from tests.client import Client
 from tests.processes import wait_until
 
-OUTAGE_S = 8
+#: The pool's waits doubled without end: it looked after 15 s, at the latest 16.5, and then after another 12.
+OUTAGE_S = 17
+FOUND_S = 10
 #: So many connections reach every web process.
 CALLS = 16
 
@@ -20,8 +22,6 @@ CALLS = 16
 def test_it_is_found_again_soon_after_it_is_back(
     client: Client, cut_database: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    """The pool's waits between two looks grew with the outage: after 40 s of it came 18 s more."""
-
     def listed(_: int) -> tuple[int, float]:
         began = time.monotonic()
         reply = requests.get(f"{client.base}/proposals", headers=dict(client.session.headers), timeout=60)
@@ -36,4 +36,4 @@ def test_it_is_found_again_soon_after_it_is_back(
             wait_until(lambda: time.monotonic() - began > OUTAGE_S, OUTAGE_S + 5, "the waits have grown")
         replies = list(pool.map(listed, range(CALLS)))
         assert {status for status, _ in replies} == {200}
-        assert max(took for _, took in replies) < 10, replies
+        assert max(took for _, took in replies) < FOUND_S, replies
