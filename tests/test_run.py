@@ -100,7 +100,7 @@ def test_the_key_that_is_shown_is_the_sandbox_key():
     assert run.SANDBOX_KEY == SANDBOX_KEY
 
 
-def test_it_runs_restarts_what_dies_ends_clean_and_keeps_its_data(start, tmp_path):
+def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_path):
     port = free_port()
     ports = {"PORT": str(port), "SIMULATOR_PORT": str(free_port())}
     first = start(**ports)
@@ -117,9 +117,9 @@ def test_it_runs_restarts_what_dies_ends_clean_and_keeps_its_data(start, tmp_pat
     partner = json.loads(made)["partner_id"]
 
     # A second one on the same data is told so, and harms nothing.
-    second = start(PORT=str(free_port()), SIMULATOR_PORT=str(free_port()))
-    assert second.handle.wait(timeout=30) == 1
-    assert f"it is running already on {tmp_path / 'var'} (process {first.handle.pid})" in second.output
+    refused = start(PORT=str(free_port()), SIMULATOR_PORT=str(free_port()))
+    assert refused.handle.wait(timeout=30) == 1
+    assert f"it is running already on {tmp_path / 'var'} (process {first.handle.pid})" in refused.output
 
     # What dies comes back: the web, and the database under it.
     for name, mark in (("web", "gunicorn"), ("postgres", "bin/postgres")):
@@ -129,20 +129,16 @@ def test_it_runs_restarts_what_dies_ends_clean_and_keeps_its_data(start, tmp_pat
         first.wait_for(rf"run +\| {name} was started again", 10)
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/ready") == 200, 60, "ready again", lambda: first.output)
 
-    assert first.end() == 0
-    assert first.output.rstrip().endswith("all processes have ended")
-    assert first.processes() == set()
-
-    # Killed with no chance to clean up, it leaves nothing that stops the next one.
-    killed = start(**ports)
-    killed.wait_for(r"Ready after \d+ s")
-    killed.end(signal.SIGKILL)
-    wait_until(lambda: not killed.processes(), 30, "its processes end with it")
-    third = start(**ports)
-    third.wait_for(r"Ready after \d+ s")
+    # Killed with no chance to clean up, it leaves nothing that stops the next one, and what was stored is kept.
+    first.end(signal.SIGKILL)
+    wait_until(lambda: not first.processes(), 30, "its processes end with it")
+    second = start(**ports)
+    second.wait_for(r"Ready after \d+ s")
     assert json.loads(manage(tmp_path / "var", "list_events", partner)) == {"events": []}
-    assert third.end(signal.SIGTERM) == 0
-    assert third.processes() == set()
+
+    assert second.end() == 0
+    assert second.output.rstrip().endswith("all processes have ended")
+    assert second.processes() == set()
 
 
 def manage(data_dir: Path, *arguments: str) -> str:
@@ -208,7 +204,7 @@ def test_given_servers_are_used_instead_of_embedded_ones(start, tmp_path, redis_
     assert not (tmp_path / "var" / "redis").exists()
     services = json.loads((tmp_path / "var" / "services.json").read_text())
     assert services == {"database_url": given_database, "redis_url": given_redis}
-    assert given.end() == 0
+    assert given.end(signal.SIGTERM) == 0
 
 
 def test_the_web_answers_only_on_this_machine(live_service):

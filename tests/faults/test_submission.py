@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -21,7 +21,7 @@ from proposals.models import Proposal
 from providers import registry
 from providers.models import Circuit, Provider
 from tests.client import Client
-from tests.processes import LiveService, Programs, Simulator, wait_until
+from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
 Cut = Callable[[], AbstractContextManager[None]]
@@ -65,16 +65,15 @@ def all_called(simulator: Simulator, operation: str) -> Callable[[], bool]:
     return lambda: all(simulator.calls(bank, operation) for bank in BANKS)
 
 
-def pass_time() -> None:
-    """As if everything that was sent had been sent long ago, and every look were due."""
+def settled() -> bool:
+    """Whether nothing is open once everything was sent long ago and every look is due. To be asked again: a look
+    that was under way has put the next one off."""
     past = timezone.now() - LONG_AGO
     open_ = Proposal.objects.filter(submission__in=(Phase.SENDING, Phase.UNKNOWN))
     open_.update(lease_until=past, next_reconcile_at=past)
     open_.filter(sent_until__isnull=False).update(sent_until=past)
-
-
-def settled() -> bool:
-    return not Proposal.objects.filter(submission__in=(Phase.SENDING, Phase.UNKNOWN)).exists()
+    time.sleep(1)
+    return not open_.exists()
 
 
 def ledgers_agree(simulator: Simulator) -> None:
@@ -105,8 +104,6 @@ def test_every_bank_and_every_fault_ends_with_one_contract(client: Client, simul
     give_banks(2)
     at_all_banks(fail_in_turn)
     give_banks(None)
-    # Whatever the sweep found meanwhile: what the bank never got may only become known as such with time.
-    pass_time()
     wait_until(settled, WAIT_S, "every submission is adopted or known not to have arrived")
     ledgers_agree(simulator)
     accepted = {
@@ -144,7 +141,6 @@ def test_an_immediate_retry_never_makes_a_second_contract(client: Client, simula
 
     at_all_banks(insist)
     ledgers_agree(simulator)
-    pass_time()
     wait_until(settled, WAIT_S, "nothing is unknown")
     ledgers_agree(simulator)
 
@@ -165,36 +161,28 @@ def test_a_refused_connection_is_not_sent_and_the_retry_is(client: Client, simul
     ledgers_agree(simulator)
 
 
-@pytest.fixture
-def programs_restored(live_service: LiveService) -> Iterator[Programs]:
-    """The programs; a bank worker that was told to die does not outlive the test."""
-    yield live_service.programs
-    live_service.programs.kill("banks")
-
-
 @pytest.mark.parametrize(("point", "arrived"), [("after_commit", False), ("after_send", True), ("before_settle", True)])
 def test_a_worker_that_is_killed_leaves_one_contract_at_every_bank(
     client: Client,
     simulator: Simulator,
     live_service: LiveService,
-    programs_restored: Programs,
     point: str,
     arrived: bool,
 ) -> None:
     """It dies when a submission to each bank has come to that point."""
+    programs = live_service.programs
     bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
-    programs_restored.restart("banks", CRASH_AT=f"{point}*{len(BANKS)}")
+    programs.restart("banks", CRASH_AT=f"{point}*{len(BANKS)}")
     live_service.wait_ready()
     replies = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
     assert all(is_unavailable(reply) for reply in replies.values()), replies
-    assert not programs_restored.is_running("banks")
+    assert not programs.is_running("banks")
     assert {bank: len(simulator.contracts(bank)) for bank in BANKS} == dict.fromkeys(BANKS, int(arrived))
     rows = Proposal.objects.filter(submission=Phase.SENDING, taken_at__isnull=False, sent_until__isnull=False)
     assert rows.count() == len(BANKS)
 
-    programs_restored.restart("banks")
+    programs.restart("banks")
     live_service.wait_ready()
-    pass_time()
     wait_until(settled, WAIT_S, "the sweep finds out")
     ledgers_agree(simulator)
     retries = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
@@ -237,12 +225,12 @@ def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
 
 
 def test_a_database_that_is_away_when_the_banks_have_accepted_costs_time_only(
-    client: Client, simulator: Simulator, live_service: LiveService, programs_restored: Programs, cut_database: Cut
+    client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
 ) -> None:
     """The acceptance was lost with the connection: the partner waited for its 502, and the retry for a look-up."""
     bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
     # A pool waits by itself, unless a connection breaks in the middle of a statement.
-    programs_restored.restart("banks", DATABASE_POOL_SIZE="0")
+    live_service.programs.restart("banks", DATABASE_POOL_SIZE="0")
     live_service.wait_ready()
     for bank in BANKS:
         simulator.bank(bank, latency_ms=2500, operation="submit")
