@@ -113,7 +113,9 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
             status, retry_after = response.status, _seconds(response.headers.get("Retry-After"))
             # The status decides: a body that then stalls or breaks takes no confirmation back.
             fault = _judge(status)
-            excerpt = response.read(MAX_ANSWER_BYTES)
+            # Not read(): of a chunk that gives its size as -1 it takes all that comes, whatever it was asked for.
+            while len(excerpt) < MAX_ANSWER_BYTES and (part := response.read1(MAX_ANSWER_BYTES - len(excerpt))):
+                excerpt += part
         finally:
             exchange.close()
     except _Refused as refused:

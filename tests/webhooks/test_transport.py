@@ -334,6 +334,16 @@ def test_at_most_64_kib_of_an_answer_are_read() -> None:
         assert hung_up.result() == b""
 
 
+@pytest.mark.parametrize("size", [b"-1", b"-2"])
+def test_a_negative_chunk_size_neither_lifts_the_limit_nor_takes_a_confirmation_back(size: bytes) -> None:
+    """The receiver keeps the connection: who read until its end would run into the time limit, with nothing kept."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n"
+    with raw_server(head + b"x" * 2 * transport.MAX_ANSWER_BYTES) as (url, _):
+        answer = post(url)
+
+    assert (answer.status, answer.fault, answer.excerpt) == (200, None, "x" * transport.EXCERPT_CHARACTERS)
+
+
 @pytest.mark.parametrize(
     "reply",
     [Reply(hang=60), Reply(500, b"x" * 100, drip=0.1), Reply(500, hang=0.3, drip=0.05)],
