@@ -121,6 +121,8 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "shown": shown,
             "why_no_location": _WHY_NO_LOCATION.get(told["geolocation_reason"]),
             "how_sent": _HOW_SENT[observed["sent_as"]],
+            # Without our page's mark nobody knows that it was a holder's browser which spoke.
+            "told_by": "dito pelo navegador do titular" if rendered_at else "dito por quem enviou o aceite",
             "uses": [(use, _CALLS.get(use.call, use.call)) for use in uses],
             "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),
             "at": at,

@@ -305,7 +305,7 @@ def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
         evidence.signature,
         "latitude -1.5, longitude 2",
         "visto pelo servidor",
-        "dito pelo navegador do titular",
+        "dito por quem enviou o aceite",
         "Declarado pelo parceiro",
         "aroeira",
         "operadora",
@@ -313,6 +313,7 @@ def test_a_dossier_is_complete(three: list[Evidence], archive: bytes) -> None:
     ):
         assert part in html
     assert "consulta de ofertas" in html
+    assert "navegador do titular" not in html, "it was a JSON call: nobody knows what sent it"
     for foreign in ("<script", "http://", "https://", "<link", "<img"):
         assert foreign not in html
 
@@ -343,6 +344,8 @@ def test_a_dossiers_page_is_in_portuguese_and_in_brasilia_time(session: Session,
     local = timezone.localtime(evidence.sealed_at)
     assert f"Aceite em</th><td>{local:%d/%m/%Y %H:%M:%S}</td>" in html
     assert "Página entregue em" in html
+    assert html.count('<td class="from">dito pelo navegador do titular</td>') == 1 + len(device)
+    assert "dito por quem enviou" not in html
 
 
 def test_a_genuine_dossier_verifies_without_a_database(
