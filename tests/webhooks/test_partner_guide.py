@@ -45,3 +45,12 @@ def test_standard_webhooks(guide: dict[str, Callable[..., Any]]) -> None:
     assert guide["verified"](BODY, headers, OLD)["event"] == "lead"
     assert guide["verified"](BODY + b" ", headers, NEW) is None
     assert guide["verified"](BODY, stale, NEW) is None
+
+
+@pytest.mark.parametrize("forged", ["é", "x", "v1", "v1,a", "v1,é", ""])
+def test_no_forgery_breaks_the_receiver(guide: dict[str, Callable[..., Any]], forged: str) -> None:
+    sent = signing.headers("evt_1", BODY, [NEW], int(time.time()))
+    headers = {**sent, "X-Service-Signature": forged, "webhook-signature": forged}
+
+    assert guide["is_genuine"](BODY, headers, NEW) is False
+    assert guide["verified"](BODY, headers, NEW) is None
