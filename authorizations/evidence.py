@@ -152,16 +152,16 @@ def _as_text(geolocation: Geolocation | None) -> dict[str, str | None] | None:
 
 def _why_not_collected(observed: Observed, told: Told) -> str | None:
     """None where there is a location, else `invalid`, `denied`, `unavailable`, `not_shared` (the holder left the page's
-    question alone), `no_script` (the page could not ask) or `not_told` (a JSON caller said nothing)."""
+    question alone), `no_script` (the page could not ask) or `not_told` (whoever sent it without our page)."""
     if told.geolocation is not None:
         return None
     if any(name.startswith(("geolocation", "browser")) for name in told.invalid):
         return "invalid"
     if told.geolocation_status in ("denied", "unavailable"):
         return told.geolocation_status
-    if observed.sent_as == "json":
+    if observed.page_rendered_at is None:
         return "not_told"
-    return "not_shared" if told.device else "no_script"
+    return "not_shared" if told.device or told.invalid else "no_script"
 
 
 def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence:

@@ -310,7 +310,8 @@ def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
             '{"geolocation":{"lat":1,"lng":2},"geolocation_status":"denied"}',
             {"geolocation_status": "denied", "geolocation_reason": "invalid", "invalid": ["geolocation"]},
         ),
-        ('{"device":"celular"}', {"geolocation_reason": "no_script", "invalid": ["device"]}),
+        ('{"device":"celular"}', {"geolocation_reason": "not_shared", "invalid": ["device"]}),
+        ("", {"geolocation_reason": "no_script", "invalid": []}),
         (
             '{"device":{"userAgent":"' + "x" * 513 + '","screen":{"w":1},"platform":"Android"}}',
             {
@@ -324,9 +325,19 @@ def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
 def test_what_the_pages_script_gets_wrong_does_not_stand_in_the_way(
     session: Session, holder: HolderClient, browser: str, told: dict[str, Any]
 ) -> None:
-    assert send_form(holder, session, accepted="true", browser=browser).status_code == 303
+    token = hidden_fields(holder.get(public(session)).content.decode())["page"]
+    assert send_form(holder, session, accepted="true", page=token, browser=browser).status_code == 303
     nothing: dict[str, Any] = {"geolocation": None, "geolocation_status": None, "device": {}}
     assert Evidence.objects.get().content["told_by_browser"] == nothing | told
+
+
+@pytest.mark.parametrize("browser", ["", '{"device":{"platform":"Android"}}'])
+def test_a_form_that_is_not_our_pages_says_nothing_of_what_a_page_asked(
+    session: Session, holder: HolderClient, browser: str
+) -> None:
+    """Neither that there was no script nor that the holder left a question alone: nobody knows."""
+    assert send_form(holder, session, accepted="true", browser=browser).status_code == 303
+    assert Evidence.objects.get().content["told_by_browser"]["geolocation_reason"] == "not_told"
 
 
 def test_a_failure_of_ours_is_to_be_tried_again(session: Session, holder: HolderClient, settings: Any) -> None:
