@@ -144,6 +144,10 @@ class FieldFaults(Struct):
     detail: list[FieldFault]
 
 
+class ConsultFailed(ProviderUnavailable):
+    """Something behind the bank failed. The consult stays so for good: only another one can do better."""
+
+
 class Cedro(Bank):
     name = "cedro"
     label = "Cedro"
@@ -207,6 +211,9 @@ class Cedro(Bank):
         except NotFound:
             reason = "A consulta não existe mais no banco. Faça uma nova consulta."
             return BankResult.ended(StepOutcome.EXPIRED, reason)
+        except ConsultFailed:
+            reason = "O banco não conseguiu concluir a consulta. Faça uma nova consulta."
+            return BankResult.ended(StepOutcome.EXPIRED, reason)
         return result if result.step else replace(result, step=StepOutcome.APPROVED)
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
@@ -230,7 +237,7 @@ class Cedro(Bank):
         if consult.status == "REJECTED":
             raise ProviderRejected(consult.description)
         if consult.status == "FAILED":
-            raise ProviderUnavailable
+            raise ConsultFailed
         if consult.status == CONFIRMATION and consult.confirmation is not None:
             action = BankAction(
                 ActionType.CHAT_LINK,

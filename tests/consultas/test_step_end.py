@@ -189,6 +189,21 @@ def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
     assert told() == [("refused", [])]
 
 
+def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_anew(
+    db: None, simulator: Simulator, between: GoBetween, banks: Banks
+) -> None:
+    """The bank never says anything else of it: for three days the holder was shown a link that led nowhere."""
+    [ending] = [each for each in ENDINGS if each.bank == "cedro"]
+    step = opened(PartnerFactory(), banks("cedro"), ending.cpf)
+    simulator.complete(ending.cpf, "cedro", ending.kind)
+    between.ending = ending._replace(request=f"GET .*/consults/{re.escape(step.reference)}", body={"status": "FAILED"})
+    assert again(banks("cedro"), step).status is QueryStatus.OK
+    pending.check(banks("cedro"), step)
+    step.refresh_from_db()
+    assert (step.state, step.next_check_at) == ("expired", None)
+    assert told() == [("expired", [])]
+
+
 @each_ending
 def test_while_the_bank_fails_the_step_stays_and_a_requery_shows_the_known_link(
     db: None, banks: Banks, ending: Ending

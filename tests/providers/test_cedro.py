@@ -150,6 +150,13 @@ def test_a_consult_that_failed_at_the_bank_is_a_failure_of_the_bank() -> None:
         bank.query(a_query())
 
 
+def test_a_step_whose_consult_failed_has_ended() -> None:
+    with answering(consult("FAILED")) as bank:
+        result = bank.check(a_query(), "consult-1")
+    assert (result.status, result.step, result.action) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED, None)
+    assert result.reasons == ("O banco não conseguiu concluir a consulta. Faça uma nova consulta.",)
+
+
 def test_an_unknown_word_leaves_the_consult_open_and_is_logged() -> None:
     with capture_logs() as logs, answering(consult("EM_ORBITA")) as bank:
         result = bank.query(a_query())
