@@ -263,7 +263,8 @@ class BankResult:
         step: StepOutcome | None = None,
         term_auto_authorized: bool = False,
     ) -> BankResult:
-        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without. Empty reasons are left out.
+        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without. Empty reasons are left out, and
+        all of them where there are offers: what a bank remarks beside its offers is no reason for having none.
 
         So is an offer without an amount, an installment or a total above zero, which a bank may reckon for a few
         cents asked: nobody can take it, and the bank's other offers stand.
@@ -276,7 +277,7 @@ class BankResult:
             offers=found,
             links=tuple(links),
             step=step,
-            reasons=tuple(reason for reason in reasons if reason),
+            reasons=() if found else tuple(reason for reason in reasons if reason),
             term_auto_authorized=term_auto_authorized,
         )
 

@@ -192,8 +192,8 @@ class Aroeira(Bank):
     def query(self, query: BankQuery) -> BankResult:
         found = self._simulate(self._query_form(query))
         links = _links(found)
-        offers = [_offer(each, links[each.matricula]) for each in found.operacoes]
-        return BankResult.answer(offers, links.values(), () if offers else (found.mensagem,))
+        offers = (_offer(each, links[each.matricula]) for each in found.operacoes)
+        return BankResult.answer(offers, links.values(), (found.mensagem,))
 
     def _simulate(self, form: Mapping[str, str]) -> Simulation:
         # No side effect at this bank: a broken connection may be tried again.

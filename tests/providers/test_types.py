@@ -38,6 +38,12 @@ def test_an_offer_of_nothing_is_left_out_and_the_others_stand(amount: str, nothi
     assert (alone.status, alone.offers) == (QueryStatus.NO_OFFERS, ())
 
 
+def test_a_banks_remark_beside_its_offers_is_no_reason_for_having_none() -> None:
+    """At peroba and others the same key bears both: a partner read of what is missing beside the offers."""
+    assert BankResult.answer([OFFER], [], ["Consulta realizada."]).reasons == ()
+    assert BankResult.answer([], [], ["Sem margem."]).reasons == ("Sem margem.",)
+
+
 LONG = "não há margem " * 100
 
 
