@@ -53,7 +53,9 @@ def ask(bank: Bank, query: Query, request: BankQuery, step: Pending | None) -> B
         return _query(bank, query, request)
     outcome, result = _look(bank, step, request)
     if outcome is StepOutcome.OPEN:
-        return replace(result, action=step.action())
+        if step.url is None and result.action is not None and result.action.url is not None:
+            _now_with_link(step, result.action)
+        return replace(result, status=_waiting(step).status, action=step.action())
     if outcome is StepOutcome.APPROVED:
         wake(step)
         return result
@@ -100,6 +102,13 @@ def _open(query: Query, provider: str, action: BankAction) -> Pending:
         },
     )
     return step
+
+
+@outlasts_restart
+def _now_with_link(step: Pending, action: BankAction) -> None:
+    """The bank told of the step before it had a link for it: from now on this one is shown."""
+    step.type, step.url, step.detail = action.type, action.url, action.detail
+    Pending.objects.filter(pk=step.pk).update(type=step.type, url=step.url, detail=step.detail)
 
 
 def _look(bank: Bank, step: Pending, request: BankQuery) -> tuple[StepOutcome, BankResult]:

@@ -20,7 +20,7 @@ from partners.models import Partner
 from providers.base import Bank
 from providers.encryption import blind_index
 from providers.models import Provider
-from providers.types import BankResult, QueryStatus
+from providers.types import ActionType, BankResult, QueryStatus
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator
 from tests.providers.conftest import at, nothing_remembered_of_banks
@@ -202,6 +202,26 @@ def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_ane
     step.refresh_from_db()
     assert (step.state, step.next_check_at) == ("expired", None)
     assert told() == [("expired", [])]
+
+
+def test_a_link_that_the_bank_tells_only_later_is_shown_from_then_on(
+    db: None, between: GoBetween, banks: Banks
+) -> None:
+    """A re-query said that the holder has to act, and showed nothing to act on."""
+    [ending] = [each for each in ENDINGS if each.bank == "cedro"]
+    unknown = ending._replace(body={"status": "EM_ORBITA"})
+    between.ending = unknown
+    step = opened(PartnerFactory(), banks("cedro"), ending.cpf)
+    assert (step.type, step.url) == ("dataprev", None)
+    between.ending = None
+    told_now = again(banks("cedro"), step)
+    assert told_now.status is QueryStatus.REQUIRES_ACTION
+    assert told_now.action is not None
+    assert told_now.action.type is ActionType.CHAT_LINK
+    assert told_now.action.url
+    between.ending = unknown
+    step.refresh_from_db()
+    assert again(banks("cedro"), step) == told_now
 
 
 @each_ending
