@@ -18,8 +18,6 @@ from providers.encryption import blind_index
 from providers.formats import to_reais_text
 from providers.types import BankOffer, BankQuery
 
-_CENT = Decimal("0.01")
-
 # One statement for all offers of a query: with 40 rows several times faster than an INSERT built row by row.
 # Sorted, so that two queries for one holder can't lock each other's rows crosswise.
 _UPSERT = """
@@ -133,7 +131,7 @@ def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
     if by_amount is not None:
         if offer.loan_value != by_amount:
             notes.append(_moved("Valor", by_amount, offer.loan_value))
-    elif by_installment is not None and abs(offer.installment_value - by_installment) > _CENT:
+    elif by_installment is not None and offer.installment_value != by_installment:
         notes.append(_moved("Parcela", by_installment, offer.installment_value))
     return notes
 

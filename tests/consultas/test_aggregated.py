@@ -177,6 +177,14 @@ def test_by_installment_the_amount_is_derived_and_insurance_is_part_of_the_insta
     assert (plain["adjusted"], insured["adjusted"]) == (False, False)
 
 
+def test_an_installment_that_the_ceiling_misses_by_a_cent_is_adjusted(client: Client) -> None:
+    """It passed for rounding; but what was asked is above the ceiling, and was not met."""
+    body = client.query(providers=["ipe"], valor_parcela=488.81, prazo=48, with_insurance=False)
+    (offer,) = body["proposals"]
+    assert (offer["installmentValue"], offer["loanValue"], offer["adjusted"]) == (488.8, 12000.0, True)
+    assert offer["adjustments"] == ["Parcela de R$ 488,81 acima do máximo disponível; a melhor oferta é de R$ 488,80."]
+
+
 def test_the_amount_goes_before_the_installment(client: Client) -> None:
     (offer,) = client.query(providers=["ipe"], loan_value=5000, valor_parcela=1, prazo=24, with_insurance=False)[
         "proposals"
