@@ -139,18 +139,28 @@ def ping(timeout_s: float) -> bool:
 
 def ask(task: str, request: str, seconds: float, *further: str) -> bool:
     """Run the worker's `task` for the row `request` and wait for its word, at most `seconds`. `further` are
-    arguments behind the address of the reply.
+    arguments behind the address of the reply. The task has to bear coming twice: one that no worker has begun after
+    `UNSTARTED_S` is published again.
 
     False when none came: the time is over, the broker is out of reach, or the worker died that had said START.
     """
     connection.close()
     deadline = time.monotonic() + seconds
     with mailbox().inbox(request) as inbox:
-        if not _send(task, (request, inbox.address, *further), expires_s=seconds, patience_s=BROKER_PATIENCE_S):
+        arguments = (request, inbox.address, *further)
+        if not _send(task, arguments, expires_s=seconds, patience_s=BROKER_PATIENCE_S):
             return False
-        while message := inbox.get(deadline - time.monotonic()):
-            if message[0] != START:
-                return message[0] == ANSWER
+        wake_at = time.monotonic() + UNSTARTED_S
+        while (now := time.monotonic()) < deadline:
+            if now >= wake_at:
+                log.warning("task_republished", task=task)
+                _send(task, arguments, expires_s=deadline - now)
+                wake_at = time.monotonic() + UNSTARTED_S
+            message = inbox.get(min(wake_at, deadline) - time.monotonic())
+            if message is not None:
+                if message[0] != START:
+                    return message[0] == ANSWER
+                wake_at = deadline
     return False
 
 
