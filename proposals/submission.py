@@ -188,15 +188,31 @@ def _release(proposal: Proposal) -> None:
 
 def _follow(proposal: Proposal, deadline: float) -> None:
     """Wait for the outcome of another request's try; of our own where the answer was that of a second copy of
-    its task, which found the try taken."""
+    its task, which found the try taken.
+
+    A try that no worker has taken for a while may have lost its task, or the process that was to publish it: it is
+    published again. A second copy finds it taken.
+    """
     pause = 0.05
-    while time.monotonic() < deadline:
-        sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
-        if not sending.exists():
+    sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
+    while (left := deadline - time.monotonic()) > 0:
+        row = sending.only("submission", "taken_at", "lease_until").first()
+        if row is None:
             return
+        if _is_forgotten(row):
+            fan_out.ask("proposals.tasks.submit", str(row.pk), left)
         connection.close()
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
+
+
+def _is_forgotten(proposal: Proposal) -> bool:
+    """Whether the current try, which may be taken still, has waited for a worker longer than it should."""
+    now = timezone.now()
+    if proposal.taken_at is not None or proposal.lease_until is None or not _is_held(proposal, now):
+        return False
+    claimed_at = proposal.lease_until - timedelta(seconds=settings.PROPOSAL_WAIT_S)
+    return now - claimed_at >= timedelta(seconds=fan_out.UNSTARTED_S)
 
 
 # --- Worker -----------------------------------------------------------------------------------------------------

@@ -317,6 +317,19 @@ def test_without_a_worker_it_is_a_502_and_the_retry_is_not_held_up(
     assert len(simulator.contracts(BANK)) == 1
 
 
+def test_a_retry_sends_a_try_whose_task_never_came(
+    offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any
+) -> None:
+    """The web process died before it published it. The retry used to wait for the lease's end, and was a 502."""
+    proposal = waiting_try(offer)
+    begun = timezone.now() - timedelta(seconds=10)
+    change(proposal, lease_until=begun + timedelta(seconds=settings.PROPOSAL_WAIT_S))
+    http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
+    retry = http.post("/partners/v1/proposals", json.dumps(dataset(shown(offer))), content_type="application/json")
+    assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(proposal.pk))
+    assert len(simulator.contracts(BANK)) == 1
+
+
 def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any) -> None:
     http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
     simulator.bank(BANK, fault="drop_after_accept", operation="submit", times=1)
