@@ -362,9 +362,14 @@ class ListField(_Messages, serializers.ListField):
 
 
 class BlockList(_Messages, serializers.ListSerializer):
-    """What `Block(many=True)` becomes."""
+    """What `Block(many=True)` becomes. No item of it is null: `allow_null` is about the list, though DRF gives it to
+    both."""
 
     default_error_messages = ListField.default_error_messages
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["child"].allow_null = False
+        super().__init__(*args, **kwargs)
 
 
 class Block(_Messages, serializers.Serializer):

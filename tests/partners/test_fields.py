@@ -342,6 +342,13 @@ class Whole(f.Block):
 class Nested(f.Block):
     whole = Whole()
     several = Whole(many=True)
+    none = Whole(many=True, required=False, allow_null=True)
+
+
+def test_a_list_that_may_be_null_has_no_item_that_is():
+    serializer = Nested(data={"none": [None]}, partial=True)
+    assert not serializer.is_valid()
+    assert serializer.errors == {"none": {0: ["O campo não pode ser nulo."]}}
 
 
 @given(

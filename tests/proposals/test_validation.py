@@ -156,6 +156,7 @@ def fields(error: dict[str, Any]) -> set[str]:
         ("evidencia.tipo_envio", "email"),
         ("referencias", {}),
         ("referencias", [1]),
+        ("referencias", [None, {"nome": "João Souza", "telefone": "11911112222"}]),
         ("referencias", [{"nome": "João Souza", "telefone": "11911112222", "grau": 3}]),
         ("referencias", [{"nome": "João Souza", "telefone": "11911112222", "grau": "1"}]),
         ("referencias", [{"telefone": "11911112222"}]),
