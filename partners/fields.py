@@ -290,6 +290,10 @@ class DecimalField(_Messages, serializers.DecimalField):
         }
         super().__init__(max_digits, decimal_places, coerce_to_string=False, error_messages=messages, **kwargs)
 
+    def validate_empty_values(self, data: Any) -> tuple[bool, Any]:
+        # DRF's own takes an empty text for null, where null is allowed.
+        return super(serializers.DecimalField, self).validate_empty_values(data)
+
     def to_internal_value(self, data: Any) -> Decimal:
         value = _as_decimal(data)
         if value is None:

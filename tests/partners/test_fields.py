@@ -205,6 +205,7 @@ BAD = [
         ],
     ),
     (f.DecimalField(min_value=Decimal("0.01")), [0, -1, Decimal("-0.0"), Decimal("0.00")]),
+    (f.DecimalField(allow_null=True), ["", " ", "1"]),
     (
         f.NumberField(min_value=-90, max_value=90),
         [91, Decimal("-90.0000001"), Decimal("1e999999999"), 1.5, *NOT_NUMBER],

@@ -136,6 +136,7 @@ def fields(error: dict[str, Any]) -> set[str]:
         ("vinculo.cnpj_empregador", "11222333000180"),
         ("vinculo.salario", "4500.00"),
         ("vinculo.salario", -1),
+        ("vinculo.salario", ""),
         ("vinculo.margem", 1850.001),
         ("vinculo.data_admissao", "2999-01-01"),
         ("vinculo.matricula", "1" * 121),
