@@ -6,6 +6,7 @@ The web's and the worker's halves run in this process here, against the simulate
 from __future__ import annotations
 
 import json
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -37,7 +38,8 @@ BANK = "aroeira"  # it does not deduplicate: a second send is a second contract
 
 
 @pytest.fixture
-def partner(sandbox: None) -> Partner:
+def partner(sandbox: None, programs: Programs) -> Partner:
+    programs.kill("beat", signal.SIGSTOP)  # an earlier test may have left it running: its sweeps would take our rows
     Provider.objects.update(timeout_s=2, circuit=Circuit.CLOSED)
     return Partner.objects.get(name="Parceiro Sandbox")
 
@@ -337,5 +339,6 @@ def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulat
     assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     bank_worker.ensure("sweeps", "beat")
+    bank_worker.kill("beat", signal.SIGCONT)
     wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, 20, "adopted after 5 s")
     assert len(simulator.contracts(BANK)) == 1
