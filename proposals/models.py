@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from django.db import models, transaction
@@ -189,11 +190,13 @@ class Proposal(models.Model):
     @classmethod
     @contextmanager
     def locked(cls, proposal_id: uuid.UUID) -> Iterator[Proposal]:
-        """The row, as it is now and nobody else's until the end, when what was changed on it is saved."""
+        """The row, as it is now and nobody else's until the end, when what was changed on it is saved. `updated_at`
+        is the partner's: when to look next is none of it."""
         with transaction.atomic():
             proposal = cls.objects.select_for_update(of=("self",)).select_related("partner").get(pk=proposal_id)
+            before = proposal._values()
             yield proposal
-            proposal.save()
+            proposal.save(update_fields=["next_refresh_at"] if proposal._values() == before else None)
 
     @classmethod
     def of(cls, partner: Partner) -> models.QuerySet[Proposal]:
@@ -206,6 +209,11 @@ class Proposal(models.Model):
     def is_final(self) -> bool:
         """Whether the status can't change any more."""
         return self.status not in MOVES
+
+    def _values(self) -> dict[str, Any]:
+        """All that is stored of it, `next_refresh_at` aside."""
+        names = {field.attname for field in self._meta.concrete_fields} - {"next_refresh_at"}
+        return {name: getattr(self, name) for name in names}
 
     def accept(self, found: BankProposal, cause: Cause) -> None:
         """The bank has it. Inside `locked`; whatever the row believed before, the bank's word counts."""

@@ -192,6 +192,16 @@ def test_status_asks_the_bank_at_most_once_in_5_s(client: Client, simulator: Sim
     assert len(simulator.calls("ipe", "status")) == 2
 
 
+def test_a_look_that_finds_nothing_new_is_no_update(client: Client, simulator: Simulator) -> None:
+    """`updated_at` was the time of the last look, the background's too."""
+    proposal_id = submitted(client, "ipe")
+    first = status(client, proposal_id)
+    assert status(client, proposal_id) == first
+    assert len(simulator.calls("ipe", "status")) >= 2
+    client.post(f"/proposals/{proposal_id}/formalize")
+    assert status(client, proposal_id)["updated_at"] > first["updated_at"]
+
+
 def test_a_final_status_is_not_asked_again(client: Client, simulator: Simulator) -> None:
     proposal_id = submitted(client, "ipe")
     client.post(f"/proposals/{proposal_id}/cancel")
