@@ -442,12 +442,12 @@ def _nothing_arrived(proposal: Proposal) -> None:
 
 
 def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:
-    """Have those whose outcome is unknown looked for at the next sweep; returns their ids. A try that a worker
-    is at is left alone."""
+    """Have those whose outcome is unknown looked for at the next sweep, and soon again after it; returns their ids. A
+    try that a worker is at is left alone."""
     now = timezone.now()
     lapsed = Q(submission=Phase.UNKNOWN) | Q(submission=Phase.SENDING, lease_until__lte=now)
     ids = list(proposals.filter(lapsed).values_list("pk", flat=True))
-    Proposal.objects.filter(lapsed, pk__in=ids).update(next_reconcile_at=now)
+    Proposal.objects.filter(lapsed, pk__in=ids).update(next_reconcile_at=now, reconciles=0)
     return ids
 
 

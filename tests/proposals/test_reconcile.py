@@ -233,6 +233,15 @@ def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposa
     assert Proposal.objects.get().submission == Phase.UNKNOWN
 
 
+def test_looks_that_an_operator_wants_do_not_put_off_the_next_one(proposal: Proposal) -> None:
+    """Some clicks while the bank could not tell yet left the submission alone for an hour."""
+    unknown(proposal)
+    for _ in range(4):
+        submission.bring_forward(Proposal.objects.all())
+        submission.reconcile(Proposal.objects.get())
+        assert gap(proposal) <= 30
+
+
 def test_the_first_look_is_after_5_s(proposal: Proposal, simulator: Simulator) -> None:
     simulator.bank(BANK, fault="reset", operation="submit")
     submission.run(str(proposal.pk))
