@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from django import forms
 from django.contrib.admin import ShowFacets, SimpleListFilter
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -105,3 +107,22 @@ class DeskAdmin(ModelAdmin):
         if any("\0" in value for _, values in request.GET.lists() for value in values):
             return HttpResponseRedirect(f"{request.path}?e=1")
         return super().changelist_view(request, extra_context)
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """Nothing for what can't be searched for: the choice of a partner in a filter searches without the list."""
+        if "\0" in search_term:
+            return queryset.none(), False
+        return super().get_search_results(request, queryset, search_term)
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+        """The action on the rows that were chosen; the list alone where one of them can't be a row's id."""
+        if all(map(self._may_be_id, request.POST.getlist(ACTION_CHECKBOX_NAME))):
+            return super().response_action(request, queryset)
+        return HttpResponseRedirect(request.get_full_path())
+
+    def _may_be_id(self, text: str) -> bool:
+        try:
+            self.opts.pk.to_python(text)
+        except ValidationError:
+            return False
+        return "\0" not in text

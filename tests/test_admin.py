@@ -54,6 +54,16 @@ def test_a_list_outlives_any_search_and_filter(admin_client: Client, model: type
             assert admin_client.get(f"{_list_of(model)}?{name}={value}").status_code in (200, 302, 422), (name, value)
 
 
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
+def test_an_action_on_what_cannot_be_a_row_does_nothing(admin_client: Client, model: type) -> None:
+    desk = admin.site._registry[model]
+    offered = [each for each in ("delete_selected", *desk.actions) if isinstance(each, str)]
+    for action in offered:
+        for wrong in ("abc", "\0", "99999999999999999999999", "\ufffd"):
+            chosen = {"action": action, "index": "0", "_selected_action": [wrong]}
+            assert admin_client.post(_list_of(model), chosen).status_code in (200, 302, 403), (action, wrong)
+
+
 LISTS = (
     "consultas_query",
     "consultas_offer",
@@ -91,6 +101,17 @@ def test_a_filter_by_a_partner_that_cannot_be_is_none(admin_client: Client) -> N
         address = reverse(f"admin:{name}_changelist")
         for value in ("abc", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "%00"):
             assert admin_client.get(f"{address}?partner__id__exact={value}").status_code in (200, 302), name
+
+
+def test_a_partner_is_looked_for_by_any_words(admin_client: Client) -> None:
+    """The field of the filter above a list, which asks for suggestions while one types."""
+    PartnerFactory(name="Financeira Um")
+    where = {"app_label": "consultas", "model_name": "query", "field_name": "partner"}
+    found = {
+        words: admin_client.get(reverse("admin:autocomplete"), {**where, "term": words}).json()["results"]
+        for words in ("Financeira", "\0", "99999999999999999999999", "\ufffd")
+    }
+    assert {words: len(results) for words, results in found.items() if results} == {"Financeira": 1}
 
 
 def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
