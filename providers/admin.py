@@ -121,12 +121,12 @@ class ProviderAdmin(DeskAdmin):
     form = ProviderForm
     list_display = ("name", "label", "enabled", "breaker", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")
-    readonly_fields = ("stored_credentials", "stored_callback_secret", "breaker", "updated_at")
+    readonly_fields = ("stored_credentials", "stored_callback_secret", "breaker_now", "updated_at")
     fieldsets = (
         (None, {"fields": ("name", "enabled", "base_url", "portfolio")}),
         ("Credenciais", {"fields": ("stored_credentials", "new_credentials")}),
         ("Avisos do banco", {"fields": ("stored_callback_secret", "new_callback_secret")}),
-        ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "breaker", "updated_at")}),
+        ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "breaker_now", "updated_at")}),
     )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
@@ -167,6 +167,12 @@ class ProviderAdmin(DeskAdmin):
             _read_breakers([provider])
         state = vars(provider)["breaker_state"]
         return state, f"automático: {_BREAKER_WORDS[state]}"
+
+    @display(description="Disjuntor agora")
+    def breaker_now(self, provider: Provider) -> str:
+        """The words alone: on a bank's own page nothing is coloured."""
+        shown = self.breaker(provider)
+        return shown if isinstance(shown, str) else shown[1]
 
     @display(description="Credenciais guardadas")
     def stored_credentials(self, provider: Provider) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import connection
@@ -126,6 +128,7 @@ def breaker_of(client, bank):
     words = ("automático: fechado", "automático: aberto", "automático: desconhecido")
     told = [[word for word in words if word in page] for page in shown]
     assert told[0] == told[1]
+    assert re.search(rf">\s*{told[0][0]}", shown[1]), "the words alone, not a pair as Python writes it"
     return told[0]
 
 
