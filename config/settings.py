@@ -11,8 +11,10 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from cryptography.fernet import Fernet
@@ -61,6 +63,36 @@ def _networks(name: str, default: list[str]) -> list[str]:
     return found
 
 
+def _whole(name: str, default: int, least: int = 1) -> int:
+    """The whole number `name`; an empty one is an unset one."""
+    text: str = env.str(name, "").strip() or str(default)
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise ImproperlyConfigured(f"{name} must be a whole number")
+    if int(text) < least:
+        raise ImproperlyConfigured(f"{name} must be at least {least}")
+    return int(text)
+
+
+def _no_address(name: str, *schemes: str) -> ImproperlyConfigured:
+    """To be raised for an address that is none; it is not told, since a password may be in it."""
+    begins = " or ".join(f"{scheme}://" for scheme in schemes)
+    return ImproperlyConfigured(
+        f"{name} must be an address that begins with {begins}; in a password, / is written as %2F, ? as %3F"
+    )
+
+
+def _address(name: str, value: str, *schemes: str) -> str:
+    """`value` of the variable `name`, which has to be an address with one of these schemes, and a host."""
+    try:
+        parts = urlsplit(value)
+        sound = parts.scheme in schemes and (parts.hostname or parts.scheme == "unix") and parts.port != 0
+    except ValueError:  # a port that is no number
+        sound = False
+    if not sound:
+        raise _no_address(name, *schemes)
+    return value
+
+
 DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 
 
@@ -99,16 +131,29 @@ BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", "") or _derived("blind-index")
 # Ed25519 seed, 32 bytes in hex, that evidence is signed with; set it too before SECRET_KEY is rotated. When it is
 # replaced, its public key (`verify_evidence` prints it) joins the retired ones, so that old evidence still verifies.
 EVIDENCE_SIGNING_KEY = env.str("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
+if not re.fullmatch(r"[0-9A-Fa-f]{64}", EVIDENCE_SIGNING_KEY):  # else the first holder who accepts would find out
+    raise ImproperlyConfigured("EVIDENCE_SIGNING_KEY must be 32 bytes in hex")
 EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=[])
 
 DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
-REDIS_URL = _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0"))
-PUBLIC_BASE_URL = _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{env.int('PORT', 8000)}").rstrip("/")
+REDIS_URL = _address(
+    "REDIS_URL",
+    _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0")),
+    "redis",
+    "rediss",
+    "unix",
+)
+PUBLIC_BASE_URL = _address(
+    "PUBLIC_BASE_URL",
+    _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{_whole('PORT', 8000)}").rstrip("/"),
+    "https",
+    "http",
+)
 ALLOWED_HOSTS = _list_required_in_production("ALLOWED_HOSTS", "*")
 TRUSTED_PROXIES = _networks("TRUSTED_PROXIES", [])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
     raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
-SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{env.int('SIMULATOR_PORT', 8100)}").rstrip("/")
+SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{_whole('SIMULATOR_PORT', 8100)}").rstrip("/")
 METRICS_NETWORKS = _networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 
 INSTALLED_APPS = [
@@ -163,9 +208,14 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://unset@127.0.0.1:1/unset")}
+if DATABASE_URL and not DATABASE_URL.startswith(("postgres://", "postgresql://")):
+    raise _no_address("DATABASE_URL", "postgres")
+try:
+    DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://unset@127.0.0.1:1/unset")}
+except ValueError:  # its words would tell what it takes for the port, which may be part of the password
+    raise _no_address("DATABASE_URL", "postgres") from None
 DATABASES["default"]["CONN_MAX_AGE"] = 0
-_pool_size = env.int("DATABASE_POOL_SIZE", 0)
+_pool_size = _whole("DATABASE_POOL_SIZE", 0, least=0)
 if _pool_size:
     # A pool makes giving the connection back during a wait on the network cheap: close() returns it.
     # Looked at before each use, a connection that died with the database costs a wait for a new one, not a request.
@@ -202,11 +252,11 @@ STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 
 # --- Limits and times of the contract -------------------------------------------------------------------
-BANK_TIMEOUT_S = env.int("BANK_TIMEOUT_S", 25)
-QUERY_DEADLINE_S = env.int("QUERY_DEADLINE_S", 30)
+BANK_TIMEOUT_S = _whole("BANK_TIMEOUT_S", 25)
+QUERY_DEADLINE_S = _whole("QUERY_DEADLINE_S", 30)
 # Silence after which a comment line keeps a stream's connection alive.
 STREAM_HEARTBEAT_S = env.float("STREAM_HEARTBEAT_S", 10.0)
-PROPOSAL_WAIT_S = env.int("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
+PROPOSAL_WAIT_S = _whole("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
 # Tests let a worker die in the middle of a submission (proposals/killpoints.py).
 CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")
 MAX_BODY_BYTES = 256 * 1024
@@ -218,26 +268,20 @@ WEBHOOKS_ALLOW_PRIVATE = env.bool("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)
 if PRODUCTION and WEBHOOKS_ALLOW_PRIVATE:
     raise ImproperlyConfigured("WEBHOOKS_ALLOW_PRIVATE must not be set in production")
 WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443", "8443"])]  # empty: any
-WEBHOOK_TIMEOUT_S = env.int("WEBHOOK_TIMEOUT_S", 10)
+WEBHOOK_TIMEOUT_S = _whole("WEBHOOK_TIMEOUT_S", 10)
 # After it the event of a process that died is tried again. Longer than an attempt: its time-out, the name look-up
 # that no time-out bounds, storing the outcome.
-WEBHOOK_LEASE_S = env.int("WEBHOOK_LEASE_S", 30)
-WEBHOOK_CONCURRENCY = env.int("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
-WEBHOOK_PARTNER_LIMIT = env.int("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
+WEBHOOK_LEASE_S = _whole("WEBHOOK_LEASE_S", 30)
+WEBHOOK_CONCURRENCY = _whole("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
+WEBHOOK_PARTNER_LIMIT = _whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
 
 
 # --- Retention (docs/operations.md says why so long) --------------------------------------------------------
-def _days(name: str, default: int) -> int:
-    days: int = env.int(name, default)
-    if days < 1:  # what is under way, a repeat of a query too, is younger than a day
-        raise ImproperlyConfigured(f"{name} must be at least 1")
-    return days
-
-
-QUERY_RETENTION_DAYS = _days("QUERY_RETENTION_DAYS", 90)  # and offers and steps; since their last use
-SUBMISSION_RETENTION_DAYS = _days("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
-SESSION_RETENTION_DAYS = _days("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
-WEBHOOK_RETENTION_DAYS = _days("WEBHOOK_RETENTION_DAYS", 30)
+# At least a day: what is under way, a repeat of a query too, is younger.
+QUERY_RETENTION_DAYS = _whole("QUERY_RETENTION_DAYS", 90)  # and offers and steps; since their last use
+SUBMISSION_RETENTION_DAYS = _whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
+SESSION_RETENTION_DAYS = _whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
+WEBHOOK_RETENTION_DAYS = _whole("WEBHOOK_RETENTION_DAYS", 30)
 if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
     # A holder's leads are found by the holder's queries (proposals/retention.py).
     raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
@@ -407,4 +451,7 @@ UNFOLD = {
 }
 
 # --- Logs ---------------------------------------------------------------------------------------------------
-LOGGING = logging_config(as_json=ENVIRONMENT != "development", level=env.str("LOG_LEVEL", "INFO"))
+_level = env.str("LOG_LEVEL", "").strip().upper() or "INFO"
+if _level not in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
+    raise ImproperlyConfigured("LOG_LEVEL must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
+LOGGING = logging_config(as_json=ENVIRONMENT != "development", level=_level)

@@ -69,6 +69,13 @@ def test_a_production_deployment_with_all_set_starts() -> None:
         ("ALLOWED_HOSTS", "api.example.com,*"),
         ("PUBLIC_BASE_URL", "http://127.0.0.1:8000/"),
         ("PUBLIC_BASE_URL", "/"),
+        ("PUBLIC_BASE_URL", "api.example.com"),
+        ("DATABASE_URL", "db.example.com"),
+        ("DATABASE_URL", "postgres://user:pass/word@db.example.com/name"),
+        ("REDIS_URL", "redis.example.com:6379"),
+        ("EVIDENCE_SIGNING_KEY", "not-a-key"),
+        ("BANK_TIMEOUT_S", "25 s"),
+        ("LOG_LEVEL", "LOUD"),
         ("TRUSTED_PROXIES", "*"),
         ("TRUSTED_PROXIES", "proxy.example.com"),
     ],
@@ -80,6 +87,7 @@ def test_a_production_deployment_that_forgot_something_does_not_start(name: str,
     assert last.startswith(f"django.core.exceptions.ImproperlyConfigured: {name}")
     assert KEY not in done.stderr
     assert DEVELOPMENT_KEY not in done.stderr
+    assert not {"pass", "'pass'", "word"} & set(done.stderr.split()), "no part of a password is told"
 
 
 def test_an_empty_pepper_is_an_unset_one() -> None:
