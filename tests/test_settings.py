@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
+import re
 import subprocess
 import sys
+from typing import ClassVar
 
+import environ
 import pytest
 from django.conf import settings
 
@@ -98,6 +102,22 @@ def test_development_takes_what_is_empty_for_unset() -> None:
     done = read(SECRET_KEY="", FIELD_ENCRYPTION_KEYS="", ALLOWED_HOSTS="", PUBLIC_BASE_URL="", ENVIRONMENT="")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[:3] == [[DEVELOPMENT_KEY], ["*"], "http://127.0.0.1:8000"]
+
+
+def test_every_line_of_the_example_may_be_taken_as_it_is() -> None:
+    """Not every reader of such a file takes what follows a value for a comment; django-environ does not."""
+
+    class Example(environ.Env):
+        ENVIRON: ClassVar[dict[str, str]] = {}
+
+    lines = (ROOT / ".env.example").read_text().splitlines()
+    Example.read_env(io.StringIO("\n".join(line[1:] for line in lines if re.match("#[A-Z]", line))))
+    found = Example.ENVIRON
+    assert found.keys() >= GOOD.keys()
+    assert {name: value for name, value in found.items() if "#" in value or value != value.strip()} == {}
+    done = read(**found)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads(read().stdout)
 
 
 def refusal(**variables: str) -> str:
