@@ -11,7 +11,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from redis.exceptions import RedisError
 from unfold.decorators import display
@@ -128,6 +128,11 @@ class ProviderAdmin(DeskAdmin):
         ("Avisos do banco", {"fields": ("stored_callback_secret", "new_callback_secret")}),
         ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "breaker_now", "updated_at")}),
     )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
+        """The list needs no secret; a bank's own page reads them."""
+        banks: QuerySet[Provider] = super().get_queryset(request)
+        return banks.defer("credentials", "callback_secret")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """A bank's name ties the row to its adapter: chosen once."""

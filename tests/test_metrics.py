@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import urllib3
+from cryptography.fernet import Fernet
 from django.test import Client as Web
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
@@ -145,6 +146,12 @@ def test_banks_and_their_breakers(db: None, client: Web) -> None:
     assert scrape(client).breaker("imbuia") == "half_open"
     redis().delete("breaker:imbuia:opened_at")
     assert scrape(client).breaker("imbuia") == "closed"
+
+
+def test_the_banks_are_counted_without_a_key_to_their_credentials(db: None, client: Web, settings: Any) -> None:
+    ProviderFactory(name="ipe", credentials={"client_secret": "muito-secreto"})
+    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    assert scrape(client).value("bank_enabled", bank="ipe") == 1
 
 
 def test_open_steps(db: None, client: Web) -> None:

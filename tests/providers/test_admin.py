@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from cryptography.fernet import Fernet
 from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.urls import reverse
@@ -157,3 +158,8 @@ def test_the_list_reads_all_breakers_by_one_look(admin_client, bank):
     with overheard() as heard:
         admin_client.get(reverse("admin:providers_provider_changelist"))
     assert len([command for command in heard if command.startswith("MGET")]) == 1
+
+
+def test_the_list_needs_no_key_to_the_credentials(admin_client, bank, settings):
+    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    assert BANK.label in admin_client.get(reverse("admin:providers_provider_changelist")).content.decode()
