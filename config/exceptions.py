@@ -89,6 +89,11 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
     return HttpResponse("Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8")
 
 
+def unknown(request: HttpRequest, **parts: str) -> HttpResponse:
+    """A view for addresses that lead nowhere."""
+    raise Http404
+
+
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _reply(request, NotFound())
 

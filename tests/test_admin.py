@@ -11,6 +11,7 @@ import pytest
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
 from django.contrib.staticfiles import finders
 from django.db import connection, transaction
 from django.test import Client
@@ -62,6 +63,12 @@ def test_an_action_on_what_cannot_be_a_row_does_nothing(admin_client: Client, mo
         for wrong in ("abc", "\0", "99999999999999999999999", "\ufffd"):
             chosen = {"action": action, "index": "0", "_selected_action": [wrong]}
             assert admin_client.post(_list_of(model), chosen).status_code in (200, 302, 403), (action, wrong)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
+def test_no_row_has_a_page_elsewhere(admin_client: Client, model: type) -> None:
+    kind = ContentType.objects.get_for_model(model).pk
+    assert {admin_client.get(f"/admin/r/{kind}/{wrong}/").status_code for wrong in ("1", *IDS)} == {404}
 
 
 LISTS = (
