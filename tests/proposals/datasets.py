@@ -57,6 +57,8 @@ _DATASET: dict[str, Any] = {
     ],
 }
 LEFT_OUT: Any = object()
+#: 25 December 2031 as one of the banks might write it. The year alone stands in a random id now and then.
+DUE_DATE = ("2031-12", "12/2031", "1955923200")
 
 
 def dataset(offer: dict[str, Any], cpf: str = FULL_FLOW, changes: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from providers import registry
 from tests.client import FULL_FLOW, Client
 from tests.processes import Simulator
-from tests.proposals.datasets import LEFT_OUT, dataset, pix
+from tests.proposals.datasets import DUE_DATE, LEFT_OUT, dataset, pix
 
 # By bank and dotted name in the bank's own body; the first value for a man in a civil union, born 1985-03-14, paid
 # into a savings account, the link by WhatsApp; the second for a married woman paid by PIX to her phone.
@@ -152,7 +152,7 @@ def test_masks_and_what_is_not_the_banks_business_are_left_out(client: Client, s
     """Masks, a father's name of one word, unknown fields, and the references for all but cedro."""
     account = {
         "banco": "001",
-        "agencia": "43-21",
+        "agencia": "4.321",
         "digito_agencia": "x",
         "conta": "98.765-4",
         "digito_conta": "-0",
@@ -175,7 +175,7 @@ def test_masks_and_what_is_not_the_banks_business_are_left_out(client: Client, s
         [call] = simulator.calls(bank, "submit")
         for bare in ("4321", "987654", "01310100"):
             assert bare in call["body"], bank
-        for gone in ("43-21", "98.765", "01.310", "Raimundo", "surpresa", "2031"):
+        for gone in ("4.321", "98.765", "01.310", "Raimundo", "surpresa", *DUE_DATE):
             assert gone not in call["body"], bank
         assert ("Rita" in call["body"]) is (bank == "cedro")
 
