@@ -23,7 +23,7 @@ from tests.proposals.rows import an_offer
 from webhooks.models import reference_index
 
 OTHER = "90000000256"
-PERSONAL = (FULL_FLOW, "900.000.001-75", "Maria da Silva", "11987654321", "maria@example.com", "1985")
+PERSONAL = (FULL_FLOW, "900.000.001-75", "Maria da Silva", "11987654321", "maria@example.com", "03/1985", "1985-03")
 LISTS = ("query", "offer", "pending")
 
 

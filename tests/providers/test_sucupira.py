@@ -308,10 +308,10 @@ def test_submit_whose_save_failed_has_certainly_created_nothing(
 
 
 def test_submit_never_bears_an_initial_due_date(sucupira: Bank, offer: BankOffer, simulator: Simulator) -> None:
-    smuggled = replace(offer, native={**offer.native, "initialDueDate": "2030-01-01"})
+    smuggled = replace(offer, native={**offer.native, "initialDueDate": "2030-01-02"})
     sucupira.submit(a_submission(smuggled))
     [call] = simulator.calls("sucupira", "submit")
-    for name in ("initialDueDate", "data-vencimento-inicial", "2030"):
+    for name in ("initialDueDate", "data-vencimento-inicial", "2030-01", "1893542400"):
         assert name not in call["body"]
 
 
