@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -194,7 +195,7 @@ class Proposal(models.Model):
         is the partner's: when to look next is none of it."""
         with transaction.atomic():
             proposal = cls.objects.select_for_update(of=("self",)).select_related("partner").get(pk=proposal_id)
-            before = proposal._values()
+            before = copy.deepcopy(proposal._values())  # a value changed in its place differs too
             yield proposal
             proposal.save(update_fields=["next_refresh_at"] if proposal._values() == before else None)
 

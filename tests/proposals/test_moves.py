@@ -152,3 +152,10 @@ def test_a_link_is_kept_while_the_bank_repeats_none(proposal: Proposal) -> None:
     row = absorb(proposal, told("sign", S.AWAITING_SIGNATURE))
     assert row.usable_link() == "https://bank.example/1"
     assert absorb(proposal, told("signed", S.SIGNED)).usable_link() is None
+
+
+def test_a_value_changed_in_its_place_is_saved_with_the_row(partner: Partner) -> None:
+    row = a_proposal(an_offer(partner, "ipe"))
+    with Proposal.locked(row.pk) as locked:
+        locked.data["seen"] = "yes"
+    assert Proposal.objects.get(pk=row.pk).data["seen"] == "yes"
