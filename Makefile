@@ -18,7 +18,7 @@ help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
 
 run: deps ## the whole service on this machine, until Ctrl-C
-	@exec $(py) -m config.run
+	@exec $(py) -m config.local.run
 
 demo: deps ## a guided tour against a running service
 	@exec $(py) -m bench.demo
@@ -41,10 +41,10 @@ lint: deps-dev ## style, types, migrations, deployment settings, API schema
 check: lint test ## what a change has to pass
 
 deps:
-	@$(PYTHON) config/bootstrap.py $(VENV) requirements.txt
+	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt
 
 deps-dev:
-	@$(PYTHON) config/bootstrap.py $(VENV) requirements.txt requirements-dev.txt
+	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-dev.txt
 
 requirements: deps-dev ## pin again what requirements*.in ask for; ARGS=--upgrade for newer versions
 	$(pins) $(ARGS) requirements.in -o requirements.txt

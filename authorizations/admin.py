@@ -27,11 +27,10 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from authorizations import dossier, views
 from authorizations.models import Evidence, Session, Terms
-from partners.admin import SensitiveActions
+from foundation.backoffice.pages import UNSEEN, SensitiveActions
+from foundation.encryption import blind_index
+from foundation.formats import only_digits
 from partners.models import SECRETS_OF_PARTNER, Partner
-from providers.desk import UNSEEN
-from providers.encryption import blind_index
-from providers.formats import only_digits
 
 _REVOKED = "revogada"
 _DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}

@@ -12,8 +12,8 @@ from django.db.models.functions import Cast
 
 from authorizations import seal
 from authorizations.models import ERASED, Evidence, EvidenceUse, Session
-from providers.encryption import WrongKey, blind_index, decrypt
-from providers.formats import iso_utc
+from foundation.encryption import WrongKey, blind_index, decrypt
+from foundation.formats import iso_utc
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from authorizations import seal
 from authorizations.models import Evidence, EvidenceUse, Session
-from providers.formats import iso_utc
+from foundation.formats import iso_utc
 
 FORMAT = "evidence-dossier/2"
 #: Of the time when uses had no seals. A format is under the manifest's signature: nobody can choose an older one.

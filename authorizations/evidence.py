@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from authorizations import seal, sessions
 from authorizations.models import Evidence, EvidenceUse, Session
+from foundation.errors import Gone, InvalidInput, NotFound
+from foundation.formats import iso_utc
 from partners.models import Partner
-from providers.errors import Gone, InvalidInput, NotFound
-from providers.formats import iso_utc
 from providers.types import Geolocation
 from webhooks import outbox
 

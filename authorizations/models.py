@@ -12,9 +12,9 @@ from django.db import models
 from django.utils import timezone
 
 from authorizations import seal
+from foundation.encryption import EncryptedTextField
+from foundation.formats import mask_cpf
 from partners.models import Partner
-from providers.encryption import EncryptedTextField
-from providers.formats import mask_cpf
 
 VALIDITY = timedelta(hours=72)
 

@@ -12,7 +12,7 @@ from django.db.models.expressions import Combinable
 from django.utils import timezone
 
 from authorizations.models import ERASED, Evidence, Session
-from providers import batches
+from foundation import batches
 
 log = structlog.get_logger(__name__)
 

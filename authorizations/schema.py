@@ -9,8 +9,8 @@ from rest_framework import serializers as drf
 
 from authorizations.models import Session
 from authorizations.serializers import AcceptSerializer, OpenSerializer
+from foundation.errors import Detail, Gone, InvalidInput, NotFound
 from partners.schema import errors, request_example, response_example
-from providers.errors import Detail, Gone, InvalidInput, NotFound
 from webhooks.schema import EventSchema, webhook
 
 _ID = "Jd0cW2mQ8sT5vX1zB4nK7pR3yU6aE9gH"

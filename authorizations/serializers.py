@@ -8,7 +8,8 @@ from typing import Any
 from rest_framework import serializers
 
 from authorizations.evidence import Told
-from partners.fields import (
+from foundation.errors import InvalidInput
+from foundation.fields import (
     USER_AGENT_LENGTH,
     Block,
     BooleanField,
@@ -19,7 +20,6 @@ from partners.fields import (
     TextField,
 )
 from partners.views import details_of
-from providers.errors import InvalidInput
 from providers.types import Geolocation
 
 _COLLECTED = ("geolocation", "device")

@@ -8,9 +8,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from authorizations.models import ID_LENGTH, VALIDITY, Session, Terms
+from foundation.encryption import blind_index
+from foundation.errors import NotFound
 from partners.models import Partner
-from providers.encryption import blind_index
-from providers.errors import NotFound
 
 _ID_SHAPE = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}", re.ASCII)
 

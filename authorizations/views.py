@@ -30,11 +30,11 @@ from authorizations.serializers import (
     told,
     valid_form,
 )
-from partners.fields import USER_AGENT_LENGTH
-from partners.parsers import StrictJSONParser, parse_json_object, read_body
+from foundation.errors import Gone, InvalidInput
+from foundation.fields import USER_AGENT_LENGTH
+from foundation.formats import iso_utc
+from foundation.json import StrictJSONParser, parse_json_object, read_body
 from partners.views import PartnerView
-from providers.errors import Gone, InvalidInput
-from providers.formats import iso_utc
 
 FORM = "application/x-www-form-urlencoded"
 _FORM_FIELDS = 20

@@ -25,9 +25,9 @@ import psycopg
 import urllib3
 
 from bench import load
-from config.local import Postgres, Redis, free_port, running
-from config.run import SANDBOX_KEY, service_processes
-from config.supervisor import Process, ends_with_parent
+from config.local.run import SANDBOX_KEY, service_processes
+from config.local.servers import Postgres, Redis, free_port, running
+from config.local.supervisor import Process, ends_with_parent
 from providers import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -216,7 +216,9 @@ def main() -> int:
             "SIMULATOR_PORT": str(free_port()),
             "WEB_CONCURRENCY": "1",
         }
-        subprocess.run([sys.executable, "-m", "config.run", "prepare"], env={**os.environ, **environment}, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "config.local.run", "prepare"], env={**os.environ, **environment}, check=True
+        )
         service = Service(environment, postgres.url)
         try:
             service.wait_ready()

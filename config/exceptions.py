@@ -16,18 +16,18 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from config.logs import traceback_without_words
-from providers.errors import (
+from foundation.errors import (
     ApiError,
     InternalError,
     InvalidInput,
     MethodNotAllowed,
     NotFound,
     PayloadTooLarge,
-    ProviderNotAllowed,
     RateLimited,
     Unauthorized,
     UnsupportedMediaType,
 )
+from providers.errors import ProviderNotAllowed
 
 log = structlog.get_logger(__name__)
 

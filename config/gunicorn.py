@@ -65,7 +65,7 @@ class Worker(GeventWorker):
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer on the bare socket `client` and log the kind of `exc`: its text may quote a key or a secret path."""
         # Here, since this file is read before gevent has patched what the project imports.
-        from providers.errors import ApiError, InternalError, InvalidInput, NotSupported, PayloadTooLarge
+        from foundation.errors import ApiError, InternalError, InvalidInput, NotSupported, PayloadTooLarge
 
         error: ApiError = InvalidInput("Requisição HTTP malformada.")
         if isinstance(exc, LimitRequestLine | LimitRequestHeaders):

@@ -6,8 +6,8 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
 from redis.exceptions import RedisError
 
-from consultas import fan_out
-from providers.shared import redis
+from foundation import workers
+from foundation.redis import redis
 
 
 def live(request: HttpRequest) -> JsonResponse:
@@ -18,7 +18,7 @@ def live(request: HttpRequest) -> JsonResponse:
 def ready(request: HttpRequest) -> JsonResponse:
     """200 only when the database, the broker and a bank worker answer, else 503; each part by name."""
     parts = {"database": _database(), "broker": _broker()}
-    parts["bank_worker"] = parts["broker"] and fan_out.ping(timeout_s=2.0)
+    parts["bank_worker"] = parts["broker"] and workers.ping(timeout_s=2.0)
     healthy = all(parts.values())
     body = {
         "status": "ok" if healthy else "unavailable",

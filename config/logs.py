@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from providers.formats import without_personal_data
+from foundation.formats import without_personal_data
 
 
 def hide_personal_data(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:

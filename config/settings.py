@@ -97,7 +97,7 @@ DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 
 
 def _local_services() -> dict[str, str]:
-    """Addresses that the embedded PostgreSQL and Redis of `make run` (config/local.py) left behind."""
+    """Addresses that the embedded PostgreSQL and Redis of `make run` (config/local/servers.py) left behind."""
     try:
         services: dict[str, str] = json.loads((DATA_DIR / "services.json").read_text())
     except FileNotFoundError:
@@ -168,6 +168,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "foundation",
     "providers",
     "partners",
     "webhooks",
@@ -290,9 +291,9 @@ if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["partners.authentication.ApiKeyAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_PARSER_CLASSES": ["partners.parsers.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["foundation.json.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "partners.parsers.IgnoreAccept",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "foundation.json.IgnoreAccept",
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "partners.schema.OperationSchema",
     "EXCEPTION_HANDLER": "config.exceptions.handle",
@@ -312,6 +313,7 @@ CELERY_TASK_ROUTES = {
     "consultas.tasks.check_steps": {"queue": "sweeps"},
     "proposals.tasks.reconcile": {"queue": "sweeps"},
     "proposals.tasks.refresh": {"queue": "sweeps"},
+    "foundation.tasks.pong": {"queue": "banks"},
     "consultas.tasks.*": {"queue": "banks"},
     "proposals.tasks.*": {"queue": "banks"},
 }
@@ -417,8 +419,8 @@ UNFOLD = {
         }
     ],
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [lambda request: static("providers/desk.css")],
-    "DASHBOARD_CALLBACK": "config.desk.with_concerns",
+    "STYLES": [lambda request: static("backoffice/backoffice.css")],
+    "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
     "SIDEBAR": {
         "show_search": True,
         "navigation": [

@@ -23,10 +23,10 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from consultas.models import Offer, Pending, Query
 from consultas.pending import wake
 from consultas.queries import answers_of
-from partners.admin import PageWithButtons
-from providers.desk import UNSEEN, BankFilter, DeskAdmin, NamedFilter, once
-from providers.encryption import blind_index
-from providers.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
+from foundation.backoffice.pages import UNSEEN, DeskAdmin, NamedFilter, PageWithButtons, once
+from foundation.encryption import blind_index
+from foundation.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
+from providers.admin import BankFilter
 from providers.types import ActionType, QueryStatus
 from webhooks.models import reference_index
 

@@ -11,11 +11,12 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from consultas import fan_out
 from consultas.models import AuctionLookup
+from foundation import workers
+from foundation.errors import ApiError, NotFound
 from partners.models import Partner
 from providers import registry
-from providers.errors import ApiError, NotFound, ProviderError, ProviderNotAllowed, ProviderUnavailable
+from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
 from providers.models import Provider
 
 _ERRORS: dict[str, type[ApiError]] = {error.code: error for error in (NotFound, ProviderUnavailable, ProviderError)}
@@ -38,7 +39,7 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
     try:
         own = Provider.objects.values_list("timeout_s", flat=True).get(name=bank.name)
         patience_s = (own or settings.BANK_TIMEOUT_S) + 2
-        if not fan_out.ask("consultas.tasks.look_up_auction", str(lookup.pk), patience_s):
+        if not workers.ask("consultas.tasks.look_up_auction", str(lookup.pk), patience_s):
             raise ProviderUnavailable
         lookup.refresh_from_db()
     finally:

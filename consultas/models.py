@@ -7,8 +7,8 @@ import msgspec
 from django.db import models
 from django.utils import timezone
 
+from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from partners.models import Partner
-from providers.encryption import EncryptedJSONField, EncryptedTextField
 from providers.types import ActionType, BankAction, BankOffer, BankQuery
 
 #: The term, in months, that is assumed where an amount or an installment is asked for without one.

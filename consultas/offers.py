@@ -13,9 +13,9 @@ from django.db import connection
 from django.utils import timezone
 
 from consultas.models import ASSUMED_TERM, Offer, Query
-from providers.database import outlasts_restart
-from providers.encryption import blind_index
-from providers.formats import to_reais_text
+from foundation.database import outlasts_restart
+from foundation.encryption import blind_index
+from foundation.formats import to_reais_text
 from providers.types import BankOffer, BankQuery
 
 # One statement for all offers of a query: with 40 rows several times faster than an INSERT built row by row.

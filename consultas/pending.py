@@ -19,10 +19,11 @@ from django.utils import timezone
 from authorizations import evidence
 from consultas import offers, serializers
 from consultas.models import Pending, Query
+from foundation.database import outlasts_restart
+from foundation.errors import ApiError, InvalidInput, NotFound
 from partners.models import Allowance
 from providers.base import Bank
-from providers.database import outlasts_restart
-from providers.errors import ApiError, BankFailure, InvalidInput, NotFound
+from providers.errors import BankFailure
 from providers.types import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 from webhooks import outbox
 

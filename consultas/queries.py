@@ -26,12 +26,13 @@ from authorizations.evidence import QueryEvidence
 from consultas import fan_out, offers, serializers
 from consultas.fan_out import Answer
 from consultas.models import Query
+from foundation.database import outlasts_restart
+from foundation.encryption import blind_index
+from foundation.errors import Detail, InvalidInput, NotFound
+from foundation.redis import redis
 from partners.models import AllowedBank, Partner
 from providers import registry
-from providers.database import outlasts_restart
-from providers.encryption import blind_index
-from providers.errors import Detail, InvalidInput, NotFound, ProviderNotAllowed, ProviderUnavailable
-from providers.shared import redis
+from providers.errors import ProviderNotAllowed, ProviderUnavailable
 from providers.types import BankOffer, BankQuery
 from webhooks import outbox
 

@@ -15,7 +15,7 @@ from django.db.models.expressions import Combinable
 from django.utils import timezone
 
 from consultas.models import Offer, Pending, Query
-from providers import batches
+from foundation import batches
 
 #: A query that has no end so long after its deadline has lost its process, and nobody writes to it any more.
 DEAD_AFTER = timedelta(seconds=60)

@@ -9,8 +9,9 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 from rest_framework import serializers as drf
 
 from consultas.serializers import IndividualQueryRequest, QueryRequest
+from foundation.errors import Detail, InvalidInput, NotFound
 from partners.schema import errors, request_example, response_example
-from providers.errors import Detail, InvalidInput, NotFound, ProviderError, ProviderNotAllowed, ProviderUnavailable
+from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
 from providers.types import ActionType, QueryStatus
 from webhooks.schema import EventSchema, webhook
 

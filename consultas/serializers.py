@@ -12,7 +12,7 @@ from django.utils import timezone
 from consultas import offers
 from consultas.fan_out import Answer
 from consultas.models import Query
-from partners.fields import (
+from foundation.fields import (
     USER_AGENT_LENGTH,
     Block,
     BooleanField,
@@ -28,7 +28,7 @@ from partners.fields import (
     PhoneField,
     TextField,
 )
-from providers.formats import iso_utc
+from foundation.formats import iso_utc
 from providers.types import (
     AppAuthorization,
     AppEvidence,

@@ -11,21 +11,17 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
-from consultas import auctions, pending, replies, sweep
+from consultas import auctions, pending, sweep
 from consultas.fan_out import Answer, failed
 from consultas.models import AuctionLookup, Pending, Query
+from foundation import replies
+from foundation.errors import ApiError
 from providers import registry
 from providers.base import Connection
-from providers.errors import ApiError, BankFailure, ProviderError, ProviderUnavailable
+from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.types import QueryStatus
 
 log = structlog.get_logger(__name__)
-
-
-@shared_task
-def pong(request: str, reply_to: str) -> None:
-    """The readiness check's other half."""
-    replies.post(reply_to, request, replies.ANSWER, None)
 
 
 @shared_task

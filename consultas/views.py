@@ -17,9 +17,9 @@ from rest_framework.views import APIView
 from consultas import auctions, fan_out, offers, pending, queries, schema, serializers
 from consultas.fan_out import Answer
 from consultas.models import Query
+from foundation.errors import NotFound
 from partners.views import PartnerView
 from providers import registry
-from providers.errors import NotFound
 from providers.models import Provider
 
 

@@ -12,15 +12,14 @@ from datetime import timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 from django.db.models import ForeignKey, ManyToManyField, Model, Q, QuerySet
 from django.forms import ModelMultipleChoiceField
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
-from django.template.response import TemplateResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -34,6 +33,8 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from foundation.backoffice.pages import DeskAdmin, PageToRead, SensitiveActions, posted
+from foundation.encryption import blind_index
 from partners.models import (
     MAX_KEY_DAYS,
     SECRET_FIELDS,
@@ -44,8 +45,6 @@ from partners.models import (
     WebhookEvent,
     default_webhook_events,
 )
-from providers.desk import DeskAdmin
-from providers.encryption import blind_index
 from providers.models import Provider
 
 _GOOD, _BAD, _OLD = "success", "danger", "warning"
@@ -169,86 +168,6 @@ class ApiKeyInline(KeyState, TabularInline):
         return False
 
 
-class PageToRead(DeskAdmin):
-    """Rows whose page has nothing to save."""
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        hidden = {"show_save": False, "show_save_and_continue": False}
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
-
-
-class PageWithButtons(PageToRead):
-    """Rows whose page posts nothing but the buttons of `actions_submit_line`."""
-
-    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
-        """The button that was pressed, in place of saving, which would undo what a worker wrote meanwhile."""
-        for button in self.get_actions_submit_line(request, obj.pk):
-            if button.action_name in request.POST:
-                button.method(request, obj)
-
-    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
-        return []
-
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Only what a button did is worth a line in the history: the form itself, with its empty message, is not."""
-        return super().log_change(request, obj, message) if message else None
-
-    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        return HttpResponseRedirect(request.path)
-
-
-class SensitiveActions(DeskAdmin):
-    """Steps that ask first (GET shows a form, POST acts) and leave a line in the row's history."""
-
-    def locked(self, request: HttpRequest, object_id: str) -> Any:
-        """The row, locked until the transaction's end. Raises Http404 and PermissionDenied."""
-        try:
-            row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
-        except (self.model.DoesNotExist, ValidationError, ValueError):
-            raise Http404 from None
-        if not self.has_view_permission(request, row):
-            raise PermissionDenied
-        return row
-
-    def ask(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
-        """The page with `form` and the button that acts. `words`: title, text, button, danger."""
-        return self._page(request, row, "admin/partners/ask.html", {"form": form, **words})
-
-    def show_once(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
-        """The page that bears secrets. `words`: title, and `secrets`, each by its name."""
-        return self._page(request, row, "admin/partners/secret.html", words)
-
-    def done(self, request: HttpRequest, row: Model, text: str, then: Model | None = None) -> HttpResponse:
-        """Notes `text` in the row's history, says it, and goes to the page of `then` (or of the row)."""
-        self.log_change(request, row, text)
-        messages.success(request, text)
-        return HttpResponseRedirect(_page_of(then or row))
-
-    def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
-        shared = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "original": row,
-            "back": _page_of(row),
-        }
-        return TemplateResponse(request, template, {**shared, **context})
-
-
-def _sent(request: HttpRequest) -> QueryDict | None:
-    """What a form is bound to: a GET never acts."""
-    return request.POST if request.method == "POST" else None
-
-
-def _page_of(row: Model) -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
-
-
 @admin.register(Partner)
 class PartnerAdmin(SensitiveActions):
     form = PartnerForm
@@ -334,7 +253,7 @@ class PartnerAdmin(SensitiveActions):
     def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():
             partner = self.locked(request, object_id)
-            form = IssueKeyForm(_sent(request), initial={"key_id": uuid.uuid4()})
+            form = IssueKeyForm(posted(request), initial={"key_id": uuid.uuid4()})
             if form.is_valid():
                 data = form.cleaned_data
                 validity = timedelta(days=data["days"]) if data["days"] else None
@@ -354,7 +273,7 @@ class PartnerAdmin(SensitiveActions):
     def rotate_secret(self, request: HttpRequest, object_id: str) -> HttpResponse:
         with transaction.atomic():
             partner = self.locked(request, object_id)
-            form = RotateSecretForm(partner, _sent(request))
+            form = RotateSecretForm(partner, posted(request))
             if form.is_valid():
                 secret = partner.rotate_webhook_secret()
                 self.log_change(request, partner, "Segredo do webhook trocado.")

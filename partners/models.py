@@ -17,7 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.utils import timezone
 
-from providers.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)

@@ -10,16 +10,9 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import Direction, OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
+from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
 from partners.authentication import HEADER, ApiKeyAuthentication
 from partners.models import SANDBOX_KEY
-from providers.errors import (
-    API_ERRORS,
-    ApiError,
-    InternalError,
-    PayloadTooLarge,
-    Unauthorized,
-    UnsupportedMediaType,
-)
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):
@@ -38,7 +31,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 class DecimalScheme(OpenApiSerializerFieldExtension):
     """How many decimals a number may have, which Django REST framework's own fields don't tell for numbers."""
 
-    target_class = "partners.fields.DecimalField"
+    target_class = "foundation.fields.DecimalField"
 
     def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
         found: dict[str, Any] = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)
@@ -70,7 +63,7 @@ class DetailSchema(serializers.Serializer[Any]):
 
 
 class ErrorSchema(serializers.Serializer[Any]):
-    code = serializers.ChoiceField(sorted({error.code for error in API_ERRORS}))
+    code = serializers.ChoiceField(sorted({error.code for error in api_errors()}))
     message = serializers.CharField()
     retryable = serializers.BooleanField()
     field = serializers.CharField(allow_null=True)

@@ -11,9 +11,9 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
+from foundation.errors import Detail, InvalidInput, UnsupportedMediaType
+from foundation.json import is_json
 from partners.models import ApiKey, Partner
-from partners.parsers import is_json
-from providers.errors import Detail, InvalidInput, UnsupportedMediaType
 
 
 def details_of(errors: Any, path: str | None = None) -> Iterator[Detail]:

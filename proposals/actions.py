@@ -12,23 +12,16 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from consultas import fan_out
+from foundation import workers
+from foundation.database import outlasts_restart
+from foundation.errors import ApiError, InvalidState, NotFound, NotSupported
 from partners.models import Partner
 from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
 from proposals.submission import from_dict
 from providers import registry
 from providers.base import Bank
-from providers.database import outlasts_restart
-from providers.errors import (
-    ApiError,
-    BankFailure,
-    InvalidState,
-    NotFound,
-    NotSupported,
-    ProviderError,
-    ProviderUnavailable,
-)
+from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.types import BankProposal, ProposalStatus
 
 log = structlog.get_logger(__name__)
@@ -86,7 +79,7 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
     is_ours = Proposal.objects.filter(not_lately, pk=proposal.pk).update(last_status_at=now)
     if not is_ours:
         return proposal, None
-    answered = fan_out.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
+    answered = workers.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
     proposal.refresh_from_db()
     return proposal, None if answered else ProviderUnavailable().as_dict()
 
@@ -94,7 +87,7 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
 def _ask(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
     """Have a worker make the call, and wait for it. Raises what the bank's answer comes to."""
     call = BankCall.objects.create(proposal=proposal, operation=operation, argument=argument, request_id=request_id)
-    if not fan_out.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S):
+    if not workers.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S):
         raise ProviderUnavailable
     call.refresh_from_db()
     if call.error:

@@ -20,22 +20,15 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
 from consultas.admin import CpfForm, ReadOnlyAdmin, table
-from partners.admin import PageWithButtons
+from foundation.backoffice.pages import PageWithButtons, link_to, once
+from foundation.errors import InvalidInput, InvalidState, NotSupported
+from foundation.formats import mask_cpf, to_reais_text
 from partners.models import SECRETS_OF_PARTNER
 from proposals import retention
 from proposals.models import BankCall, Erasure, Proposal
 from proposals.submission import bring_forward
-from providers.desk import BankFilter, link_to, once
-from providers.errors import (
-    InvalidInput,
-    InvalidState,
-    NotSupported,
-    OfferExpired,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-)
-from providers.formats import mask_cpf, to_reais_text
+from providers.admin import BankFilter
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 
 _STATUS_COLOURS = {
     "aguardando assinatura": "info",

@@ -10,11 +10,12 @@ import gevent
 import structlog
 from django.db import connection
 
+from foundation.database import outlasts_restart
+from foundation.errors import ApiError
 from proposals.models import BankCall, Proposal
 from providers import registry
 from providers.base import Bank, Connection
-from providers.database import outlasts_restart
-from providers.errors import ApiError, ProviderError, ProviderUnavailable
+from providers.errors import ProviderError, ProviderUnavailable
 from providers.models import Provider
 
 log = structlog.get_logger(__name__)

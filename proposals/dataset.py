@@ -11,11 +11,11 @@ from uuid import UUID
 import msgspec
 
 from consultas.models import Offer, Pending
+from foundation.encryption import blind_index
+from foundation.errors import Detail, InvalidInput
+from foundation.formats import is_one_word
 from partners.models import Partner
 from providers.base import Bank, Connection
-from providers.encryption import blind_index
-from providers.errors import Detail, InvalidInput
-from providers.formats import is_one_word
 from providers.types import (
     Address,
     BankAccount,

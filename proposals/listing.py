@@ -10,10 +10,10 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from foundation.encryption import blind_index
+from foundation.errors import InvalidInput
 from partners.models import Partner
 from proposals.models import Proposal
-from providers.encryption import blind_index
-from providers.errors import InvalidInput
 
 PAGE = 100
 

@@ -15,9 +15,10 @@ from django.db.models import Q
 from django.utils import timezone
 
 from consultas.models import Offer
+from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.errors import ApiError
 from partners.models import Partner
-from providers.encryption import EncryptedJSONField, EncryptedTextField
-from providers.errors import ApiError, OfferExpired
+from providers.errors import OfferExpired
 from providers.types import BankProposal, ProposalStatus
 from webhooks import outbox
 

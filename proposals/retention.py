@@ -17,10 +17,10 @@ from django.utils import timezone
 import authorizations.retention
 import consultas.retention
 import webhooks.models
+from foundation import batches
+from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import NEVER_ACCEPTED, Erasure, Proposal
-from providers import batches
-from providers.encryption import blind_index
 
 log = structlog.get_logger(__name__)
 

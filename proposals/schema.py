@@ -8,19 +8,10 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 
 from consultas.schema import OFFER, OfferSchema
+from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import ErrorSchema, errors, request_example, response_example
 from proposals.serializers import CancelRequest, FormalizeRequest, SubmissionRequest
-from providers.errors import (
-    Detail,
-    InvalidInput,
-    InvalidState,
-    NotFound,
-    NotSupported,
-    OfferExpired,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-)
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import ProposalStatus
 from webhooks.schema import EventSchema, webhook
 

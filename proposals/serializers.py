@@ -8,7 +8,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.serializers import Field
 from rest_framework.settings import api_settings
 
-from partners.fields import (
+from foundation.fields import (
     Block,
     BooleanField,
     CEPField,
@@ -24,9 +24,9 @@ from partners.fields import (
     TextField,
     UFField,
 )
+from foundation.formats import cpf_is_valid, iso_utc, mask_phone, only_digits, pix_phone, pix_random_key
 from proposals import compe
 from proposals.models import Proposal
-from providers.formats import cpf_is_valid, iso_utc, mask_phone, only_digits, pix_phone, pix_random_key
 
 CHANNELS = ("sms", "whatsapp")
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")

@@ -25,28 +25,19 @@ from django.utils import timezone
 
 from authorizations import evidence
 from authorizations.models import Evidence
-from consultas import fan_out
 from consultas import serializers as query_serializers
 from consultas.models import Offer
+from foundation import workers
+from foundation.database import outlasts_restart
+from foundation.encryption import blind_index
+from foundation.errors import ApiError, Detail, InvalidInput, NotFound
 from partners.models import Partner
 from proposals import dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
 from providers.base import Bank
-from providers.database import outlasts_restart
-from providers.encryption import blind_index
-from providers.errors import (
-    API_ERRORS,
-    ApiError,
-    BankFailure,
-    Detail,
-    InvalidInput,
-    NotFound,
-    OfferExpired,
-    ProviderRejected,
-    ProviderUnavailable,
-)
+from providers.errors import BankFailure, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.models import Provider
 from providers.types import BankProposal
 
@@ -62,7 +53,6 @@ MARGIN = timedelta(seconds=5)
 #: Submissions looked for in one sweep, and how long one may take before another sweep may look.
 BATCH = 50
 LOOK_LEASE = timedelta(seconds=60)
-_ERRORS = {error.code: error for error in API_ERRORS}
 _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em instantes: nada será enviado em dobro."
 
 
@@ -84,7 +74,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         raise AssertionError("check() raises without an offer")
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
     proposal, is_ours = _claim(partner, offer, data, request_id)
-    if not is_ours or fan_out.ask("proposals.tasks.submit", str(proposal.pk), settings.PROPOSAL_WAIT_S):
+    if not is_ours or workers.ask("proposals.tasks.submit", str(proposal.pk), settings.PROPOSAL_WAIT_S):
         _follow(proposal, deadline)
     else:
         _release(proposal)
@@ -105,7 +95,7 @@ def error_of(proposal: Proposal) -> ApiError:
 
 def from_dict(told: dict[str, Any]) -> ApiError:
     """The error that `as_dict` wrote."""
-    kind = _ERRORS[told["code"]]
+    kind = ApiError.by_code[told["code"]]
     if kind is InvalidInput:
         return InvalidInput(told["message"], details=msgspec.convert(told["details"], list[Detail]))
     return kind(told["message"], field=told["field"])
@@ -200,7 +190,7 @@ def _follow(proposal: Proposal, deadline: float) -> None:
         if row is None:
             return
         if _is_forgotten(row):
-            fan_out.ask("proposals.tasks.submit", str(row.pk), left)
+            workers.ask("proposals.tasks.submit", str(row.pk), left)
         connection.close()
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
@@ -212,7 +202,7 @@ def _is_forgotten(proposal: Proposal) -> bool:
     if proposal.taken_at is not None or proposal.lease_until is None or not _is_held(proposal, now):
         return False
     claimed_at = proposal.lease_until - timedelta(seconds=settings.PROPOSAL_WAIT_S)
-    return now - claimed_at >= timedelta(seconds=fan_out.UNSTARTED_S)
+    return now - claimed_at >= timedelta(seconds=workers.UNSTARTED_S)
 
 
 # --- Worker -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
-from consultas import replies
+from foundation import replies
 from proposals import actions, retention, submission
 from proposals.models import Proposal
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation.errors import InvalidInput
 from partners.views import PartnerView, details_of
 from proposals import actions, compe, listing, schema, serializers, submission
-from providers.errors import InvalidInput
 
 
 class ProposalsView(PartnerView):

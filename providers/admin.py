@@ -17,10 +17,18 @@ from redis.exceptions import RedisError
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
+from foundation.backoffice.pages import DeskAdmin, NamedFilter
 from providers import registry
 from providers.breaker import Breaker
-from providers.desk import DeskAdmin
 from providers.models import Circuit, Provider
+
+
+class BankFilter(NamedFilter):
+    """The filter of a list by bank."""
+
+    title = "banco"
+    parameter_name = "provider"
+    names = tuple((name, name) for name in registry.names())
 
 
 class ProviderForm(forms.ModelForm):

@@ -30,15 +30,9 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
+from foundation.errors import ApiError, Detail, NotSupported
 from providers.breaker import Breaker
-from providers.errors import (
-    ApiError,
-    BankFailure,
-    Detail,
-    NotSupported,
-    ProviderError,
-    ProviderUnavailable,
-)
+from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.metrics import bank_call
 from providers.tokens import Token, TokenCache, tokens
 from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, ProposalStatus

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import structlog
 from redis.exceptions import RedisError
 
-from providers.shared import redis
+from foundation.redis import redis
 
 log = structlog.get_logger(__name__)
 

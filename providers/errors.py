@@ -1,34 +1,12 @@
-"""The API's errors: one class per code, each with its HTTP status and whether a retry is worthwhile.
-
-This table is the only place where a code meets a status. `config/exceptions.py` renders it.
-Messages are read by partners, so they are Brazilian Portuguese and never carry a bank's address,
-credentials, personal data or a stack trace.
-"""
+"""What a bank's failure or refusal is: the errors of the API that speak of banks, and what adapters raise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar
 
-from providers.formats import sentence
-
-
-@dataclass(frozen=True)
-class Detail:
-    """One fault of the input: the dotted name of the field (None for the body as a whole), the
-    message, and for `providers` the names that would be allowed."""
-
-    field: str | None
-    message: str
-    allowed: tuple[str, ...] | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {"field": self.field, "message": self.message}
-        if self.allowed is not None:
-            row["allowed"] = list(self.allowed)
-        return row
+from foundation.errors import ApiError, Detail, InvalidInput, InvalidState, NotFound
+from foundation.formats import sentence
 
 
 def too_long(field: str, text: str | None, longest: int) -> list[Detail]:
@@ -36,57 +14,6 @@ def too_long(field: str, text: str | None, longest: int) -> list[Detail]:
     if text is None or len(text) <= longest:
         return []
     return [Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")]
-
-
-class ApiError(Exception):
-    """Base of every error that a partner may see."""
-
-    code: ClassVar[str] = "internal_error"
-    http_status: ClassVar[int] = 500
-    retryable: ClassVar[bool] = True
-    default_message: ClassVar[str] = "Erro interno. Tente novamente em instantes."
-
-    def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
-        self.message = message or self.default_message
-        self.field = field
-        super().__init__(self.message)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The error object of the contract: `{code, message, retryable, field}`."""
-        return {
-            "code": self.code,
-            "message": self.message,
-            "retryable": self.retryable,
-            "field": self.field,
-        }
-
-
-class InternalError(ApiError):
-    """An unforeseen failure of the service itself."""
-
-
-class InvalidInput(ApiError):
-    """The input is at fault. `details` names every fault found; the first one is `field`."""
-
-    code = "invalid_input"
-    http_status = 422
-    retryable = False
-    default_message = "Dados inválidos."
-
-    def __init__(
-        self,
-        message: str | None = None,
-        *,
-        field: str | None = None,
-        details: list[Detail] | None = None,
-    ) -> None:
-        if details:
-            message, field = message or details[0].message, details[0].field
-        super().__init__(message, field=field)
-        self.details = details or [Detail(field, self.message)]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**super().as_dict(), "details": [detail.as_dict() for detail in self.details]}
 
 
 class StepOwed(InvalidInput):
@@ -115,15 +42,6 @@ class OfferExpired(ApiError):
     default_message = "A oferta não está mais disponível. Faça uma nova consulta."
 
 
-class InvalidState(ApiError):
-    """The state of the proposal or session forbids the call."""
-
-    code = "invalid_state"
-    http_status = 409
-    retryable = False
-    default_message = "O estado atual não permite esta operação."
-
-
 class Conflict(InvalidState):
     """A bank says so of a proposal of its own. `words` are the bank's; a partner sees them only where it was a
     submission that met them."""
@@ -133,71 +51,11 @@ class Conflict(InvalidState):
         self.words = words
 
 
-class Unauthorized(ApiError):
-    code = "unauthorized"
-    http_status = 401
-    retryable = False
-    default_message = "Chave de API ausente ou inválida."
-
-
 class ProviderNotAllowed(ApiError):
     code = "provider_not_allowed"
     http_status = 403
     retryable = False
     default_message = "Banco não disponível neste contrato."
-
-
-class NotFound(ApiError):
-    code = "not_found"
-    http_status = 404
-    retryable = False
-    default_message = "Recurso não encontrado."
-
-
-class MethodNotAllowed(ApiError):
-    code = "method_not_allowed"
-    http_status = 405
-    retryable = False
-    default_message = "Método não permitido neste endereço."
-
-
-class Gone(ApiError):
-    code = "gone"
-    http_status = 410
-    retryable = False
-    default_message = "Este link expirou."
-
-
-class PayloadTooLarge(ApiError):
-    code = "payload_too_large"
-    http_status = 413
-    retryable = False
-    default_message = "O corpo da requisição excede 256 KiB."
-
-
-class UnsupportedMediaType(ApiError):
-    code = "unsupported_media_type"
-    http_status = 415
-    retryable = False
-    default_message = "Envie o corpo como application/json em UTF-8."
-
-
-class RateLimited(ApiError):
-    """Reserved by the contract; no limit is enforced."""
-
-    code = "rate_limited"
-    http_status = 429
-    retryable = True
-    default_message = "Muitas requisições. Tente novamente em instantes."
-
-
-class NotSupported(ApiError):
-    """The bank does not offer the operation."""
-
-    code = "not_supported"
-    http_status = 501
-    retryable = False
-    default_message = "Operação não suportada por este banco."
 
 
 class BankFailure(ApiError):
@@ -257,14 +115,3 @@ def at_submit() -> Iterator[None]:
         raise ProviderRejected(conflict.words) from None
     except StepOwed as owed:
         raise InvalidInput(owed.message, field="offer_ref.offer_id") from None
-
-
-def _with_code(base: type[ApiError]) -> Iterator[type[ApiError]]:
-    for error in base.__subclasses__():
-        if "code" in vars(error):
-            yield error
-        yield from _with_code(error)
-
-
-#: Every error with a code of its own, in the order of this file: the contract's table.
-API_ERRORS: tuple[type[ApiError], ...] = (InternalError, *_with_code(ApiError))

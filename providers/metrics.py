@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 from prometheus_client import Histogram, values
 
-from providers.errors import ApiError, BankFailure, ProviderUnavailable
+from foundation.errors import ApiError
+from providers.errors import BankFailure, ProviderUnavailable
 
 if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
     # Processes share their counts through a file each. Containers may share the directory, but not process ids.

@@ -3,8 +3,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from providers.base import Connection
-from providers.encryption import EncryptedJSONField, EncryptedTextField
 
 
 class Circuit(models.TextChoices):

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from providers.formats import sentence
+from foundation.formats import sentence
 
 T = TypeVar("T")
 

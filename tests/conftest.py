@@ -29,8 +29,8 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import OperationalError, connection
 
-from config.local import Postgres, Redis, free_port, running
-from config.run import service_processes
+from config.local.run import service_processes
+from config.local.servers import Postgres, Redis, free_port, running
 from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -284,11 +284,11 @@ def _database_is_idle() -> bool:
 @pytest.fixture
 def bank_worker(sandbox: None, programs: Programs) -> Programs:
     """A real bank worker, and a fresh sandbox, for tests that call the views in this process."""
-    from consultas import fan_out
+    from foundation import workers
 
     programs.ensure("banks")
     logs = partial(programs.logs, "banks")
-    wait_until(lambda: fan_out.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", logs)
+    wait_until(lambda: workers.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", logs)
     return programs
 
 

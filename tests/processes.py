@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import urllib3
 
-from config.supervisor import Process, ends_with_parent
+from config.local.supervisor import Process, ends_with_parent
 
 ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60

@@ -195,5 +195,5 @@ def test_what_is_wide_scrolls_by_itself(admin_client: Client) -> None:
     query = an_offer(PartnerFactory(providers=["ipe"]), "ipe").query
     page = admin_client.get(reverse("admin:consultas_query_change", args=[query.pk])).content.decode()
     assert re.search(r'<div style="overflow-x:auto"><table>.*?</table></div>', page, re.DOTALL)
-    [sheet] = re.findall(r'href="/static/(providers/desk\.css)"', page)
+    [sheet] = re.findall(r'href="/static/(backoffice/backoffice\.css)"', page)
     assert "min-width: 0" in Path(str(finders.find(sheet))).read_text()

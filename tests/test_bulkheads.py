@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from config.run import service_processes
+from config.local.run import service_processes
 from providers.models import Provider
 
 ROOT = Path(__file__).resolve().parent.parent

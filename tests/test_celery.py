@@ -6,7 +6,7 @@ import pytest
 from kombu.exceptions import OperationalError
 
 from config.celery import app
-from config.local import free_port
+from config.local.servers import free_port
 
 
 def test_a_broker_that_went_away_is_looked_for_every_second_and_for_ever():

@@ -21,6 +21,7 @@ from providers import registry
 ROOT = Path(__file__).resolve().parent.parent
 #: A module imports from its own floor and from lower ones.
 FLOORS = {
+    "foundation": 0,
     "providers": 1,
     "partners": 2,
     "webhooks": 3,

@@ -13,9 +13,9 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from consultas.models import Pending
+from foundation.redis import redis
 from partners.models import SANDBOX_KEY
 from providers.breaker import Breaker
-from providers.shared import redis
 from tests.client import FULL_FLOW, Client
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.processes import LiveService

@@ -13,13 +13,11 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from partners.admin import PageWithButtons
+from foundation.backoffice.pages import UNSEEN, NamedFilter, PageWithButtons
+from foundation.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from partners.models import SECRETS_OF_PARTNER, WebhookEvent, default_webhook_events
-from providers.desk import UNSEEN, NamedFilter
-from providers.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from providers.types import ProposalStatus
-
-from .models import AlreadyPurged, Attempt, Event, reference_index, resend_failed
+from webhooks.models import AlreadyPurged, Attempt, Event, reference_index, resend_failed
 
 _STATE_COLOURS = {Event.State.DUE: "info", Event.State.DELIVERED: "success", Event.State.FAILED: "danger"}
 _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)

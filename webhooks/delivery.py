@@ -21,12 +21,11 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
+from foundation.encryption import WrongKey
 from partners.models import SECRETS_OF_PARTNER
-from providers.encryption import WrongKey
-
-from . import doorbell, signing, transport
-from .models import SETTLED_FIELDS, Attempt, Event
-from .transport import Answer, Fault
+from webhooks import doorbell, signing, transport
+from webhooks.models import SETTLED_FIELDS, Attempt, Event
+from webhooks.transport import Answer, Fault
 
 log = structlog.get_logger("webhooks")
 
@@ -124,7 +123,7 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
 
 def load(event_ids: Iterable[str]) -> list[Letter]:
     """What to send, where, signed with what; nothing for what was erased since it was claimed. Raises
-    `providers.encryption.WrongKey`."""
+    `foundation.encryption.WrongKey`."""
     needed = ("body", "partner__webhook_url", *SECRETS_OF_PARTNER)
     events = Event.objects.filter(pk__in=list(event_ids), body__isnull=False).select_related("partner").only(*needed)
     letters = []

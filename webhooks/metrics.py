@@ -7,7 +7,7 @@ from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from .models import UNREACHABLE, Event
+from webhooks.models import UNREACHABLE, Event
 
 
 class OutboxCollector(Collector):

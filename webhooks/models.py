@@ -9,11 +9,10 @@ from django.db import models, transaction
 from django.db.models import Q, Value
 from django.utils import timezone
 
+from foundation.encryption import EncryptedTextField, blind_index
 from partners.models import Partner
-from providers.encryption import EncryptedTextField, blind_index
-
-from . import doorbell
-from .transport import Answer, Fault
+from webhooks import doorbell
+from webhooks.transport import Answer, Fault
 
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
 RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)

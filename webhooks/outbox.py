@@ -12,9 +12,8 @@ from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
 from partners.models import Partner
-
-from . import doorbell
-from .models import Event, reference_index
+from webhooks import doorbell
+from webhooks.models import Event, reference_index
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 

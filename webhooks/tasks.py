@@ -4,7 +4,7 @@ from celery import shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from . import models
+from webhooks import models
 
 
 @shared_task

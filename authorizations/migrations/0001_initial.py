@@ -3,7 +3,7 @@
 import authorizations.models
 import django.db.models.deletion
 import django.utils.timezone
-import providers.encryption
+import foundation.encryption
 from django.db import migrations, models
 
 
@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
             name='Evidence',
             fields=[
                 ('number', models.PositiveBigIntegerField(primary_key=True, serialize=False, verbose_name='número')),
-                ('record', providers.encryption.EncryptedTextField(verbose_name='registro')),
+                ('record', foundation.encryption.EncryptedTextField(verbose_name='registro')),
                 ('record_sha256', models.CharField(max_length=64, verbose_name='SHA-256 do registro')),
                 ('previous_hash', models.CharField(max_length=64, unique=True, verbose_name='elo anterior')),
                 ('hash', models.CharField(max_length=64, unique=True, verbose_name='elo')),
@@ -73,10 +73,10 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('authorization_id', models.CharField(default=authorizations.models.new_authorization_id, editable=False, max_length=32, unique=True, verbose_name='identificador')),
-                ('cpf', providers.encryption.EncryptedTextField(verbose_name='CPF')),
+                ('cpf', foundation.encryption.EncryptedTextField(verbose_name='CPF')),
                 ('cpf_index', models.CharField(db_index=True, editable=False, max_length=64)),
-                ('name', providers.encryption.EncryptedTextField(verbose_name='nome')),
-                ('phone', providers.encryption.EncryptedTextField(verbose_name='telefone')),
+                ('name', foundation.encryption.EncryptedTextField(verbose_name='nome')),
+                ('phone', foundation.encryption.EncryptedTextField(verbose_name='telefone')),
                 ('status', models.CharField(choices=[('pending', 'pendente'), ('authorized', 'autorizada'), ('expired', 'expirada')], default='pending', max_length=10, verbose_name='situação')),
                 ('created_at', models.DateTimeField(db_index=True, verbose_name='criada em')),
                 ('expires_at', models.DateTimeField(verbose_name='expira em')),

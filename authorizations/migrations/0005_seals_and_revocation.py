@@ -9,7 +9,7 @@ from datetime import UTC
 from django.db import migrations, models
 from django.db.models import Count
 
-import providers.encryption
+import foundation.encryption
 from authorizations import seal
 
 GUARD_OFF = "ALTER TABLE authorizations_evidenceuse DISABLE TRIGGER evidence_use_is_immutable"
@@ -88,7 +88,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="session",
             name="revocation_reason",
-            field=providers.encryption.EncryptedTextField(null=True, verbose_name="motivo da revogação"),
+            field=foundation.encryption.EncryptedTextField(null=True, verbose_name="motivo da revogação"),
         ),
         migrations.AlterModelOptions(
             name="session",

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import providers.encryption
+import foundation.encryption
 import uuid
 from django.db import migrations, models
 
@@ -20,8 +20,8 @@ class Migration(migrations.Migration):
             name='AuctionLookup',
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('key', providers.encryption.EncryptedTextField(verbose_name='chave')),
-                ('record', providers.encryption.EncryptedJSONField(null=True, verbose_name='registro')),
+                ('key', foundation.encryption.EncryptedTextField(verbose_name='chave')),
+                ('record', foundation.encryption.EncryptedJSONField(null=True, verbose_name='registro')),
                 ('error', models.CharField(blank=True, max_length=40, verbose_name='erro')),
                 ('request_id', models.CharField(max_length=128, verbose_name='id da requisição')),
                 ('created_at', models.DateTimeField(db_index=True, default=django.utils.timezone.now, verbose_name='criada em')),
@@ -38,13 +38,13 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('kind', models.CharField(choices=[('aggregated', 'agregada'), ('stream', 'em fluxo'), ('individual', 'individual')], max_length=10, verbose_name='tipo')),
                 ('cpf_index', models.CharField(db_index=True, max_length=64)),
-                ('request', providers.encryption.EncryptedJSONField(verbose_name='dados')),
+                ('request', foundation.encryption.EncryptedJSONField(verbose_name='dados')),
                 ('banks', models.JSONField(default=list, verbose_name='bancos')),
                 ('portfolios', models.JSONField(default=dict, verbose_name='carteiras')),
                 ('fingerprint', models.CharField(blank=True, max_length=64)),
                 ('authorization_id', models.CharField(blank=True, max_length=64, verbose_name='sessão de autorização')),
                 ('evidence_number', models.BigIntegerField(null=True, verbose_name='evidência')),
-                ('answers', providers.encryption.EncryptedJSONField(null=True, verbose_name='respostas')),
+                ('answers', foundation.encryption.EncryptedJSONField(null=True, verbose_name='respostas')),
                 ('simulation_group', models.UUIDField(null=True, verbose_name='grupo de simulação')),
                 ('request_id', models.CharField(max_length=128, verbose_name='id da requisição')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='criada em')),
@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
                 ('provider', models.CharField(max_length=40, verbose_name='banco')),
                 ('cpf_index', models.CharField(max_length=64)),
                 ('type', models.CharField(max_length=20, verbose_name='tipo')),
-                ('url', providers.encryption.EncryptedTextField(null=True, verbose_name='link')),
+                ('url', foundation.encryption.EncryptedTextField(null=True, verbose_name='link')),
                 ('detail', models.CharField(max_length=300, verbose_name='detalhe')),
                 ('reference', models.CharField(max_length=200, verbose_name='referência no banco')),
                 ('state', models.CharField(choices=[('open', 'aguardando o titular'), ('approved', 'concluída'), ('refused', 'recusada'), ('expired', 'expirada')], default='open', max_length=10, verbose_name='situação')),

@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.utils.timezone
 import partners.models
-import providers.encryption
+import foundation.encryption
 import uuid
 from django.db import migrations, models
 
@@ -25,8 +25,8 @@ class Migration(migrations.Migration):
                 ('status', models.CharField(choices=[('active', 'ativo'), ('suspended', 'suspenso')], default='active', editable=False, max_length=10, verbose_name='situação')),
                 ('rate_limit', models.PositiveIntegerField(blank=True, null=True, verbose_name='limite por minuto (não aplicado)')),
                 ('webhook_url', models.CharField(blank=True, max_length=500, validators=[partners.models.validate_webhook_url], verbose_name='URL do webhook')),
-                ('webhook_secret', providers.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo do webhook')),
-                ('previous_webhook_secret', providers.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo anterior')),
+                ('webhook_secret', foundation.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo do webhook')),
+                ('previous_webhook_secret', foundation.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo anterior')),
                 ('previous_secret_until', models.DateTimeField(editable=False, null=True, verbose_name='segredo anterior válido até')),
                 ('webhook_events', models.JSONField(blank=True, default=partners.models.default_webhook_events, verbose_name='eventos')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='criado em')),

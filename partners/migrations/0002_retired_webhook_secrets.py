@@ -5,7 +5,7 @@ from django.db import migrations
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.utils import timezone
 
-import providers.encryption
+import foundation.encryption
 
 
 def keep_what_still_signs(apps: Apps, schema_editor: BaseDatabaseSchemaEditor) -> None:
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="partner",
             name="retired_webhook_secrets",
-            field=providers.encryption.EncryptedJSONField(
+            field=foundation.encryption.EncryptedJSONField(
                 editable=False, null=True, verbose_name="segredos anteriores"
             ),
         ),

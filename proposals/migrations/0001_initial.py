@@ -3,7 +3,7 @@
 import django.db.models.deletion
 import django.utils.timezone
 import proposals.models
-import providers.encryption
+import foundation.encryption
 import uuid
 from django.db import migrations, models
 
@@ -25,17 +25,17 @@ class Migration(migrations.Migration):
                 ('provider', models.CharField(max_length=40, verbose_name='banco')),
                 ('cpf_index', models.CharField(max_length=64)),
                 ('reference', models.CharField(default=proposals.models.new_reference, max_length=64, unique=True, verbose_name='nossa referência')),
-                ('dataset', providers.encryption.EncryptedJSONField(verbose_name='dados enviados')),
-                ('terms', providers.encryption.EncryptedJSONField(verbose_name='oferta')),
+                ('dataset', foundation.encryption.EncryptedJSONField(verbose_name='dados enviados')),
+                ('terms', foundation.encryption.EncryptedJSONField(verbose_name='oferta')),
                 ('status', models.CharField(choices=[('created', 'criada'), ('in_analysis', 'em análise'), ('awaiting_signature', 'aguardando assinatura'), ('signed', 'assinada'), ('disbursed', 'paga'), ('rejected', 'recusada'), ('cancelled', 'cancelada'), ('expired', 'expirada')], default='created', max_length=20, verbose_name='situação')),
                 ('submission', models.CharField(choices=[('sending', 'em envio'), ('unknown', 'resultado desconhecido'), ('not_sent', 'não chegou ao banco'), ('accepted', 'aceita'), ('refused', 'recusada')], default='sending', max_length=10, verbose_name='envio')),
                 ('native_id', models.CharField(blank=True, max_length=200, verbose_name='id no banco')),
                 ('native_status', models.CharField(blank=True, max_length=60, verbose_name='situação no banco')),
-                ('data', providers.encryption.EncryptedJSONField(default=dict, verbose_name='dados do banco')),
-                ('signature_url', providers.encryption.EncryptedTextField(null=True, verbose_name='link de assinatura')),
+                ('data', foundation.encryption.EncryptedJSONField(default=dict, verbose_name='dados do banco')),
+                ('signature_url', foundation.encryption.EncryptedTextField(null=True, verbose_name='link de assinatura')),
                 ('signature_expires_at', models.DateTimeField(null=True, verbose_name='link válido até')),
                 ('channel', models.CharField(blank=True, max_length=10, verbose_name='envio do link')),
-                ('error', providers.encryption.EncryptedJSONField(null=True, verbose_name='erro')),
+                ('error', foundation.encryption.EncryptedJSONField(null=True, verbose_name='erro')),
                 ('attempts', models.PositiveIntegerField(default=1, verbose_name='tentativas')),
                 ('taken_at', models.DateTimeField(null=True)),
                 ('lease_until', models.DateTimeField(null=True)),
@@ -79,8 +79,8 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('operation', models.CharField(choices=[('submit', 'envio'), ('find', 'busca pela referência'), ('formalize', 'formalização'), ('status', 'consulta de situação'), ('cancel', 'cancelamento')], max_length=10, verbose_name='operação')),
-                ('argument', providers.encryption.EncryptedTextField(null=True)),
-                ('error', providers.encryption.EncryptedJSONField(null=True)),
+                ('argument', foundation.encryption.EncryptedTextField(null=True)),
+                ('error', foundation.encryption.EncryptedJSONField(null=True)),
                 ('outcome', models.CharField(blank=True, max_length=40, verbose_name='resultado')),
                 ('ms', models.PositiveIntegerField(null=True, verbose_name='duração (ms)')),
                 ('request_id', models.CharField(max_length=128, verbose_name='id da requisição')),

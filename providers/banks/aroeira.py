@@ -17,20 +17,8 @@ from urllib.parse import quote
 import structlog
 from msgspec import Struct
 
-from providers.base import Bank, Reply
-from providers.errors import (
-    ApiError,
-    BankFailure,
-    Conflict,
-    Detail,
-    NotFound,
-    OfferExpired,
-    ProviderRejected,
-    ProviderUnavailable,
-    at_submit,
-    too_long,
-)
-from providers.formats import (
+from foundation.errors import ApiError, Detail, NotFound
+from foundation.formats import (
     from_br_date,
     from_br_moment,
     from_reais_text,
@@ -38,6 +26,16 @@ from providers.formats import (
     to_br_date,
     to_br_time,
     to_reais_text,
+)
+from providers.base import Bank, Reply
+from providers.errors import (
+    BankFailure,
+    Conflict,
+    OfferExpired,
+    ProviderRejected,
+    ProviderUnavailable,
+    at_submit,
+    too_long,
 )
 from providers.tokens import Token
 from providers.types import (

@@ -19,19 +19,10 @@ import msgspec
 import structlog
 from msgspec import Meta, Struct
 
+from foundation.errors import ApiError, NotFound, Unauthorized
+from foundation.formats import BRASILIA, split_phone
 from providers.base import CALLBACK_MAX_AGE_S, Bank, Reply
-from providers.errors import (
-    ApiError,
-    Conflict,
-    NotFound,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-    StepOwed,
-    Unauthorized,
-    at_submit,
-)
-from providers.formats import BRASILIA, split_phone
+from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, at_submit
 from providers.tokens import Token
 from providers.types import (
     ActionType,

@@ -15,19 +15,10 @@ from urllib.parse import quote, urlencode
 import structlog
 from msgspec import Struct
 
+from foundation.errors import ApiError, Detail, NotFound
+from foundation.formats import money, split_phone, to_decimal
 from providers.base import Bank, Reply
-from providers.errors import (
-    ApiError,
-    Conflict,
-    Detail,
-    NotFound,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-    StepOwed,
-    at_submit,
-)
-from providers.formats import money, split_phone, to_decimal
+from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, at_submit
 from providers.tokens import Token
 from providers.types import (
     ActionType,

@@ -19,18 +19,10 @@ import msgspec
 import structlog
 from msgspec import Struct
 
+from foundation.errors import ApiError, NotFound, Unauthorized
+from foundation.formats import split_phone
 from providers.base import CALLBACK_MAX_AGE_S, Bank, Reply
-from providers.errors import (
-    ApiError,
-    Conflict,
-    NotFound,
-    OfferExpired,
-    ProviderRejected,
-    StepOwed,
-    Unauthorized,
-    at_submit,
-)
-from providers.formats import split_phone
+from providers.errors import Conflict, OfferExpired, ProviderRejected, StepOwed, at_submit
 from providers.tokens import Token
 from providers.types import (
     ActionType,

@@ -13,9 +13,10 @@ from urllib.parse import quote
 import structlog
 from msgspec import Struct
 
+from foundation.errors import ApiError, Detail, InvalidInput, NotFound
+from foundation.formats import split_phone, to_decimal
 from providers.base import Bank, Reply
-from providers.errors import ApiError, Conflict, Detail, InvalidInput, NotFound, ProviderRejected, at_submit, too_long
-from providers.formats import split_phone, to_decimal
+from providers.errors import Conflict, ProviderRejected, at_submit, too_long
 from providers.tokens import Token
 from providers.types import (
     ActionType,

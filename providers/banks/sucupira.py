@@ -17,19 +17,10 @@ import jwt
 import structlog
 from msgspec import Struct
 
+from foundation.errors import ApiError, Detail, NotFound
+from foundation.formats import from_cents, to_cents
 from providers.base import Bank, Reply
-from providers.errors import (
-    ApiError,
-    BankFailure,
-    Conflict,
-    Detail,
-    NotFound,
-    OfferExpired,
-    ProviderRejected,
-    at_submit,
-    too_long,
-)
-from providers.formats import from_cents, to_cents
+from providers.errors import BankFailure, Conflict, OfferExpired, ProviderRejected, at_submit, too_long
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,

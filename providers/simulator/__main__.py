@@ -16,7 +16,7 @@ import sys
 import uvloop
 from aiohttp import web
 
-from .app import Settings, create_app
+from providers.simulator.app import Settings, create_app
 
 BACKLOG = 2048
 LEAVE_AFTER_S = 0.2

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from . import faults
-from .bank import Bank, Call, NotLetIn, Refusal, Request, Route
-from .banks import BANKS
-from .controls import Controls
-from .phone import Phone
-from .world import World
+from providers.simulator import faults
+from providers.simulator.bank import Bank, Call, NotLetIn, Refusal, Request, Route
+from providers.simulator.banks import BANKS
+from providers.simulator.controls import Controls
+from providers.simulator.phone import Phone
+from providers.simulator.world import World
 
 LARGEST_BODY_BYTES = 1024 * 1024
 

@@ -14,14 +14,14 @@ from urllib.parse import parse_qsl
 import msgspec
 from aiohttp import web
 
-from . import catalogue, numbers
-from .catalogue import Employment, Scenario
-from .faults import Behaviour
-from .fields import Fields, Problem, parse_json
-from .ledger import Contract, Ledger, Offer
-from .numbers import Ask
-from .tokens import Tokens
-from .world import Step, World
+from providers.simulator import catalogue, numbers
+from providers.simulator.catalogue import Employment, Scenario
+from providers.simulator.faults import Behaviour
+from providers.simulator.fields import Fields, Problem, parse_json
+from providers.simulator.ledger import Contract, Ledger, Offer
+from providers.simulator.numbers import Ask
+from providers.simulator.tokens import Tokens
+from providers.simulator.world import Step, World
 
 CALLS_KEPT = 20_000
 OFFERS_KEPT = 50_000

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 
 from aiohttp import web
 
-from .bank import Bank, answer, iso
-from .faults import FAULTS, OPERATIONS, Behaviour
-from .fields import parse_json
-from .world import STEPS, World
+from providers.simulator.bank import Bank, answer, iso
+from providers.simulator.faults import FAULTS, OPERATIONS, Behaviour
+from providers.simulator.fields import parse_json
+from providers.simulator.world import STEPS, World
 
 CALL_OPERATIONS = (
     "token",

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from .catalogue import Employment, Scenario
-from .numbers import Quote
-from .world import Step, World
+from providers.simulator.catalogue import Employment, Scenario
+from providers.simulator.numbers import Quote
+from providers.simulator.world import Step, World
 
 SIGNATURE_LINK_S = 30 * 24 * 3600
 DISBURSED_AFTER_S = 4.0

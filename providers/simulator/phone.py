@@ -12,8 +12,8 @@ from string import Template
 
 from aiohttp import web
 
-from . import catalogue
-from .world import Message, Step, World
+from providers.simulator import catalogue
+from providers.simulator.world import Message, Step, World
 
 BRASILIA = timezone(timedelta(hours=-3))
 BACK_TO = ("link", "phone")

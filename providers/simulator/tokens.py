@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from .clock import Clock
+from providers.simulator.clock import Clock
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from .clock import Clock
+from providers.simulator.clock import Clock
 
 if TYPE_CHECKING:
     from .ledger import Contract

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from authorizations.models import Evidence, Session
-from providers.formats import iso_utc
+from foundation.formats import iso_utc
 from tests.authorizations.clients import NAME, HolderClient, public
 
 UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from authorizations.evidence import QueryEvidence, for_query, record_use
 from authorizations.models import Evidence, EvidenceUse, Session
+from foundation.errors import InvalidInput
 from partners.models import Partner
-from providers.errors import InvalidInput
 from providers.types import Geolocation
 from tests.authorizations.clients import CPF, NAME, HolderClient, PartnerClient, public
 

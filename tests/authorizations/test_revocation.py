@@ -18,9 +18,9 @@ from django.utils import timezone
 from authorizations import chain, dossier, retention, seal
 from authorizations.evidence import for_query, record_use
 from authorizations.models import Evidence, Session
+from foundation.errors import InvalidInput
+from foundation.formats import iso_utc
 from partners.models import Partner
-from providers.errors import InvalidInput
-from providers.formats import iso_utc
 from tests.authorizations.clients import CPF, HolderClient, PartnerClient, open_session, public
 
 REASON = "pedido por telefone"

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from authorizations.models import Session
-from providers.formats import iso_utc
+from foundation.formats import iso_utc
 from tests.authorizations.clients import HolderClient, PartnerClient, public
 
 

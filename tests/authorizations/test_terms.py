@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
 from authorizations.models import Session, Terms
-from providers.formats import iso_utc
+from foundation.formats import iso_utc
 from tests.authorizations.clients import NAME, HolderClient, public
 
 

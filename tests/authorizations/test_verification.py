@@ -21,8 +21,8 @@ from django.utils import timezone
 from authorizations import dossier, seal
 from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session
+from foundation.encryption import encrypt
 from partners.models import Partner
-from providers.encryption import encrypt
 from tests.authorizations.clients import HolderClient, open_session, public
 from tests.factories import PartnerFactory
 

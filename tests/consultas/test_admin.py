@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from consultas.fan_out import Answer
 from consultas.models import Offer, Pending, Query
+from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.encryption import blind_index
 from providers.types import ActionType, BankAction, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory

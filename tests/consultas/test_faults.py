@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from foundation.redis import redis
 from providers.models import Provider
-from providers.shared import redis
 from tests.client import Client, query_body
 from tests.processes import LiveService, Simulator, wait_until
 

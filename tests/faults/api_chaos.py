@@ -33,8 +33,8 @@ import redis
 import requests
 import urllib3
 
-from config.local import free_port
-from config.run import service_processes
+from config.local.run import service_processes
+from config.local.servers import free_port
 from tests.client import FULL_FLOW, Client, query_body
 from tests.faults.sales import Sales
 from tests.faults.webhooks_rig import START_TIMEOUT_S, Rig, Tally

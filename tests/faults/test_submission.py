@@ -16,7 +16,7 @@ import redis
 import requests
 from django.utils import timezone
 
-from config.local import free_port
+from config.local.servers import free_port
 from proposals.models import Proposal
 from providers import registry
 from providers.models import Circuit, Provider

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from config.local import Postgres, Redis, ends_with_parent, free_port
+from config.local.servers import Postgres, Redis, ends_with_parent, free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 START_TIMEOUT_S = 60

@@ -13,8 +13,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from consultas.models import Pending, Query
+from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.encryption import blind_index
 from tests.client import Client
 from tests.processes import Simulator
 from tests.proposals.datasets import dataset

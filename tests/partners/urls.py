@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config import exceptions
-from partners.fields import Block, DecimalField, ListField, PhoneField, TextField
+from foundation.fields import Block, DecimalField, ListField, PhoneField, TextField
 from partners.views import PartnerView
 
 

@@ -10,9 +10,9 @@ import msgspec
 from django.utils import timezone
 
 from consultas.models import Offer, Pending, Query
+from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Proposal
-from providers.encryption import blind_index
 from tests.client import FULL_FLOW
 from tests.proposals.datasets import dataset
 from tests.providers.samples import a_query

@@ -26,11 +26,12 @@ from authorizations.models import Evidence, Session
 from consultas import pending, queries
 from consultas.fan_out import Answer
 from consultas.models import Offer, Pending, Query
+from foundation.encryption import blind_index
+from foundation.errors import InvalidInput, NotFound
 from partners.models import Partner
 from proposals import retention
 from proposals.models import BankCall, Cause, Erasure, Proposal
-from providers.encryption import blind_index
-from providers.errors import InvalidInput, NotFound, ProviderRejected
+from providers.errors import ProviderRejected
 from providers.types import BankProposal, BankResult, ProposalStatus, QueryStatus, StepOutcome
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory

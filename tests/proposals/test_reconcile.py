@@ -17,8 +17,8 @@ import redis
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
-from consultas import fan_out, replies
 from consultas.models import Offer
+from foundation import replies, workers
 from partners.models import SANDBOX_KEY, Partner
 from proposals import submission
 from proposals.dataset import to_bank
@@ -300,10 +300,10 @@ def test_a_task_that_the_broker_lost_is_published_again(
     sandbox: None, programs: Programs, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call used to wait its 30 s for nothing."""
-    monkeypatch.setattr(fan_out, "UNSTARTED_S", 0.2)
+    monkeypatch.setattr(workers, "UNSTARTED_S", 0.2)
     programs.kill("banks")
     with ThreadPoolExecutor(1) as pool, redis.Redis.from_url(redis_url) as server:
-        asked = pool.submit(fan_out.ask, "proposals.tasks.act", "call-1", 20)
+        asked = pool.submit(workers.ask, "proposals.tasks.act", "call-1", 20)
         wait_until(lambda: server.llen("banks"), 10, "the task is published")
         server.flushdb()
         wait_until(lambda: server.llen("banks"), 10, "it is published again")

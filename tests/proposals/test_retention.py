@@ -18,11 +18,11 @@ from django.utils import timezone
 from consultas import offers, queries
 from consultas.fan_out import Answer
 from consultas.models import Offer, Pending, Query
+from foundation import batches
+from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Move, Proposal
 from proposals.tasks import purge
-from providers import batches
-from providers.encryption import blind_index
 from providers.errors import ProviderRejected
 from providers.types import BankProposal, ProposalStatus, QueryStatus
 from tests.factories import PartnerFactory

@@ -14,11 +14,11 @@ import pytest
 from django.test import Client as DjangoClient
 
 from consultas.models import Offer
+from foundation.errors import InvalidInput
 from partners.models import SANDBOX_KEY, Partner
 from proposals import submission
 from proposals.models import BankCall, Move, Proposal
 from providers import registry
-from providers.errors import InvalidInput
 from providers.models import Provider
 from tests.client import FULL_FLOW, Client, query_body
 from tests.factories import PartnerFactory

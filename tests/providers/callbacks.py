@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from config.local import free_port
+from config.local.servers import free_port
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
 from tests.providers.simulator.http import HttpSimulator

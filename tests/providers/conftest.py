@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import urllib3
 
+from foundation.redis import redis
 from providers import registry
 from providers.base import Bank, Connection
 from providers.breaker import Breaker
-from providers.shared import redis
 from providers.tokens import forget_all
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import Simulator

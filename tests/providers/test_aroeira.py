@@ -13,9 +13,10 @@ from urllib.parse import parse_qsl
 import pytest
 from structlog.testing import capture_logs
 
+from foundation.errors import ApiError, NotFound
 from providers.banks.aroeira import CITIES, UNKNOWN_CITY, Aroeira
 from providers.base import Bank, Reply
-from providers.errors import ApiError, Conflict, NotFound, OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.errors import Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.types import (
     AppAuthorization,
     AppEvidence,

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from foundation.errors import ApiError
+from foundation.redis import redis
 from providers.banks.ipe import Ipe
 from providers.breaker import Breaker
-from providers.errors import ApiError, BankFailure, ProviderRejected, ProviderUnavailable
-from providers.shared import redis
+from providers.errors import BankFailure, ProviderRejected, ProviderUnavailable
 from providers.types import BankQuery, BankResult
 from tests.providers.conftest import Connect
 from tests.providers.samples import a_query

@@ -17,17 +17,10 @@ import pytest
 from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
+from foundation.errors import InvalidInput, InvalidState, Unauthorized
 from providers.banks.canela import Canela
 from providers.base import Bank
-from providers.errors import (
-    InvalidInput,
-    InvalidState,
-    OfferExpired,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-    Unauthorized,
-)
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     ActionType,
     AppAuthorization,

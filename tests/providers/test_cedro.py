@@ -15,8 +15,9 @@ from urllib.parse import parse_qs
 import pytest
 from structlog.testing import capture_logs
 
+from foundation.errors import InvalidInput
 from providers.base import Bank
-from providers.errors import InvalidInput, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.tokens import Token
 from providers.types import (
     ActionType,

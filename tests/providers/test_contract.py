@@ -13,21 +13,13 @@ from typing import Any
 
 import pytest
 
-from partners.fields import TEXT_LENGTH
+from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
+from foundation.fields import TEXT_LENGTH
+from foundation.redis import redis
 from providers import registry
 from providers.base import Bank
 from providers.breaker import Breaker
-from providers.errors import (
-    BankFailure,
-    InvalidInput,
-    InvalidState,
-    NotFound,
-    NotSupported,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-)
-from providers.shared import redis
+from providers.errors import BankFailure, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.tokens import forget_all
 from providers.types import BankOffer, BankProposal, ProposalStatus, QueryStatus, StepOutcome

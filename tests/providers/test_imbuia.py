@@ -14,16 +14,10 @@ import pytest
 from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
+from foundation.errors import InvalidInput, Unauthorized
 from providers.banks.imbuia import Imbuia
 from providers.base import Bank
-from providers.errors import (
-    InvalidInput,
-    OfferExpired,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-    Unauthorized,
-)
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     ActionType,
     AppAuthorization,

@@ -11,15 +11,9 @@ from typing import Any
 
 import pytest
 
+from foundation.errors import InvalidState, NotFound
 from providers.base import Bank
-from providers.errors import (
-    InvalidState,
-    NotFound,
-    OfferExpired,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-)
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     BankAccount,
     BankOffer,

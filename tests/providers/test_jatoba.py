@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from foundation.errors import ApiError
 from providers.banks.jatoba import WITHOUT_GEOLOCATION
 from providers.base import Bank, Reply
-from providers.errors import ApiError, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     AppAuthorization,
     AppEvidence,

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from foundation.errors import InvalidInput
 from providers.banks.peroba import Peroba
 from providers.base import Bank, Reply
-from providers.errors import InvalidInput, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     ActionType,
     BankOffer,

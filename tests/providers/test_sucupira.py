@@ -14,12 +14,7 @@ from structlog.testing import capture_logs
 
 from providers.banks.sucupira import Sucupira
 from providers.base import Bank, Reply
-from providers.errors import (
-    OfferExpired,
-    ProviderError,
-    ProviderRejected,
-    ProviderUnavailable,
-)
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     AppAuthorization,
     AppEvidence,

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import providers.encryption
+import foundation.encryption
 import webhooks.models
 from django.db import migrations, models
 
@@ -21,9 +21,9 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.CharField(default=webhooks.models.new_id, editable=False, max_length=40, primary_key=True, serialize=False, verbose_name='webhook-id')),
                 ('name', models.CharField(max_length=60, verbose_name='evento')),
-                ('external_reference', providers.encryption.EncryptedTextField(null=True, verbose_name='referência externa')),
+                ('external_reference', foundation.encryption.EncryptedTextField(null=True, verbose_name='referência externa')),
                 ('reference_index', models.CharField(blank=True, db_index=True, max_length=64)),
-                ('body', providers.encryption.EncryptedTextField(null=True, verbose_name='corpo')),
+                ('body', foundation.encryption.EncryptedTextField(null=True, verbose_name='corpo')),
                 ('state', models.CharField(choices=[('due', 'a entregar'), ('delivered', 'entregue'), ('failed', 'falhou')], default='due', max_length=10, verbose_name='estado')),
                 ('attempts', models.PositiveIntegerField(default=0, verbose_name='tentativas')),
                 ('failures', models.PositiveSmallIntegerField(default=0, verbose_name='falhas seguidas')),
@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
                 ('status', models.PositiveSmallIntegerField(null=True, verbose_name='status HTTP')),
                 ('fault', models.CharField(blank=True, choices=[('status', 'resposta fora de 2xx'), ('redirect', 'redirecionamento (não seguido)'), ('gone', '410: o destino pediu para não receber mais'), ('timeout', 'tempo esgotado'), ('refused', 'conexão recusada'), ('connection', 'falha de conexão'), ('tls', 'falha de TLS ou certificado inválido'), ('protocol', 'resposta ilegível'), ('dns', 'nome não resolvido'), ('blocked', 'endereço não permitido'), ('url', 'URL inválida'), ('internal', 'falha interna do serviço')], max_length=12, verbose_name='falha')),
                 ('duration_ms', models.PositiveIntegerField(verbose_name='duração (ms)')),
-                ('excerpt', providers.encryption.EncryptedTextField(null=True, verbose_name='início da resposta')),
+                ('excerpt', foundation.encryption.EncryptedTextField(null=True, verbose_name='início da resposta')),
                 ('event', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='webhooks.event', verbose_name='evento')),
             ],
             options={

@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from authorizations import sessions
+from foundation.errors import NotFound
 from partners.management.base import JSONCommand
-from providers.errors import NotFound
 
 
 class Command(JSONCommand):

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from foundation.formats import cpf_is_valid, only_digits
 from partners.management.base import JSONCommand
 from proposals import retention
-from providers.formats import cpf_is_valid, only_digits
 
 
 class Command(JSONCommand):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..bank import Bank
-from .aroeira import Aroeira
-from .canela import Canela
-from .cedro import Cedro
-from .imbuia import Imbuia
-from .ipe import Ipe
-from .jatoba import Jatoba
-from .peroba import Peroba
-from .sucupira import Sucupira
+from providers.simulator.bank import Bank
+from providers.simulator.banks.aroeira import Aroeira
+from providers.simulator.banks.canela import Canela
+from providers.simulator.banks.cedro import Cedro
+from providers.simulator.banks.imbuia import Imbuia
+from providers.simulator.banks.ipe import Ipe
+from providers.simulator.banks.jatoba import Jatoba
+from providers.simulator.banks.peroba import Peroba
+from providers.simulator.banks.sucupira import Sucupira
 
 BANKS: tuple[type[Bank], ...] = (Aroeira, Canela, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)

@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 
 from aiohttp import web
 
-from ..bank import Bank, Refusal, Request, Route, answer, route
-from ..catalogue import Employment
-from ..fields import CPF, EMAIL, Fields, Problem
-from ..ledger import Contract, Offer, WrongState
-from ..numbers import Ask
-from ..world import Step
+from providers.simulator.bank import Bank, Refusal, Request, Route, answer, route
+from providers.simulator.catalogue import Employment
+from providers.simulator.fields import CPF, EMAIL, Fields, Problem
+from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.numbers import Ask
+from providers.simulator.world import Step
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from typing import Any
 
 from aiohttp import web
 
-from .. import catalogue, numbers
-from ..bank import Bank, Consultation, Refusal, Request, answer, route
-from ..fields import CPF, EMAIL, Fields, Problem
-from ..ledger import Contract, Offer, WrongState
-from ..numbers import Ask
+from providers.simulator import catalogue, numbers
+from providers.simulator.bank import Bank, Consultation, Refusal, Request, answer, route
+from providers.simulator.fields import CPF, EMAIL, Fields, Problem
+from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.numbers import Ask
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from typing import Any
 
 from aiohttp import web
 
-from ..bank import Bank, Consultation, Refusal, Request, answer, route
-from ..fields import BR_DATE, CPF, EMAIL, LARGEST_AMOUNT, Fields, Problem
-from ..ledger import Contract, Offer, WrongState
-from ..numbers import Ask
+from providers.simulator.bank import Bank, Consultation, Refusal, Request, answer, route
+from providers.simulator.fields import BR_DATE, CPF, EMAIL, LARGEST_AMOUNT, Fields, Problem
+from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.numbers import Ask
 
 
 @dataclass(frozen=True)

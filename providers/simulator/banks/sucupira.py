@@ -17,10 +17,10 @@ from typing import Any
 import jwt
 from aiohttp import web
 
-from ..bank import Bank, Consultation, Refusal, Request, Route, answer, route
-from ..fields import CPF, EMAIL, Fields, Problem
-from ..ledger import Contract, Offer, WrongState
-from ..numbers import Ask
+from providers.simulator.bank import Bank, Consultation, Refusal, Request, Route, answer, route
+from providers.simulator.fields import CPF, EMAIL, Fields, Problem
+from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.numbers import Ask
 
 
 @dataclass(frozen=True)

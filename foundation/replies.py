@@ -22,8 +22,8 @@ import msgspec
 import structlog
 from redis.exceptions import RedisError
 
-from providers.encryption import WrongKey, decrypt, encrypt
-from providers.shared import redis, waiting_redis
+from foundation.encryption import WrongKey, decrypt, encrypt
+from foundation.redis import redis, waiting_redis
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -18,10 +18,10 @@ from authorizations import evidence, sessions
 from authorizations.evidence import Observed, Told
 from authorizations.models import Evidence, Session
 from consultas.models import AuctionLookup, Pending, Query
+from foundation import encryption, rotation
+from foundation.encryption import WrongKey, is_current
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
-from providers import encryption, rotation
-from providers.encryption import WrongKey, is_current
 from providers.models import Provider
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory

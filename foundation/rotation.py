@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import F, Model, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
-from providers.encryption import ENCRYPTED_FIELDS, WrongKey, is_current, renew
+from foundation.encryption import ENCRYPTED_FIELDS, WrongKey, is_current, renew
 
 BATCH = 200
 #: A row that somebody holds is tried again so often, after so long.

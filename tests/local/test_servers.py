@@ -18,8 +18,8 @@ import psycopg
 import pytest
 import redis
 
-from config import local
-from config.local import PlatformError, Postgres, Redis, running
+from config.local import servers as local
+from config.local.servers import PlatformError, Postgres, Redis, running
 from tests.processes import ROOT, wait_until
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another identity for PostgreSQL")
@@ -246,7 +246,7 @@ def test_an_ordinary_user_runs_both_servers_without_any_other_identity(open_fold
     os.chown(open_folder, nobody.pw_uid, nobody.pw_gid)
     program = f"""
 from pathlib import Path
-from config.local import *
+from config.local.servers import *
 servers = Postgres(Path({str(open_folder)!r}) / "postgres", durable=False), Redis(Path({str(open_folder)!r}) / "redis")
 with running(*servers):
     print(servers[0].prepare()[0].endswith("/postgres"), servers[0].data.stat().st_uid)

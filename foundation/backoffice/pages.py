@@ -7,19 +7,18 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from django import forms
+from django.contrib import messages
 from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
-
-from providers import registry
 
 T = TypeVar("T")
 #: Under a form for what must not stand in an address.
@@ -58,12 +57,6 @@ class NamedFilter(SimpleListFilter):
         return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
 
 
-class BankFilter(NamedFilter):
-    title = "banco"
-    parameter_name = "provider"
-    names = tuple((name, name) for name in registry.names())
-
-
 class DeskAdmin(ModelAdmin):
     """A list of rows and a page for each, for which no address is a reason to break."""
 
@@ -96,7 +89,7 @@ class DeskAdmin(ModelAdmin):
             "back": self.list_address,
             **words,
         }
-        return TemplateResponse(request, "admin/partners/ask.html", context)
+        return TemplateResponse(request, "admin/ask.html", context)
 
     @property
     def list_address(self) -> str:
@@ -126,3 +119,83 @@ class DeskAdmin(ModelAdmin):
         except ValidationError:
             return False
         return "\0" not in text
+
+
+class PageToRead(DeskAdmin):
+    """Rows whose page has nothing to save."""
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        hidden = {"show_save": False, "show_save_and_continue": False}
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
+
+
+class PageWithButtons(PageToRead):
+    """Rows whose page posts nothing but the buttons of `actions_submit_line`."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
+        """The button that was pressed, in place of saving, which would undo what a worker wrote meanwhile."""
+        for button in self.get_actions_submit_line(request, obj.pk):
+            if button.action_name in request.POST:
+                button.method(request, obj)
+
+    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        return []
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Only what a button did is worth a line in the history: the form itself, with its empty message, is not."""
+        return super().log_change(request, obj, message) if message else None
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        return HttpResponseRedirect(request.path)
+
+
+class SensitiveActions(DeskAdmin):
+    """Steps that ask first (GET shows a form, POST acts) and leave a line in the row's history."""
+
+    def locked(self, request: HttpRequest, object_id: str) -> Any:
+        """The row, locked until the transaction's end. Raises Http404 and PermissionDenied."""
+        try:
+            row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
+        except (self.model.DoesNotExist, ValidationError, ValueError):
+            raise Http404 from None
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        return row
+
+    def ask(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
+        """The page with `form` and the button that acts. `words`: title, text, button, danger."""
+        return self._page(request, row, "admin/ask.html", {"form": form, **words})
+
+    def show_once(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
+        """The page that bears secrets. `words`: title, and `secrets`, each by its name."""
+        return self._page(request, row, "admin/secret.html", words)
+
+    def done(self, request: HttpRequest, row: Model, text: str, then: Model | None = None) -> HttpResponse:
+        """Notes `text` in the row's history, says it, and goes to the page of `then` (or of the row)."""
+        self.log_change(request, row, text)
+        messages.success(request, text)
+        return HttpResponseRedirect(_page_of(then or row))
+
+    def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": row,
+            "back": _page_of(row),
+        }
+        return TemplateResponse(request, template, {**shared, **context})
+
+
+def posted(request: HttpRequest) -> QueryDict | None:
+    """What a form is bound to: a GET never acts."""
+    return request.POST if request.method == "POST" else None
+
+
+def _page_of(row: Model) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])

@@ -19,7 +19,7 @@ from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.fields import empty
 
-from providers.formats import cnpj_is_valid, cpf_is_valid, local_phone, unmask_cnpj
+from foundation.formats import cnpj_is_valid, cpf_is_valid, local_phone, unmask_cnpj
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise

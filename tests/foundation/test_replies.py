@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager
 import pytest
 from structlog.testing import capture_logs
 
-from consultas import replies
-from providers.shared import redis
+from foundation import replies
+from foundation.redis import redis
 from tests.processes import wait_until
 
 

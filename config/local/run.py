@@ -18,10 +18,10 @@ from typing import NoReturn
 import environ
 import urllib3
 
-from config.local import PlatformError, Postgres, Redis, port_is_free, write_private
-from config.supervisor import Process, Stopped, Supervisor
+from config.local.servers import PlatformError, Postgres, Redis, port_is_free, write_private
+from config.local.supervisor import Process, Stopped, Supervisor
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 90
 PR_SET_PDEATHSIG = 1  # prctl(2)
 SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
@@ -127,7 +127,7 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
     write_private(data_dir / "services.json", json.dumps(services))  # read by config/settings.py
 
     supervisor.say("preparing the database, the sandbox and the static files")
-    if supervisor.run("prepare", [sys.executable, "-m", "config.run", "prepare"], environment):
+    if supervisor.run("prepare", [sys.executable, "-m", "config.local.run", "prepare"], environment):
         raise PlatformError("the database could not be prepared: the reason stands above")
 
     processes = service_processes(environment, data_dir)

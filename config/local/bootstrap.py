@@ -1,4 +1,4 @@
-"""Makes the virtual environment: `python3 config/bootstrap.py VENV REQUIREMENTS…`, run by the Makefile.
+"""Makes the virtual environment: `python3 config/local/bootstrap.py VENV REQUIREMENTS…`, run by the Makefile.
 
 Standard library only, because it runs before anything is installed. What was installed is remembered in
 the environment as a digest of the requirement files, so that a second call does nothing.
@@ -26,7 +26,7 @@ SUPPORTED = ((3, 11), (3, 13))
 
 def main(venv_name: str, *requirement_files: str) -> int:
     """Bring the environment up to date. Returns the exit code: 0, or 1 after saying what is missing."""
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     venv_dir = (root / venv_name).resolve()
     if not SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
         return _refuse(

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from providers import rotation
-from providers.rotation import Column, Count
+from foundation import rotation
+from foundation.rotation import Column, Count
 
 
 class Command(BaseCommand):

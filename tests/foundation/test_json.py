@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from partners.parsers import is_json, parse_json_object
-from providers.errors import InvalidInput
+from foundation.errors import InvalidInput
+from foundation.json import is_json, parse_json_object
 from tests.factories import issue_key
 
 URL = "/partners/v1/probe"

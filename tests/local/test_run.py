@@ -17,8 +17,8 @@ import psycopg
 import pytest
 import urllib3
 
-from config import run
-from config.local import free_port
+from config.local import run
+from config.local.servers import free_port
 from partners.models import SANDBOX_KEY
 from tests.processes import ROOT, answers, wait_until
 
@@ -33,7 +33,7 @@ class Run:
         environment = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL")}
         with log.open("wb") as output:
             self.handle = subprocess.Popen(
-                [sys.executable, "-m", "config.run"],
+                [sys.executable, "-m", "config.local.run"],
                 cwd=ROOT,
                 env={**environment, "DATA_DIR": str(data_dir), **variables},
                 stdout=output,

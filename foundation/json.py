@@ -17,7 +17,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 
-from providers.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
+from foundation.errors import InvalidInput, PayloadTooLarge, UnsupportedMediaType
 
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}", re.ASCII)

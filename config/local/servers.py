@@ -1,6 +1,6 @@
 """Embedded PostgreSQL and Redis, for `make run` and the tests.
 
-Both come out of wheels (config/bootstrap.py). They listen on 127.0.0.1 only, on a free port chosen at the
+Both come out of wheels (config/local/bootstrap.py). They listen on 127.0.0.1 only, on a free port chosen at the
 first start, with a random password; both are kept beside the data, readable by the owner alone.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 import psycopg
 import redis
 
-from config.supervisor import ends_with_parent
+from config.local.supervisor import ends_with_parent
 
 EMBEDDED = Path(sys.prefix) / "embedded"
 # The wheel carries more than one version of PostgreSQL; data directories are bound to the one chosen here.

@@ -17,7 +17,7 @@ from tests.processes import ROOT, wait_until
 PROGRAM = """
 import sys
 from pathlib import Path
-from config.supervisor import *
+from config.local.supervisor import *
 signal.signal(signal.SIGHUP, {hangup})
 supervisor = Supervisor(Path("."))
 try:
@@ -135,7 +135,7 @@ def test_a_signal_ends_later_stages_before_the_first_and_leaves_no_process(super
 
 def test_a_process_that_ignores_the_request_to_end_is_killed_and_named(supervise):
     program = supervise(
-        "import config.supervisor; config.supervisor.GRACE_S = 0.5; "
+        "import config.local.supervisor; config.local.supervisor.GRACE_S = 0.5; "
         'supervisor.start(Process("deaf", ["sh", "-c", "trap \'\' TERM; echo pid $$; while :; do sleep 1; done"]))'
     )
     pid = int(program.wait_for(r"pid (\d+)")[1])

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rest_framework.exceptions import ValidationError
 
-from partners import fields as f
-from partners.parsers import parse_json_object
-from providers.errors import InvalidInput
+from foundation import fields as f
+from foundation.errors import InvalidInput
+from foundation.json import parse_json_object
 
 LONE = "\ud800"
 NOT_TEXT = [1, 1.5, Decimal("1.5"), True, None, [], {}, ["x"], [[["x"]]]]
