@@ -23,8 +23,8 @@ run: deps ## the whole service on this machine, until Ctrl-C
 demo: deps ## a guided tour against a running service
 	@exec $(py) -m bench.demo
 
-bench: deps ## the benchmark, with a report
-	@exec $(py) -m bench
+bench: deps ## the benchmark beside its peers, with a report; QUICK=1 takes less than two minutes
+	@exec $(py) -m bench $(if $(QUICK),--quick) $(ARGS)
 
 test: deps-dev ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
 	@exec $(py) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)

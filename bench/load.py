@@ -17,12 +17,14 @@ TIMEOUT_S = 60
 
 @dataclass
 class Outcome:
-    """What one run of queries came to. Seconds; `statuses` counts HTTP statuses (0: no answer)."""
+    """What one run of queries came to. Seconds; `statuses` counts HTTP statuses (0: no answer), `lost` the banks whose
+    answer an open load's replies lack."""
 
     seconds: float = 0.0
     times: list[float] = field(default_factory=list)
     statuses: dict[int, int] = field(default_factory=dict)
     offers: list[int] = field(default_factory=list)
+    lost: int = 0
 
     def percentile(self, share: float) -> float:
         """The time below which `share` of the queries stayed."""
@@ -74,6 +76,41 @@ async def aggregated(url: str, key: str, count: int, in_flight: int) -> Outcome:
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
         await asyncio.gather(*(one_after_another(session) for _ in range(in_flight)))
     outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+async def offered(url: str, key: str, rate: float, seconds: float, slowest_s: float) -> Outcome:
+    """Aggregated queries at `rate` a second for `seconds`, at random distances (an open model: nobody waits for the
+    answer before). `times` is what the service added to `slowest_s`, the time of the slowest bank."""
+    outcome = Outcome()
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    connector = aiohttp.TCPConnector(limit=0)
+    headers = {"X-Partner-Api-Key": key}
+
+    async def one(session: aiohttp.ClientSession) -> None:
+        began = time.monotonic()
+        try:
+            async with session.post(f"{url}/partners/v1/consultas", json=body()) as answer:
+                told = await answer.json()
+                status = answer.status
+        except (aiohttp.ClientError, TimeoutError):
+            status, told = 0, {}
+        outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
+        if status == 200:
+            outcome.times.append(time.monotonic() - began - slowest_s)
+            outcome.offers.append(len(told["proposals"]))
+            outcome.lost += sum(each["status"] == "error" for each in told["providerResults"].values())
+
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
+        began = time.monotonic()
+        under_way = []
+        at = began
+        while at - began < seconds:
+            await asyncio.sleep(max(0.0, at - time.monotonic()))
+            under_way.append(asyncio.create_task(one(session)))
+            at += random.expovariate(rate)
+        await asyncio.gather(*under_way)
+        outcome.seconds = time.monotonic() - began
     return outcome
 
 

@@ -1,0 +1,173 @@
+"""The measurements: each function takes running subjects and returns plain figures for the report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+
+from bench import load
+from bench.processes import BANKS, Rig, Simulator, Subject
+from config.local.run import SANDBOX_KEY
+
+#: Queries under way at once where the highest rate is measured.
+IN_FLIGHT = 16
+
+
+def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> dict[str, Any]:
+    """The highest rate of each subject with banks that answer at once, and the CPU that one query costs. The subjects
+    take turns, `count` queries each, so that a busy machine slows them all; figures are medians over the rounds, ratios
+    are medians of each round's ratio to the first subject."""
+    rig.simulator.latency({})
+    found: dict[str, list[dict[str, float]]] = {subject.name: [] for subject in subjects}
+    failures = {subject.name: 0 for subject in subjects}
+    for _ in range(rounds):
+        for subject in subjects:
+            figures, outcome = _round(rig, subject, count)
+            found[subject.name].append(figures)
+            failures[subject.name] += outcome.failures
+    first = found[subjects[0].name]
+    return {
+        subject.name: {
+            **{figure: _median(each[figure] for each in found[subject.name]) for figure in found[subject.name][0]},
+            "failures": failures[subject.name],
+            "cpu_ratio_of_first": _median(
+                theirs["cpu_ms"] / ours["cpu_ms"] for ours, theirs in zip(first, found[subject.name], strict=True)
+            ),
+            "rate_ratio_of_first": _median(
+                theirs["queries_per_s"] / ours["queries_per_s"]
+                for ours, theirs in zip(first, found[subject.name], strict=True)
+            ),
+        }
+        for subject in subjects
+    }
+
+
+def _round(rig: Rig, subject: Subject, count: int) -> tuple[dict[str, float], load.Outcome]:
+    before = subject.cpu() | rig.cpu()
+    outcome = asyncio.run(load.aggregated(subject.url, SANDBOX_KEY, count, in_flight=IN_FLIGHT))
+    used = {name: (value - before[name]) / count * 1000 for name, value in (subject.cpu() | rig.cpu()).items()}
+    figures = {f"{name}_ms": used[name] for name in ("web", "banks", "postgres", "redis", "simulator") if name in used}
+    return {
+        "cpu_ms": used.get("web", 0.0) + used.get("banks", 0.0),
+        **figures,
+        "queries_per_s": count / outcome.seconds,
+        "p50_added_ms": outcome.percentile(0.5) * 1000,
+        "p99_added_ms": outcome.percentile(0.99) * 1000,
+    }, outcome
+
+
+def _median(values: Any) -> float:
+    return round(statistics.median(values), 3)
+
+
+def spread(slowest_s: float) -> dict[str, int]:
+    """Latencies in milliseconds, spread evenly from a fifth of `slowest_s` up to it."""
+    slowest, fastest = slowest_s * 1000, slowest_s * 200
+    return {bank: round(fastest + index * (slowest - fastest) / (len(BANKS) - 1)) for index, bank in enumerate(BANKS)}
+
+
+class Watch:
+    """Samples database connections and memory of a subject while a block runs."""
+
+    def __init__(self, subject: Subject, database_url: str) -> None:
+        self.subject = subject
+        self.database_url = database_url
+        self.connections = 0
+        self.memory: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Sample while the block runs."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._sample, args=(done,))
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _sample(self, done: threading.Event) -> None:
+        count = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            while not done.wait(0.5):
+                row = connection.execute(count).fetchone()
+                self.connections = max(self.connections, row[0] if row else 0)
+                for name, value in self.subject.memory().items():
+                    self.memory[name] = max(self.memory.get(name, 0.0), value)
+
+
+def closed_load(rig: Rig, service: Subject, queries: int, slowest_s: float) -> dict[str, Any]:
+    """`queries` at once, twice over, against banks of up to `slowest_s`: nothing fails, nothing piles up. The time is
+    what the service adds to its slowest bank."""
+    rig.simulator.latency(spread(slowest_s))
+    watch = Watch(service, rig.postgres.url_of(f"bench_{service.name}"))
+    with watch.running():
+        outcome = asyncio.run(load.aggregated(service.url, SANDBOX_KEY, queries * 2, in_flight=queries))
+    return {
+        "queries": queries * 2,
+        "in_flight": queries,
+        "slowest_bank_s": slowest_s,
+        "failures": outcome.failures,
+        "offers_each": sorted(set(outcome.offers)),
+        "added_p50_ms": round((outcome.percentile(0.5) - slowest_s) * 1000),
+        "added_p99_ms": round((outcome.percentile(0.99) - slowest_s) * 1000),
+        "database_connections_at_most": watch.connections,
+        "memory_mb_at_most": {name: round(value) for name, value in watch.memory.items()},
+    }
+
+
+def open_load(rig: Rig, service: Subject, rate: float, seconds: float, slowest_s: float) -> dict[str, Any]:
+    """Queries offered at `rate` a second, whatever becomes of those before."""
+    rig.simulator.latency(spread(slowest_s))
+    outcome = asyncio.run(load.offered(service.url, SANDBOX_KEY, rate, seconds, slowest_s))
+    return {
+        "offered_per_s": round(rate, 1),
+        "slowest_bank_s": slowest_s,
+        "statuses": {str(status): count for status, count in sorted(outcome.statuses.items())},
+        "accepted_per_s": round(outcome.statuses.get(200, 0) / seconds, 1),
+        "banks_lost": outcome.lost,
+        "offers_each": sorted(set(outcome.offers)),
+        "added_p50_ms": round(outcome.percentile(0.5) * 1000, 1),
+        "added_p99_ms": round(outcome.percentile(0.99) * 1000, 1),
+    }
+
+
+def streaming(simulator: Simulator, service: Subject, rounds: int) -> dict[str, Any]:
+    """First event, and how long after its bank's last answer each result arrives (one stream at a time)."""
+    latency = {bank: 200 + 150 * index for index, bank in enumerate(BANKS)}
+    simulator.latency(latency)
+    first: list[float] = []
+    after: dict[str, list[float]] = {bank: [] for bank in BANKS}
+    for _ in range(rounds):
+        arrivals = asyncio.run(load.streamed(service.url, SANDBOX_KEY))
+        first.append((arrivals["start"] - arrivals["sent"]) * 1000)
+        for bank in BANKS:
+            after[bank].append((arrivals[bank] - simulator.answered_at(bank, latency[bank] / 1000)) * 1000)
+    first.sort()
+    added = sorted(each for bank in BANKS for each in after[bank])
+    return {
+        "first_event_p50_ms": round(first[len(first) // 2], 1),
+        "first_event_max_ms": round(first[-1], 1),
+        "result_after_answer_p50_ms": round(added[len(added) // 2], 1),
+        "result_after_answer_p95_ms": round(added[int(len(added) * 0.95)], 1),
+        "result_after_answer_max_ms": {bank: round(max(after[bank]), 1) for bank in BANKS},
+    }
+
+
+def idle(rig: Rig, service: Subject, seconds: float) -> dict[str, Any]:
+    """CPU milliseconds a second of every process while nobody asks for anything."""
+    before = service.cpu() | rig.cpu()
+    time.sleep(seconds)
+    used = {name: (value - before[name]) / seconds * 1000 for name, value in (service.cpu() | rig.cpu()).items()}
+    return {"sum_ms_per_s": round(sum(used.values()), 1), **{name: round(value, 1) for name, value in used.items()}}

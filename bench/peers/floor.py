@@ -1,0 +1,167 @@
+"""The floor: the HTTP calls of one query, as the adapters made them, replayed by bare aiohttp for each request.
+
+Nothing is validated, stored or mapped; each answer is decoded and dropped. `python -m bench.peers.floor` records the
+calls once through a forwarding server between the adapters and the simulator, and then serves at PORT. A bank that
+limits the use of its token answers some replays with 401: the call is made all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from aiohttp import web
+
+#: Headers that belong to one connection, or are computed anew.
+HOP = {"host", "content-length", "connection", "transfer-encoding"}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One recorded request to a bank; `path` begins with the bank's name in the simulator."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Recorder:
+    """Forwards requests to the simulator and keeps them by bank, in order."""
+
+    def __init__(self, simulator: str) -> None:
+        self.simulator = simulator
+        self.calls: dict[str, list[Call]] = {}
+        self.port = 0
+
+    def running(self) -> Callable[[], None]:
+        """Serve in a thread of its own; returns what ends it."""
+        loop = asyncio.new_event_loop()
+        ready = threading.Event()
+
+        def work() -> None:
+            asyncio.set_event_loop(loop)
+            loop.run_until_complete(self._start())
+            ready.set()
+            loop.run_forever()
+            loop.run_until_complete(self._runner.cleanup())
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        ready.wait()
+
+        def end() -> None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+        return end
+
+    async def _start(self) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._forward)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def _forward(self, request: web.Request) -> web.Response:
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in HOP}
+        call = Call(request.method, request.raw_path, headers, await request.read())
+        self.calls.setdefault(request.path.split("/")[1], []).append(call)
+        async with (
+            aiohttp.ClientSession(auto_decompress=False) as session,
+            session.request(call.method, self.simulator + call.path, headers=headers, data=call.body) as answer,
+        ):
+            kept = {name: value for name, value in answer.headers.items() if name.lower() not in HOP}
+            return web.Response(status=answer.status, headers=kept, body=await answer.read())
+
+
+def record(simulator: str) -> dict[str, list[Call]]:
+    """The calls of one query to every bank, by bank, with its login done before."""
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    django.setup()
+    from bench.load import body
+    from providers import registry
+    from providers.models import Provider
+    from providers.types import BankQuery
+
+    asked = body()
+    query = BankQuery(
+        cpf=asked["cpf"],
+        name=asked["nome"],
+        birth_date=date.fromisoformat(asked["data_nascimento"]),
+        phone=asked["telefone"],
+        email=asked["email"],
+        client_ip=asked["client_ip"],
+        loan_value=Decimal(str(asked["loan_value"])),
+        installments=asked["prazo"],
+        accepted_at=datetime.now(UTC),
+    )
+    recorder = Recorder(simulator)
+    end = recorder.running()
+    for number in (1, 2):  # the first time logs in
+        recorder.calls.clear()
+        for row in Provider.objects.all():
+            account = row.connection()
+            own = urlsplit(account.base_url)._replace(netloc=f"127.0.0.1:{recorder.port}").geturl()
+            adapter = registry.get(row.name)
+            assert adapter is not None
+            adapter(
+                replace(account, base_url=own), deadline=time.monotonic() + 20, request_id=f"bench-floor-{number}"
+            ).query(query)
+    end()
+    return recorder.calls
+
+
+async def serve(simulator: str, port: int, calls: dict[str, list[Call]]) -> None:
+    """Answer every POST once all recorded calls were made again, the banks side by side."""
+    connector = aiohttp.TCPConnector(limit=0)
+    session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
+
+    async def bank(mine: list[Call]) -> int:
+        read = 0
+        for call in mine:
+            async with session.request(
+                call.method, simulator + call.path, headers=call.headers, data=call.body
+            ) as answer:
+                read += len(msgspec.json.decode(await answer.read()))
+        return read
+
+    async def query(request: web.Request) -> web.Response:
+        await request.read()
+        read = await asyncio.gather(*(bank(mine) for mine in calls.values()))
+        return web.json_response({"read": sum(read)})
+
+    async def live(request: web.Request) -> web.Response:
+        return web.json_response({"calls": sum(map(len, calls.values()))})
+
+    app = web.Application()
+    app.router.add_post("/partners/v1/consultas", query)
+    app.router.add_get("/health/live", live)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, backlog=2048).start()
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    simulator: Any = f"http://127.0.0.1:{os.environ['SIMULATOR_PORT']}"
+    calls = record(simulator)
+    asyncio.run(serve(simulator, int(os.environ["PORT"]), calls))
+
+
+if __name__ == "__main__":
+    main()

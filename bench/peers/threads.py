@@ -1,0 +1,121 @@
+"""The version that a good team writes first: the aggregated route as a plain Django view that asks the banks from a
+thread pool, in the web process, with the service's adapters and the same rows stored by the ORM.
+
+Run by gunicorn's threads, from `bench/peers/wsgi.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.db import connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from consultas import offers, pending, serializers
+from consultas.fan_out import Answer, failed
+from consultas.models import Pending, Query
+from foundation.encryption import blind_index
+from foundation.errors import ApiError
+from partners.models import Allowance, ApiKey
+from partners.views import PartnerView
+from providers import registry
+from providers.errors import BankFailure, ProviderUnavailable
+from providers.models import Provider
+from providers.types import BankQuery, QueryStatus
+from webhooks import outbox
+
+BANK_THREADS = 400
+_pool = ThreadPoolExecutor(BANK_THREADS)
+
+
+class AggregatedView(PartnerView):
+    """The aggregated route without reuse of answers, evidence of sessions and recovery from a lost process."""
+
+    def post(self, request: Request) -> Response:
+        started = time.monotonic()
+        key = ApiKey.objects.select_related("partner").get(pk=self.api_key.pk)
+        serializer = serializers.QueryRequest(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        data = dict(serializer.validated_data)
+        data.pop("providers", None)
+        data.pop("authorization_id", None)
+        allowed = Allowance.objects.filter(partner=key.partner).select_related("provider").order_by("provider_id")
+        banks = [row.provider_id for row in allowed]
+        holder = BankQuery(**data)
+        query = Query.objects.create(
+            partner=key.partner,
+            kind=Query.Kind.AGGREGATED,
+            cpf_index=blind_index("cpf", holder.cpf),
+            request=msgspec.to_builtins(holder),
+            banks=banks,
+            request_id=self.request_id,
+            deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
+        )
+        accounts = {row.name: row for row in Provider.objects.filter(name__in=banks, enabled=True)}
+        steps = {
+            row.provider: row
+            for row in Pending.objects.filter(
+                partner=key.partner, cpf_index=query.cpf_index, provider__in=banks, state=Pending.State.OPEN
+            )
+        }
+        connection.close()
+        answers = list(_pool.map(lambda bank: _ask(query, bank, accounts.get(bank), steps.get(bank)), banks))
+        query.answers = msgspec.to_builtins(answers)
+        query.finished_at = timezone.now()
+        with transaction.atomic():
+            ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
+            query.simulation_group = query.id if any(ids.values()) else None
+            shown = serializers.shown_offers(query, answers, ids)
+            query.save(update_fields=["answers", "simulation_group", "finished_at"])
+            if query.simulation_group:
+                outbox.send(key.partner, "lead", str(query.id), serializers.lead(query, answers, shown))
+        elapsed_ms = round((time.monotonic() - started) * 1000)
+        return Response(serializers.aggregate(query, answers, shown, elapsed_ms))
+
+
+def _ask(query: Query, bank: str, account: Provider | None, step: Pending | None) -> Answer:
+    begun = time.monotonic()
+    adapter = registry.get(bank)
+    if adapter is None or account is None:
+        return failed(bank, ProviderUnavailable("Banco desativado no momento."), begun)
+    connected = adapter(
+        account.connection(),
+        deadline=begun + min(query.seconds_left(), settings.BANK_TIMEOUT_S),
+        request_id=query.request_id,
+    )
+    told: dict[str, Any]
+    try:
+        result = pending.ask(connected, query, query.for_bank(bank), step)
+    except BankFailure as failure:
+        return failed(bank, failure, begun)
+    except ApiError as refusal:
+        told = {"status": QueryStatus.ERROR, "error": refusal.message}
+    else:
+        told = {
+            name: getattr(result, name)
+            for name in ("status", "offers", "links", "action", "reasons", "term_auto_authorized", "data")
+        }
+    finally:
+        connection.close()
+    elapsed_ms = round((time.monotonic() - begun) * 1000)
+    return Answer(provider=bank, elapsed_ms=elapsed_ms, answered_at=time.time(), **told)
+
+
+def live(request: HttpRequest) -> HttpResponse:
+    """200: the process takes requests."""
+    return HttpResponse("ok")
+
+
+urlpatterns = [
+    path("health/live", live),
+    path("partners/v1/consultas", AggregatedView.as_view()),
+]

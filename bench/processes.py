@@ -1,0 +1,215 @@
+"""The processes under measurement: the service as `make run` starts it, its peers, the servers beside them, and the CPU
+time that the kernel tells of each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import psycopg
+import urllib3
+
+from config.local.run import service_processes
+from config.local.servers import Postgres, Redis, free_port, running
+from config.local.supervisor import Process, ends_with_parent
+from providers import registry
+
+ROOT = Path(__file__).resolve().parent.parent
+BANKS = registry.names()
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+READY_TIMEOUT_S = 60
+CONTROL = {"X-Control-Token": "dev-control"}
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that the process `pid` and its children have used so far. Zero where it is gone."""
+    return sum(_own_cpu_s(each) for each in [pid, *_children(pid)])
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory of the process `pid` and its children, in MiB."""
+    pages = 0
+    for each in [pid, *_children(pid)]:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            pages += int(Path(f"/proc/{each}/statm").read_text().split()[1])
+    return pages * PAGE / 2**20
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _own_cpu_s(pid: int) -> float:
+    """User and system time of `pid`, and of those of its children that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICKS
+
+
+class Subject:
+    """One thing that is measured: a set of processes that answers partners' queries at `url`."""
+
+    def __init__(self, name: str, url: str, home: Path, tree: Path = ROOT) -> None:
+        self.name = name
+        self.url = url
+        self.home = home
+        self.tree = tree
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        home.mkdir(parents=True, exist_ok=True)
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Run `command` in the subject's source tree under the short name `name`, with its output in a log."""
+        with (self.home / f"{name}.log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                ends_with_parent(command),
+                cwd=self.tree,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_ready(self, path: str = "/health/ready") -> None:
+        """Return when `path` answers 200. Raises SystemExit where it does not in time."""
+        end = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < end:
+            with contextlib.suppress(urllib3.exceptions.HTTPError):
+                if urllib3.request("GET", f"{self.url}{path}", retries=False, timeout=5).status == 200:
+                    return
+            time.sleep(0.2)
+        raise SystemExit(f"{self.name} did not get ready: see {self.home}")
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds that each of the processes has used so far."""
+        return {name: cpu_s(process.pid) for name, process in self.processes.items()}
+
+    def memory(self) -> dict[str, float]:
+        """Resident memory of each of the processes, in MiB."""
+        return {name: memory_mb(process.pid) for name, process in self.processes.items()}
+
+    def stop(self) -> None:
+        """End the processes and wait for their end."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+class Simulator(Subject):
+    """The simulated banks."""
+
+    def latency(self, milliseconds: Mapping[str, int]) -> None:
+        """How long each bank takes to answer a query; logins and polls are answered at once."""
+        for bank in BANKS:
+            urllib3.request(
+                "POST",
+                f"{self.url}/_control/banks/{bank}",
+                headers=CONTROL,
+                json={"latency_ms": milliseconds.get(bank, 0), "operation": "query"},
+                retries=False,
+            )
+
+    def answered_at(self, bank: str, latency_s: float) -> float:
+        """When `bank` gave its last answer, in seconds since the epoch: calls are noted as they arrive, and only the
+        answer to a query is held back."""
+        url = f"{self.url}/_control/banks/{bank}/calls"
+        calls = urllib3.request("GET", url, headers=CONTROL, retries=False).json()
+        arrived = datetime.fromisoformat(calls[-1]["at"]).timestamp()
+        return arrived + (latency_s if calls[-1]["operation"] == "query" else 0)
+
+
+class Rig:
+    """The servers that all subjects share, and how to start subjects on them."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.postgres = Postgres(home / "postgres", durable=True)
+        self.redis = Redis(home / "redis", durable=True)
+        self.subjects: list[Subject] = []
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[Rig]:
+        """PostgreSQL, Redis and the simulator, while the block runs; at its end all subjects are ended too."""
+        with running(self.postgres, self.redis):
+            try:
+                port = free_port()
+                self.simulator = Simulator("simulator", f"http://127.0.0.1:{port}", self.home / "simulator")
+                self.subjects.append(self.simulator)
+                command = [sys.executable, "-m", "providers.simulator"]
+                self.simulator.start("simulator", command, {"SIMULATOR_PORT": str(port)})
+                self.simulator.wait_ready("/phone/90000000175")
+                yield self
+            finally:
+                for subject in reversed(self.subjects):
+                    subject.stop()
+
+    def cpu(self) -> dict[str, float]:
+        """CPU seconds that the shared servers have used so far."""
+        postmaster = int((self.postgres.data / "postmaster.pid").read_text().split()[0])
+        redis = int((self.redis.home / "redis.pid").read_text())
+        return {"postgres": cpu_s(postmaster), "redis": cpu_s(redis), **self.simulator.cpu()}
+
+    def service(self, name: str, tree: Path, number: int, only: Sequence[str] = ()) -> Subject:
+        """The service of the source tree `tree` with a database of its own; `only` names the processes to run, all
+        but the simulator where it is empty. One web and one bank worker process."""
+        environment = self._prepared(name, tree, number)
+        service = Subject(name, f"http://127.0.0.1:{environment['PORT']}", Path(environment["DATA_DIR"]), tree)
+        self.subjects.append(service)
+        for process in service_processes(environment, service.home):
+            if process.name in only or (not only and process.name != "simulator"):
+                service.start(process.name, process.command, {**environment, **_variables(process, environment)})
+        return service
+
+    def peer(self, name: str, module: str, number: int, command: Sequence[str]) -> Subject:
+        """A peer of `bench/peers/`, with a database of its own. `{port}` in `command` stands for its port."""
+        environment = self._prepared(name, ROOT, number) | {"DATABASE_POOL_SIZE": "8", "PYTHONPATH": str(ROOT)}
+        peer = Subject(name, f"http://127.0.0.1:{environment['PORT']}", Path(environment["DATA_DIR"]))
+        self.subjects.append(peer)
+        peer.start("web", [part.format(port=environment["PORT"]) for part in (*command, module)], environment)
+        return peer
+
+    def stop(self, subject: Subject) -> None:
+        """End the processes of `subject`."""
+        self.subjects.remove(subject)
+        subject.stop()
+
+    def _prepared(self, name: str, tree: Path, number: int) -> dict[str, str]:
+        """The environment of a subject whose database has just been made and seeded."""
+        database = f"bench_{name}"
+        with psycopg.connect(self.postgres.url_of("postgres"), autocommit=True) as connection:
+            connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(database)))
+        home = self.home / name
+        home.mkdir(parents=True, exist_ok=True)
+        environment = {
+            "DATABASE_URL": self.postgres.url_of(database),
+            "REDIS_URL": f"{self.redis.url.rpartition('/')[0]}/{number}",
+            "DATA_DIR": str(home),
+            "PORT": str(free_port()),
+            "SIMULATOR_PORT": self.simulator.url.rpartition(":")[2],
+            "WEB_CONCURRENCY": "1",
+        }
+        prepare = [sys.executable, "-m", "config.local.run", "prepare"]
+        with (home / "prepare.log").open("wb") as log:
+            subprocess.run(prepare, cwd=tree, env={**os.environ, **environment}, stdout=log, stderr=log, check=True)
+        return environment
+
+
+def _variables(process: Process, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the supervisor's list sets for `process` beside `environment`."""
+    return {name: value for name, value in process.environment.items() if name not in environment}
