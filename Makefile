@@ -12,7 +12,15 @@ production = ENVIRONMENT=production SECRET_KEY="$(secret)" FIELD_ENCRYPTION_KEYS
 
 pins = $(py) -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 
-.PHONY: help run test lint check demo bench deps deps-dev requirements
+# Node's tools check the API reference; a machine without Node does without them, and says so.
+has_node = node -e 'process.exit(process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null
+redocly = var/node/node_modules/@redocly/cli/bin/cli.js
+lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; \
+	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true node $(redocly) lint var/openapi.yaml \
+	--config redocly.yaml --format stylish --max-problems 200; \
+	else echo "- the API reference is not linted: Redocly needs Node 20 and npm"; fi
+
+.PHONY: help run test lint check demo bench deps deps-dev deps-node requirements
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
@@ -26,15 +34,17 @@ demo: deps ## a guided tour against a running service
 bench: deps ## the benchmark beside its peers, with a report; QUICK=1 takes less than two minutes
 	@exec $(py) -m bench $(if $(QUICK),--quick) $(ARGS)
 
-test: deps-dev ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
+test: deps-dev deps-node ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
 	@exec $(py) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: deps-dev ## style, types, migrations, deployment settings, API schema
+lint: deps-dev deps-node ## style, types, migrations, deployment settings, API schema
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
 	$(py) -m mypy
 	$(py) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
-	$(py) manage.py spectacular --validate --fail-on-warn --file /dev/null
+	$(py) manage.py spectacular --validate --fail-on-warn --file var/openapi.yaml
+	$(py) -m openapi_spec_validator var/openapi.yaml
+	@$(lint_openapi)
 	@echo "$(py) manage.py check --deploy (as in production)"
 	@env $(production) $(py) manage.py check --deploy --fail-level WARNING
 
@@ -45,6 +55,14 @@ deps:
 
 deps-dev:
 	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-dev.txt
+
+deps-node: ; @$(has_node) && $(MAKE) -s var/node/installed || true
+
+var/node/installed: tests/node/package.json tests/node/package-lock.json
+	@mkdir -p var/node && cp $^ var/node/
+	@echo "- installing Node's tools (pinned, with hashes)"
+	@if npm ci --prefix var/node --ignore-scripts --no-audit --no-fund --loglevel=error; then touch $@; \
+		else echo "- npm could not install them: what needs them is skipped"; fi
 
 requirements: deps-dev ## pin again what requirements*.in ask for; ARGS=--upgrade for newer versions
 	$(pins) $(ARGS) requirements.in -o requirements.txt

@@ -1,27 +1,53 @@
-"""The API's schema, as `/docs/` shows it."""
+"""The API's schema, as `/docs/` shows it and as generators fetch it."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
-from drf_spectacular.renderers import OpenApiYamlRenderer
+from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
+
+_YAML = OpenApiYamlRenderer.media_type
+#: What may stand in `Accept`, the one that counts where nothing is preferred first; each with its ending.
+_FORMATS = {
+    _YAML: "yaml",
+    "application/yaml": "yaml",
+    "application/json": "json",
+    OpenApiJsonRenderer.media_type: "json",
+}
 
 
 @require_safe
 def schema(request: HttpRequest) -> HttpResponse:
-    """The OpenAPI schema as YAML, for everybody."""
-    return HttpResponse(
-        _document(),
-        content_type=f"{OpenApiYamlRenderer.media_type}; charset=utf-8",
-        headers={"Content-Disposition": 'inline; filename="openapi.yaml"'},
+    """The OpenAPI schema, for everybody: JSON where `Accept` or `?format=json` asks for it, else YAML."""
+    preferred = request.get_preferred_type(list(_FORMATS)) or _YAML
+    ending = request.GET.get("format", _FORMATS[preferred])
+    is_json = ending == "json"
+    response = HttpResponse(
+        _as_json() if is_json else _as_yaml(),
+        content_type="application/json" if is_json else f"{_YAML}; charset=utf-8",
+        headers={"Content-Disposition": f'inline; filename="openapi.{"json" if is_json else "yaml"}"'},
     )
+    patch_vary_headers(response, ["Accept"])
+    return response
 
 
 @cache
-def _document() -> bytes:
-    """Made once per process: it takes half a second of the CPU, and nobody needs a key to ask for it."""
-    document = SchemaGenerator().get_schema(request=None, public=True)
-    return bytes(OpenApiYamlRenderer().render(document, renderer_context={}))
+def document() -> dict[str, Any]:
+    """The schema. Made once per process: it takes half a second of the CPU, and nobody needs a key to ask for it."""
+    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    return made
+
+
+@cache
+def _as_yaml() -> bytes:
+    return bytes(OpenApiYamlRenderer().render(document(), renderer_context={}))
+
+
+@cache
+def _as_json() -> bytes:
+    return bytes(OpenApiJsonRenderer().render(document(), renderer_context={}))

@@ -295,7 +295,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "foundation.json.IgnoreAccept",
     "DEFAULT_METADATA_CLASS": None,
-    "DEFAULT_SCHEMA_CLASS": "partners.schema.OperationSchema",
+    "DEFAULT_SCHEMA_CLASS": "foundation.openapi.OperationSchema",
     "EXCEPTION_HANDLER": "config.exceptions.handle",
     "UNAUTHENTICATED_USER": None,
 }
@@ -342,9 +342,10 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
 
 # --- API reference ----------------------------------------------------------------------------------------
 SPECTACULAR_SETTINGS = {
-    "TITLE": "API de originação de crédito consignado",
+    "TITLE": "Origination Partner API",  # generated clients name their package after it: ASCII
     "DESCRIPTION": (
-        "Consulta ofertas de vários bancos em uma chamada, envia a proposta escolhida e acompanha a formalização. "
+        "API de originação de crédito consignado. Consulta ofertas de vários bancos em uma chamada, envia a proposta "
+        "escolhida e acompanha a formalização. "
         "Todas as chamadas partem do servidor do parceiro, com a chave no cabeçalho `X-Partner-Api-Key`. "
         "Toda resposta fora de 2xx é o objeto de erro `{code, message, retryable, field}`. "
         "No sandbox os exemplos das requisições funcionam como estão; só os ids têm de ser os das suas respostas."
@@ -376,13 +377,18 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "partners.schema.drop_docstrings",
+        "foundation.openapi.say_null_plainly",
+        "foundation.openapi.open_what_needs_no_key",
+        "foundation.openapi.wrap_streams",
         "webhooks.schema.name_headers",
     ],
+    # Each word's meaning is in its field's description; the generated lists repeat the words only.
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "consultas.schema.STATUSES",
         "ActionType": "consultas.schema.ACTION_TYPES",
         "ProposalStatus": "proposals.schema.STATUSES",
+        "UF": "foundation.fields.STATES",
         "SexLetter": ["M", "F"],
         "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],
         "AuthorizationStatus": "authorizations.models.Session.Status",

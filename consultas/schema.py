@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    PolymorphicProxySerializer,
+    extend_schema,
+)
 from rest_framework import serializers as drf
 
 from consultas.serializers import IndividualQueryRequest, QueryRequest
@@ -77,6 +83,60 @@ class ProviderResultSchema(drf.Serializer[Any]):
 
     class Meta:
         ref_name = "ProviderResult"
+
+
+class StartEventSchema(drf.Serializer[Any]):
+    event = drf.ChoiceField(["start"], help_text="Sempre `start`: o primeiro evento.")
+    message = drf.CharField(help_text="Uma frase para quem acompanha.")
+
+    class Meta:
+        ref_name = "StartEvent"
+
+
+class ProviderStartEventSchema(drf.Serializer[Any]):
+    event = drf.ChoiceField(["provider_start"], help_text="Sempre `provider_start`: o banco foi perguntado.")
+    provider = drf.CharField(help_text="Identificador do banco.")
+
+    class Meta:
+        ref_name = "ProviderStartEvent"
+
+
+class ProviderResultEventSchema(ProviderResultSchema):
+    event = drf.ChoiceField(["provider_result"], help_text="Sempre `provider_result`: o banco respondeu.")
+
+    class Meta:
+        ref_name = "ProviderResultEvent"
+
+
+class ProviderErrorEventSchema(drf.Serializer[Any]):
+    event = drf.ChoiceField(["provider_error"], help_text="Sempre `provider_error`: o banco não respondeu.")
+    provider = drf.CharField(help_text="Identificador do banco.")
+    error = drf.CharField(allow_null=True, help_text="O que houve, em uma frase.")
+    elapsedMs = drf.IntegerField(help_text="Milissegundos desde o início da consulta.")
+
+    class Meta:
+        ref_name = "ProviderErrorEvent"
+
+
+class CompleteEventSchema(drf.Serializer[Any]):
+    event = drf.ChoiceField(["complete"], help_text="Sempre `complete`: o último evento.")
+
+    class Meta:
+        ref_name = "CompleteEvent"
+
+
+#: What each `data:` of the stream is.
+STREAM_EVENT = PolymorphicProxySerializer(
+    component_name="StreamEvent",
+    serializers={
+        "start": StartEventSchema,
+        "provider_start": ProviderStartEventSchema,
+        "provider_result": ProviderResultEventSchema,
+        "provider_error": ProviderErrorEventSchema,
+        "complete": CompleteEventSchema,
+    },
+    resource_type_field_name="event",
+)
 
 
 class EmployerSchema(drf.Serializer[Any]):
@@ -440,7 +500,7 @@ streamed = extend_schema(
     request=QueryRequest,
     responses={
         (200, "text/event-stream"): OpenApiResponse(
-            str,
+            STREAM_EVENT,
             description="Eventos `start`, `provider_start`, `provider_result`, `provider_error`, `complete`.",
             examples=[OpenApiExample("Eventos", value=_STREAM)],
         ),

@@ -44,12 +44,17 @@ _POSTGRES_INTEGER = 2**31 - 1
 
 
 class _Messages:
-    """The messages that every field shares."""
+    """The messages that every field shares, and its part of the OpenAPI document."""
 
     default_error_messages: ClassVar[dict[str, StrOrPromise]] = {
         "required": "Campo obrigatório.",
         "null": "O campo não pode ser nulo.",
     }
+
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema keywords that Django REST framework's class does not tell by itself; none by default. A
+        `description` is added to the field's own."""
+        return {}
 
 
 class TextField(_Messages, serializers.CharField):
@@ -67,6 +72,9 @@ class TextField(_Messages, serializers.CharField):
     def __init__(self, *, max_length: int | None = TEXT_LENGTH, **kwargs: Any) -> None:
         super().__init__(max_length=max_length, **kwargs)
 
+    def json_schema(self) -> dict[str, Any]:
+        return {} if self.allow_blank else {"minLength": 1, "pattern": r"\S"}
+
     def run_validation(self, data: Any = empty) -> Any:
         # CharField looks for blanks in str() of whatever came: hostile nesting would break it.
         if data is not empty and data is not None and not isinstance(data, str):
@@ -82,10 +90,18 @@ class TextField(_Messages, serializers.CharField):
 
 
 class _CodeField(TextField):
-    """Text of a fixed form, told in one message. `parse` gives the normal form, or None where it is none."""
+    """Text of a fixed form, told in one message. `parse` gives the normal form, or None where it is none.
+
+    `keywords` are the form in JSON Schema, as far as that can say it.
+    """
+
+    keywords: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(max_length=None, trim_whitespace=False, **kwargs)
+
+    def json_schema(self) -> dict[str, Any]:
+        return dict(self.keywords)
 
     def to_internal_value(self, data: str) -> Any:
         value = self.parse(super().to_internal_value(data))
@@ -101,6 +117,7 @@ class CPFField(_CodeField):
     """11 digits with right check digits, not all equal; a mask is refused."""
 
     default_error_messages = {"form": "Informe um CPF válido: 11 dígitos, sem máscara."}
+    keywords = {"minLength": 11, "maxLength": 11, "pattern": "^[0-9]{11}$"}
 
     def parse(self, text: str) -> str | None:
         return text if cpf_is_valid(text) else None
@@ -110,6 +127,7 @@ class CNPJField(_CodeField):
     """14 characters: 12 of [0-9A-Z] and 2 check digits (alphanumeric since 2026); masks are removed."""
 
     default_error_messages = {"form": "Informe um CNPJ válido: 14 caracteres."}
+    keywords = {"minLength": 14, "pattern": r"^([./\-\s]*[0-9A-Za-z]){12}([./\-\s]*[0-9]){2}[./\-\s]*$"}
 
     def parse(self, text: str) -> str | None:
         cnpj = unmask_cnpj(text)
@@ -120,6 +138,7 @@ class PhoneField(_CodeField):
     """Area code and number, 10-11 digits; a country code 55 before them is removed."""
 
     default_error_messages = {"form": "Informe DDD e número: 10 ou 11 dígitos, sem máscara."}
+    keywords = {"minLength": 10, "maxLength": 13, "pattern": "^([0-9]{10,11}|55[0-9]{10,11})$"}
 
     def parse(self, text: str) -> str | None:
         return local_phone(text)
@@ -130,6 +149,7 @@ class EmailField(_CodeField):
     `localhost` and an IP address in brackets pass), without a quoted name."""
 
     default_error_messages = {"form": "Informe um e-mail válido, de no máximo 254 caracteres."}
+    keywords = {"format": "email", "minLength": 6, "maxLength": EMAIL_LENGTH}
 
     def parse(self, text: str) -> str | None:
         try:
@@ -143,6 +163,7 @@ class IPField(_CodeField):
     """An IPv4 or IPv6 address in its canonical text; one that only maps IPv4 becomes IPv4. No zone ids."""
 
     default_error_messages = {"form": "Informe um endereço IPv4 ou IPv6 válido."}
+    keywords = {"minLength": 2, "maxLength": 45, "pattern": "^[0-9A-Fa-f:.]+$"}
 
     def parse(self, text: str) -> str | None:
         try:
@@ -160,6 +181,7 @@ class UFField(_CodeField):
     """One of the 27 federative units, upper case."""
 
     default_error_messages = {"form": "Informe a sigla de uma UF do Brasil, como SP."}
+    keywords = {"enum": list(STATES)}
 
     def parse(self, text: str) -> str | None:
         return text if text in STATES else None
@@ -169,6 +191,7 @@ class CEPField(_CodeField):
     """A postal code: 8 digits, the mask removed."""
 
     default_error_messages = {"form": "Informe um CEP de 8 dígitos."}
+    keywords = {"minLength": 8, "maxLength": 10, "pattern": r"^([0-9]{5}[-.\s]?[0-9]{3}|[0-9]{2}\.[0-9]{3}-[0-9]{3})$"}
 
     def parse(self, text: str) -> str | None:
         return _MASK.sub("", text) if _CEP.fullmatch(text) else None
@@ -184,6 +207,10 @@ class DigitsField(_CodeField):
         self.longest = longest
         self.error_messages["form"] = self.error_messages["form"].format(longest=longest)
 
+    def json_schema(self) -> dict[str, Any]:
+        further = f"([./\\-\\s]*[0-9]){{0,{self.longest - 1}}}"
+        return {"minLength": 1, "pattern": f"^[./\\-\\s]*[0-9]{further}[./\\-\\s]*$"}
+
     def parse(self, text: str) -> str | None:
         digits = _MASK.sub("", text)
         return digits if digits.isascii() and digits.isdigit() and len(digits) <= self.longest else None
@@ -193,6 +220,7 @@ class UUIDField(_CodeField):
     """A UUID in its usual form, 36 characters with hyphens. The value is a `uuid.UUID`."""
 
     default_error_messages = {"form": "Informe um UUID válido."}
+    keywords = {"format": "uuid", "minLength": 36, "maxLength": 36}
 
     def parse(self, text: str) -> uuid.UUID | None:
         try:
@@ -293,6 +321,10 @@ class DecimalField(_Messages, serializers.DecimalField):
     def validate_empty_values(self, data: Any) -> tuple[bool, Any]:
         # DRF's own takes an empty text for null, where null is allowed.
         return super(serializers.DecimalField, self).validate_empty_values(data)
+
+    def json_schema(self) -> dict[str, Any]:
+        # In words: `multipleOf: 0.01` refuses 19.99, since validators divide binary floats.
+        return {"description": f"No máximo {self.decimal_places} casas decimais."}
 
     def to_internal_value(self, data: Any) -> Decimal:
         value = _as_decimal(data)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension, OpenApiSerializerFieldExtension
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import Direction, OpenApiExample, OpenApiResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
 from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
@@ -26,31 +25,6 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
             "name": HEADER,
             "description": f"Chave do parceiro, emitida pelo operador do serviço. No sandbox vale `{SANDBOX_KEY}`.",
         }
-
-
-class DecimalScheme(OpenApiSerializerFieldExtension):
-    """How many decimals a number may have, which Django REST framework's own fields don't tell for numbers."""
-
-    target_class = "foundation.fields.DecimalField"
-
-    def map_serializer_field(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
-        found: dict[str, Any] = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)
-        return {**found, "multipleOf": float(Decimal(1).scaleb(-self.target.decimal_places))}
-
-
-class OperationSchema(AutoSchema):
-    """Tells partners only what a route's own `schema.py` says: docstrings are for developers."""
-
-    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own signature, not DRF's
-        return ""
-
-
-def drop_docstrings(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """A hook that does the same for the bodies' objects, which would bear their serializers' docstrings."""
-    for component in result["components"]["schemas"].values():
-        if component.get("type") == "object":
-            component.pop("description", None)
-    return result
 
 
 class DetailSchema(serializers.Serializer[Any]):

@@ -105,6 +105,10 @@ class CheckDigitField(TextField):
 
     default_error_messages = {"form": "Informe o dígito: 0 a 9 ou X."}
 
+    def json_schema(self) -> dict[str, Any]:
+        fewest = 0 if self.allow_blank else 1
+        return {"minLength": fewest, "pattern": f"^[-. ]*[0-9Xx]{{{fewest},{self.max_length}}}[-. ]*$"}
+
     def to_internal_value(self, data: str) -> str:
         digit: str = super().to_internal_value(data).strip("-. ").upper()
         if digit and not all(sign in "0123456789X" for sign in digit):

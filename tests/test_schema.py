@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import openapi_spec_validator
 import pytest
 import yaml
 from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
+from jsonschema import FormatChecker
 
 from authorizations import evidence, sessions
 from authorizations.evidence import Observed, Told
@@ -54,9 +56,71 @@ def test_it_shows_no_docstring_of_a_serializer(schema: dict[str, Any]) -> None:
     assert [name for name, body in bodies.items() if body.get("type") == "object" and "description" in body] == []
 
 
-def test_it_says_how_many_decimals_a_number_may_have(schema: dict[str, Any]) -> None:
+def test_it_is_valid_openapi(schema: dict[str, Any]) -> None:
+    """Before the fix, six fields had the type `[number, null, null]`."""
+    openapi_spec_validator.validate(schema)
+
+
+def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, Any]) -> None:
+    """Before the fix, `multipleOf: 0.01` said it, by which validators with binary floats refuse 19.99."""
     fields = schema["components"]["schemas"]["QueryRequest"]["properties"]
-    assert [fields[name]["multipleOf"] for name in ("loan_value", "valor_parcela")] == [0.01, 0.01]
+    assert fields["loan_value"]["description"].endswith("No máximo 2 casas decimais.")
+    for value in (19.99, 0.07, 1234567.89, None):
+        jsonschema.validate(value, fields["loan_value"])
+    assert "multipleOf" not in json.dumps(schema)
+
+
+def test_routes_without_a_key_say_so(schema: dict[str, Any]) -> None:
+    """Before the fix, the three public routes and the webhooks said nothing of security."""
+    paths = {(p, m): operation["security"] for p, item in schema["paths"].items() for m, operation in item.items()}
+    assert {path for (path, _), security in paths.items() if security == []} == {
+        "/partners/v1/authorizations/public/{authorization_id}",
+        "/partners/v1/authorizations/public/{authorization_id}/accept",
+        "/partners/v1/authorizations/public/{authorization_id}/terms",
+    }
+    assert {path for (path, _), security in paths.items() if security not in ([], [{"ApiKey": []}])} == set()
+    assert all(item["post"]["security"] == [] for item in schema["webhooks"].values())
+
+
+def test_forms_are_told_as_patterns(schema: dict[str, Any]) -> None:
+    """What the strict fields take fits the document, and what they refuse by its form does not."""
+    takes = {
+        ("HolderBlock", "cpf"): (["90000000175"], ["900.000.001-75", "9000000017"]),
+        ("HolderBlock", "nome"): (["Ana"], ["", " "]),
+        ("ContactBlock", "telefone"): (["1187654321", "5511987654321"], ["987654321", "(11) 98765-4321"]),
+        ("ContactBlock", "email"): (["a@b.co"], ["a@b", "maria"]),
+        ("AddressBlock", "cep"): (["01310-100", "01310100", "01.310-100"], ["0131010", "013-10100"]),
+        ("AddressBlock", "uf"): (["SP"], ["sp", "XX"]),
+        ("EmploymentBlock", "cnpj_empregador"): (["11.222.333/0001-81", "12ABC34501DE35"], ["1122233300018"]),
+        ("AccountBlock", "agencia"): (["0001", "12-3.4"], ["", "123456", "x"]),
+        ("AccountBlock", "digito_conta"): (["1", "-1", "x"], ["", "y"]),
+        ("EvidenceBlock", "ip"): (["203.0.113.7", "2001:db8::1"], ["localhost", ""]),
+    }
+    forms = FormatChecker(["email"])
+    forms.checks("email")(lambda text: re.fullmatch(r"[^@]+@[^@]+\.[^@]+", text) is not None)
+    for (block, field), (taken, refused) in takes.items():
+        told = {**schema["components"]["schemas"][block]["properties"][field], "components": schema["components"]}
+        checker = jsonschema.Draft202012Validator(told, format_checker=forms)
+        assert [each for each in taken if not checker.is_valid(each)] == [], field
+        assert [each for each in refused if checker.is_valid(each)] == [], field
+
+
+def test_every_event_of_the_stream_is_told(schema: dict[str, Any]) -> None:
+    answer = schema["paths"]["/partners/v1/consultas/stream"]["post"]["responses"]["200"]["content"][
+        "text/event-stream"
+    ]
+    event = {**answer["schema"]["contentSchema"]["items"], "components": schema["components"]}
+    [example] = answer["examples"].values()
+    shown = [json.loads(block.removeprefix("data: ")) for block in example["value"].split("\n\n") if block]
+    for each in shown:
+        jsonschema.validate(each, event)
+    told = schema["components"]["schemas"]["StreamEvent"]["discriminator"]["mapping"]
+    assert {each["event"] for each in shown} == set(told)
+
+
+def test_the_name_of_a_generated_package_is_readable(schema: dict[str, Any]) -> None:
+    """Before the fix, the Portuguese title made packages named `api_de_origina_çã_o…`."""
+    assert schema["info"]["title"].isascii()
 
 
 def test_it_is_served_once_made(client: Client, schema: dict[str, Any]) -> None:
@@ -64,10 +128,33 @@ def test_it_is_served_once_made(client: Client, schema: dict[str, Any]) -> None:
     assert yaml.safe_load(response.content) == schema
     assert response["Content-Type"] == "application/vnd.oai.openapi; charset=utf-8"
     assert response["Content-Disposition"] == 'inline; filename="openapi.yaml"'
+    assert response["Vary"] == "Accept"
     began = time.process_time()
     for _ in range(20):
         client.get("/schema/")
     assert time.process_time() - began < 1  # made anew each time it would be ten
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "is_json"),
+    [
+        ("", "application/json", True),
+        ("", "application/json, application/yaml;q=0.5", True),
+        ("?format=json", "*/*", True),
+        ("?format=yaml", "application/json", False),
+        ("", "text/html,application/xhtml+xml,*/*;q=0.8", False),
+        ("", "application/yaml", False),
+        ("", "image/png", False),
+    ],
+)
+def test_it_is_json_where_that_is_asked_for(
+    client: Client, schema: dict[str, Any], query: str, accept: str, is_json: bool
+) -> None:
+    response = client.get(f"/schema/{query}", headers={"accept": accept})
+    assert response.status_code == 200
+    assert (json.loads if is_json else yaml.safe_load)(response.content) == schema
+    assert response["Content-Type"].startswith("application/json" if is_json else "application/vnd.oai.openapi")
+    assert response["Content-Disposition"].endswith('.json"' if is_json else '.yaml"')
 
 
 def assert_told(schema: dict[str, Any], body: dict[str, Any]) -> str:

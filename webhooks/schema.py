@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, OpenApiWebhook, extend_schema
@@ -41,6 +42,7 @@ def webhook(
     return OpenApiWebhook(
         name,
         extend_schema(
+            operation_id="event_" + re.sub(r"[^a-z]+", "_", name).strip("_"),
             summary=summary,
             description=when,
             tags=["Webhooks"],

@@ -1,0 +1,92 @@
+"""What the OpenAPI document says beyond drf-spectacular: facts of strict fields, open routes, streams.
+
+`OperationSchema` is Django REST framework's `DEFAULT_SCHEMA_CLASS`; the functions are `POSTPROCESSING_HOOKS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from rest_framework.serializers import BaseSerializer, Field
+
+Document = dict[str, Any]
+EVENT_STREAM = "text/event-stream"
+_NULL_ENUM = {"$ref": "#/components/schemas/NullEnum"}
+
+
+class OperationSchema(AutoSchema):
+    """Says of a field what its own `json_schema` says, and tells partners only what a route's `schema.py` says:
+    docstrings are for developers."""
+
+    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own signature, not DRF's
+        return ""
+
+    def _map_serializer_field(
+        self, field: Field[Any, Any, Any, Any], direction: str, bypass_extensions: bool = False
+    ) -> Document | None:
+        found: Document | None = super()._map_serializer_field(field, direction, bypass_extensions)
+        if found is None or isinstance(field, BaseSerializer):
+            return found
+        return merged(found, _facts(field))
+
+    def _map_basic_serializer(self, serializer: BaseSerializer[Any], direction: str) -> Document:
+        """The serializer's docstring is left out: it is for developers too."""
+        found: Document = super()._map_basic_serializer(serializer, direction)
+        found.pop("description", None)
+        return merged(found, _facts(serializer))
+
+
+def merged(schema: Document, facts: Document) -> Document:
+    """`schema` with `facts` added. Objects are merged at any depth; a `description` is continued."""
+    result = dict(schema)
+    for key, fact in facts.items():
+        known = result.get(key)
+        if isinstance(known, dict) and isinstance(fact, dict):
+            result[key] = merged(known, fact)
+        elif key == "description" and known:
+            result[key] = f"{known} {fact}"
+        else:
+            result[key] = fact
+    return result
+
+
+def _facts(field: Any) -> Document:
+    facts: Document = field.json_schema() if hasattr(field, "json_schema") else {}
+    return facts
+
+
+def open_what_needs_no_key(result: Document, **_: Any) -> Document:
+    """A hook that says `security: []` of the routes without a key, and of the webhooks: without it a reader, or a
+    generator, can't tell an open route from a forgotten one."""
+    for operation in _operations(result):
+        operation.setdefault("security", [])
+    return result
+
+
+def wrap_streams(result: Document, **_: Any) -> Document:
+    """A hook for routes that answer server-sent events: the body is text, and each of its `data:` is one of the
+    objects that the route names. OpenAPI 3.1 says that with `contentSchema`."""
+    for operation in _operations(result):
+        for response in operation["responses"].values():
+            if stream := response.get("content", {}).get(EVENT_STREAM):
+                events = {"type": "array", "items": stream["schema"]}
+                stream["schema"] = {"type": "string", "contentMediaType": EVENT_STREAM, "contentSchema": events}
+    return result
+
+
+def say_null_plainly(result: Document, **_: Any) -> Document:
+    """A hook that writes `type: "null"` where drf-spectacular names a component of its own for it, from which
+    generators make a class."""
+    result["components"]["schemas"].pop("NullEnum", None)
+    for schema in result["components"]["schemas"].values():
+        for prop in schema.get("properties", {}).values():
+            if _NULL_ENUM in prop.get("oneOf", []):
+                prop["oneOf"] = [{"type": "null"} if each == _NULL_ENUM else each for each in prop["oneOf"]]
+    return result
+
+
+def _operations(result: Document) -> Iterator[Document]:
+    for item in [*result["paths"].values(), *result.get("webhooks", {}).values()]:
+        yield from item.values()
