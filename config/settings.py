@@ -308,7 +308,6 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
 CELERY_TASK_ROUTES = {
     "proposals.tasks.purge": {"queue": "default"},
-    "consultas.tasks.purge_auction_lookups": {"queue": "default"},
     # A queue and a worker of their own: queries, however many, can't keep them waiting.
     "consultas.tasks.check_steps": {"queue": "sweeps"},
     "proposals.tasks.reconcile": {"queue": "sweeps"},
@@ -334,7 +333,6 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "check-steps": {"task": "consultas.tasks.check_steps", "schedule": 2, "options": {"expires": 2}},
     "reconcile-proposals": {"task": "proposals.tasks.reconcile", "schedule": 2, "options": {"expires": 2}},
     "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
-    "purge-auction-lookups": {"task": "consultas.tasks.purge_auction_lookups", "schedule": 600},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import structlog
-from django.db import connection
 
 from consultas.models import Query
-from foundation import workers
-from foundation.replies import ANSWER, LOST, START, Inbox, mailbox
+from foundation import replies, workers
 from providers import registry
 from providers.errors import BankFailure, ProviderUnavailable
 from providers.types import BankAction, BankOffer, Link, QueryStatus
@@ -49,55 +47,43 @@ class Answer:
         return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
 
 
-@dataclass
-class _Round:
-    """Which banks are still owed, and how often they were asked for."""
-
-    waiting: set[str]
-    number: int = 0
-    started: bool = False
-    published_at: float = field(default_factory=time.monotonic)
-
-
 def answers(query: Query, banks: list[str]) -> Iterator[Answer]:
     """The answer of each of `banks`, as it lands; at the query's deadline those still missing, as failed."""
-    return (answer for answer in answers_or_silence(query, banks, 60) if answer is not None)
+    return (answer for answer in answers_and_pauses(query, banks, 60) if answer is not None)
 
 
-def answers_or_silence(query: Query, banks: list[str], silence_s: float) -> Iterator[Answer | None]:
-    """Like `answers`, with a None whenever `silence_s` went by without one.
+def answers_and_pauses(query: Query, banks: list[str], pause_s: float) -> Iterator[Answer | None]:
+    """Like `answers`, with a None whenever `pause_s` went by without an answer.
 
-    Closes the caller's database connection first: none is held while waiting. Closing the generator frees
+    Gives the caller's database connection back first: none is held while waiting. Closing the generator frees
     everything held for it; the worker finishes its calls, since an external step that one opens must be kept.
     """
-    connection.close()
     begun = time.monotonic()
-    deadline = begun + query.seconds_left()
-    with mailbox().inbox(str(query.id)) as inbox:
-        current = _Round(set(banks))
-        spoke = begun
-        if banks and not _publish(query, current, inbox, workers.BROKER_PATIENCE_S):
-            deadline = begun
-        while current.waiting and (left := deadline - time.monotonic()) > 0:
-            message = inbox.get(min(left, 1.0))
-            if message is None:
-                _republish_if_lost(query, current, inbox)
-                if time.monotonic() - spoke >= silence_s:
-                    spoke = time.monotonic()
+    waiting = set(banks)
+    round_ = 0
+    with workers.waiting_for("consultas.tasks.run_query", str(query.id), query.seconds_left()) as task:
+        is_published = bool(banks) and _publish(task, query, waiting, round_, workers.BROKER_PATIENCE_S)
+        pause_at = begun + pause_s
+        while is_published and waiting and task.seconds_left() > 0:
+            match task.receive(pause_at - time.monotonic()):
+                case (replies.ANSWER, payload):
+                    answer = msgspec.json.decode(payload, type=Answer)
+                    if answer.provider in waiting:
+                        waiting.remove(answer.provider)
+                        yield answer
+                        pause_at = time.monotonic() + pause_s
+                case (replies.LOST, _):
+                    log.warning("query_worker_lost", query=str(query.id), waiting=len(waiting))
+                    for bank in _not_to_be_asked_again(waiting):
+                        waiting.remove(bank)
+                        yield failed(bank, ProviderUnavailable(), begun)
+                    round_ += 1
+                    if waiting:
+                        _publish(task, query, waiting, round_)
+                case None if time.monotonic() >= pause_at:
                     yield None
-                continue
-            kind, payload = message
-            if kind == ANSWER:
-                answer = msgspec.json.decode(payload, type=Answer)
-                if answer.provider in current.waiting:
-                    current.waiting.remove(answer.provider)
-                    spoke = time.monotonic()
-                    yield answer
-            elif kind == START:
-                current.started = True
-            elif kind == LOST:
-                yield from _ask_again(query, current, inbox, begun)
-    for bank in sorted(current.waiting):
+                    pause_at = time.monotonic() + pause_s
+    for bank in sorted(waiting):
         yield failed(bank, ProviderUnavailable("O banco não respondeu a tempo."), begun)
 
 
@@ -113,31 +99,12 @@ def failed(bank: str, error: BankFailure, begun: float) -> Answer:
     )
 
 
-def _publish(query: Query, current: _Round, inbox: Inbox, patience_s: float = 0) -> bool:
-    current.started = False
-    current.published_at = time.monotonic()
-    banks = sorted(current.waiting)
-    arguments = (str(query.id), banks, inbox.address, current.number)
-    return workers.publish(
-        "consultas.tasks.run_query", arguments, expires_s=query.seconds_left(), patience_s=patience_s
-    )
+def _publish(task: workers.PublishedTask, query: Query, banks: set[str], round_: int, patience_s: float = 0) -> bool:
+    """Have a worker ask `banks`. Two copies of the task may arrive: the worker claims the round first."""
+    return task.publish(str(query.id), sorted(banks), task.reply_to, round_, patience_s=patience_s)
 
 
-def _republish_if_lost(query: Query, current: _Round, inbox: Inbox) -> None:
-    """Publish again what no worker began. Both copies may arrive: the worker claims the round first."""
-    if not current.started and time.monotonic() - current.published_at >= workers.UNSTARTED_S:
-        log.warning("query_republished", query=str(query.id))
-        _publish(query, current, inbox)
-
-
-def _ask_again(query: Query, current: _Round, inbox: Inbox, begun: float) -> Iterator[Answer]:
-    """After the worker died: ask the banks still owed again, but none that might message the holder twice."""
-    log.warning("query_worker_lost", query=str(query.id), waiting=len(current.waiting))
-    for bank in sorted(current.waiting):
-        adapter = registry.get(bank)
-        if adapter is None or adapter.notifies_holder:
-            current.waiting.remove(bank)
-            yield failed(bank, ProviderUnavailable(), begun)
-    if current.waiting:
-        current.number += 1
-        _publish(query, current, inbox)
+def _not_to_be_asked_again(banks: set[str]) -> list[str]:
+    """Those of `banks` that may message the holder. Their worker died, and nobody knows whether they did already."""
+    adapters = {bank: registry.get(bank) for bank in sorted(banks)}
+    return [bank for bank, adapter in adapters.items() if adapter is None or adapter.notifies_holder]

@@ -208,23 +208,3 @@ class Pending(models.Model):
     def action(self) -> BankAction:
         """The step as the partner sees it: the same link for as long as it is open."""
         return BankAction(ActionType(self.type), self.url, self.detail, self.reference, self.expires_at)
-
-
-class AuctionLookup(models.Model):
-    """One look-up of an auction key on its way to the bank's worker and back. Both ends are encrypted,
-    so that neither the key (a capability) nor the holder's data passes through the broker."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    partner = models.ForeignKey(Partner, models.PROTECT, related_name="+", verbose_name="parceiro")
-    key = EncryptedTextField("chave")
-    record = EncryptedJSONField("registro", null=True)
-    error = models.CharField("erro", max_length=40, blank=True)
-    request_id = models.CharField("id da requisição", max_length=128)
-    created_at = models.DateTimeField("criada em", default=timezone.now, db_index=True)
-
-    class Meta:
-        verbose_name = "consulta de leilão"
-        verbose_name_plural = "consultas de leilão"
-
-    def __str__(self) -> str:
-        return str(self.id)

@@ -151,7 +151,7 @@ def aggregate(query: Query) -> Aggregate:
 def _ask(query: Query, flight: _Flight, banks: list[str]) -> list[Answer]:
     """The answers of `banks`. Meanwhile the query's flight is kept up: it ends soon after this process would."""
     found: list[Answer] = []
-    for answer in fan_out.answers_or_silence(query, banks, _FLIGHT_BEAT_S):
+    for answer in fan_out.answers_and_pauses(query, banks, _FLIGHT_BEAT_S):
         if answer is not None:
             found.append(answer)
         flight.keep_up()

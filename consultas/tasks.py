@@ -13,7 +13,7 @@ from django.db import connection
 
 from consultas import auctions, pending, sweep
 from consultas.fan_out import Answer, failed
-from consultas.models import AuctionLookup, Pending, Query
+from consultas.models import Pending, Query
 from foundation import replies
 from foundation.errors import ApiError
 from providers import registry
@@ -86,22 +86,10 @@ def _as_answer(bank: str, begun: float, **fields: Any) -> Answer:
 
 
 @shared_task
-def look_up_auction(lookup_id: str, reply_to: str) -> None:
-    """Ask the own bank for an auction's record; the row carries it back, the reply only says that it is there."""
-    lookup = AuctionLookup.objects.filter(pk=lookup_id).first()
-    if lookup is None:
-        return  # whoever asked has given up
-    with replies.answering(reply_to, lookup_id, settings.BANK_TIMEOUT_S):
-        try:
-            auctions.run(lookup)
-        finally:
-            connection.close()
-
-
-@shared_task
-def purge_auction_lookups() -> None:
-    """Delete what dead requests left behind. Run by beat."""
-    auctions.purge()
+def look_up_auction(request: str, reply_to: str, encrypted_key: str, request_id: str) -> None:
+    """Ask the own bank for an auction's record, and answer with it."""
+    with replies.answering(reply_to, request, settings.BANK_TIMEOUT_S) as reply:
+        reply.content = auctions.run(encrypted_key, request_id)
 
 
 @shared_task

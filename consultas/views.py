@@ -96,7 +96,7 @@ def _events(query: Query) -> Iterator[bytes]:
         yield _event({"event": "provider_start", "provider": bank})
     landed: list[Answer] = []
     try:
-        for answer in fan_out.answers_or_silence(query, query.banks, settings.STREAM_HEARTBEAT_S):
+        for answer in fan_out.answers_and_pauses(query, query.banks, settings.STREAM_HEARTBEAT_S):
             if answer is None:
                 yield b": keep-alive\n\n"
             else:

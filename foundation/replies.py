@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -184,21 +185,30 @@ def post(address: str, request: str, kind: str, payload: Any, patience_s: float 
     _patiently(lambda: redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True), patience_s)
 
 
+@dataclass
+class Reply:
+    """What a worker answers: anything that msgspec encodes, None where the answer stands in the database."""
+
+    content: Any = None
+
+
 @contextmanager
-def answering(address: str, request: str, patience_s: float) -> Iterator[None]:
-    """From a worker: say that work for `request` begins, and how it ends: with an ANSWER, or LOST by an exception.
+def answering(address: str, request: str, patience_s: float) -> Iterator[Reply]:
+    """From a worker: say that work for `request` begins, and how it ends: with an ANSWER, which has the content of the
+    reply that is yielded, or LOST by an exception.
 
     The work itself needs no Redis. Raises RedisError where the end could not be told for `patience_s` seconds.
     """
+    reply = Reply()
     end = LOST
     with suppress(RedisError):  # without this word nobody notices should this process die, and that is all
         post(address, request, START, worker_id())
         redis().expire(address, _STREAM_TTL_S)  # a stream whose reader died in the meantime must end too
     try:
-        yield
+        yield reply
         end = ANSWER
     finally:
-        post(address, request, end, None, patience_s)
+        post(address, request, end, reply.content if end == ANSWER else None, patience_s)
 
 
 def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float) -> bool:

@@ -1,9 +1,12 @@
-"""A web process asks a worker: publish a task by ids, and wait for its word."""
+"""A web process has a worker do something: it publishes a task, and waits for the messages that come back."""
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +18,8 @@ from kombu.exceptions import OperationalError as BrokerError
 from kombu.pools import ProducerPool
 from redis.exceptions import RedisError
 
+from foundation import replies
 from foundation.redis import TIMEOUT_S
-from foundation.replies import ANSWER, START, mailbox
 
 log = structlog.get_logger(__name__)
 
@@ -29,40 +32,81 @@ BROKER_PATIENCE_S = 5.0
 PRODUCERS = 128
 
 
-def ping(timeout_s: float) -> bool:
-    """Whether a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
-    request = f"ping-{uuid.uuid4().hex}"
-    with mailbox().inbox(request) as inbox:
-        if not publish("foundation.tasks.pong", (request, inbox.address), expires_s=timeout_s):
-            return False
-        return inbox.get(timeout_s) is not None
+class PublishedTask:
+    """A task that a worker shall run, and the messages that come back from it until the deadline.
+
+    The broker may lose a task. One that no worker has begun `UNSTARTED_S` after it was published is therefore published
+    again, so every task has to bear that two copies of it arrive.
+    """
+
+    def __init__(self, name: str, inbox: replies.Inbox, seconds: float) -> None:
+        self.reply_to = inbox.address
+        self._name = name
+        self._inbox = inbox
+        self._deadline = time.monotonic() + seconds
+        self._arguments: tuple[Any, ...] = ()
+        self._publish_again_at = math.inf
+
+    def seconds_left(self) -> float:
+        """Seconds until the deadline; negative after it."""
+        return self._deadline - time.monotonic()
+
+    def publish(self, *arguments: Any, patience_s: float = 0) -> bool:
+        """Publish the task with `arguments`; see `publish`. Called once more, it replaces what was published before."""
+        self._arguments = arguments
+        self._publish_again_at = time.monotonic() + UNSTARTED_S
+        return publish(self._name, arguments, expires_s=self.seconds_left(), patience_s=patience_s)
+
+    def receive(self, timeout_s: float) -> tuple[str, bytes] | None:
+        """The next message, as (kind, payload). None when none came within `timeout_s` or until the deadline."""
+        end = min(time.monotonic() + timeout_s, self._deadline)
+        while True:
+            message = self._inbox.get(min(end, self._publish_again_at) - time.monotonic())
+            if message is not None:
+                self._publish_again_at = math.inf  # a worker has begun
+                return message
+            now = time.monotonic()
+            if now >= end:
+                return None
+            if now >= self._publish_again_at:
+                log.warning("task_republished", task=self._name)
+                self.publish(*self._arguments)
 
 
-def ask(task: str, request: str, seconds: float, *further: str) -> bool:
-    """Run the worker's `task` for the row `request` and wait for its word, at most `seconds`. `further` are
-    arguments behind the address of the reply. The task has to bear coming twice: one that no worker has begun after
-    `UNSTARTED_S` is published again.
+@contextmanager
+def waiting_for(task: str, request: str, seconds: float) -> Iterator[PublishedTask]:
+    """The task `task` for `request`, an id that no other request has, to be published and waited for.
 
-    False when none came: the time is over, the broker is out of reach, or the worker died that had said START.
+    Gives the caller's database connection back first: none is held while waiting.
     """
     connection.close()
-    deadline = time.monotonic() + seconds
-    with mailbox().inbox(request) as inbox:
-        arguments = (request, inbox.address, *further)
-        if not publish(task, arguments, expires_s=seconds, patience_s=BROKER_PATIENCE_S):
-            return False
-        wake_at = time.monotonic() + UNSTARTED_S
-        while (now := time.monotonic()) < deadline:
-            if now >= wake_at:
-                log.warning("task_republished", task=task)
-                publish(task, arguments, expires_s=deadline - now)
-                wake_at = time.monotonic() + UNSTARTED_S
-            message = inbox.get(min(wake_at, deadline) - time.monotonic())
-            if message is not None:
-                if message[0] != START:
-                    return message[0] == ANSWER
-                wake_at = deadline
-    return False
+    with replies.mailbox().inbox(request) as inbox:
+        yield PublishedTask(task, inbox, seconds)
+
+
+def ask(task: str, request: str, seconds: float, *further: str) -> bytes | None:
+    """Have a worker run `task` with the arguments `request`, the address for the reply, and `further`; wait for its
+    answer, at most `seconds`.
+
+    Returns the answer as JSON. None when none came: the time is over, the broker can't be reached, or the worker that
+    had begun died. The task has to bear that two copies of it arrive.
+    """
+    with waiting_for(task, request, seconds) as published:
+        patience_s = min(seconds, BROKER_PATIENCE_S)
+        if not published.publish(request, published.reply_to, *further, patience_s=patience_s):
+            return None
+        while (left := published.seconds_left()) > 0:
+            match published.receive(left):
+                case (replies.ANSWER, payload):
+                    return payload
+                case (replies.LOST, _):
+                    return None
+    return None
+
+
+def ping(timeout_s: float) -> bool:
+    """Whether a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
+    return ask("foundation.tasks.pong", f"ping-{uuid.uuid4().hex}", timeout_s) is not None
 
 
 def publish(task: str, arguments: tuple[Any, ...], *, expires_s: float, patience_s: float = 0) -> bool:

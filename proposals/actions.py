@@ -79,15 +79,15 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
     is_ours = Proposal.objects.filter(not_lately, pk=proposal.pk).update(last_status_at=now)
     if not is_ours:
         return proposal, None
-    answered = workers.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
+    answer = workers.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
     proposal.refresh_from_db()
-    return proposal, None if answered else ProviderUnavailable().as_dict()
+    return proposal, ProviderUnavailable().as_dict() if answer is None else None
 
 
 def _ask(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
     """Have a worker make the call, and wait for it. Raises what the bank's answer comes to."""
     call = BankCall.objects.create(proposal=proposal, operation=operation, argument=argument, request_id=request_id)
-    if not workers.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S):
+    if workers.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S) is None:
         raise ProviderUnavailable
     call.refresh_from_db()
     if call.error:

@@ -74,10 +74,14 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         raise AssertionError("check() raises without an offer")
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
     proposal, is_ours = _claim(partner, offer, data, request_id)
-    if not is_ours or workers.ask("proposals.tasks.submit", str(proposal.pk), settings.PROPOSAL_WAIT_S):
-        _follow(proposal, deadline)
-    else:
+    answer = None
+    if is_ours or (proposal.submission == Phase.SENDING and proposal.taken_at is None):
+        # Another request's try too, until a worker takes it: the process that was to publish its task may have died.
+        answer = workers.ask("proposals.tasks.submit", str(proposal.pk), deadline - time.monotonic())
+    if is_ours and answer is None:
         _release(proposal)
+    else:
+        _follow(proposal, deadline)
     proposal = Proposal.objects.get(pk=proposal.pk)
     if proposal.submission == Phase.ACCEPTED:
         return proposal, is_ours
@@ -177,32 +181,14 @@ def _release(proposal: Proposal) -> None:
 
 
 def _follow(proposal: Proposal, deadline: float) -> None:
-    """Wait for the outcome of another request's try; of our own where the answer was that of a second copy of
-    its task, which found the try taken.
-
-    A try that no worker has taken for a while may have lost its task, or the process that was to publish it: it is
-    published again. A second copy finds it taken.
-    """
+    """Wait until the current try has its outcome, or until `deadline` (monotonic seconds). Another copy of the task
+    may be at it, which answers to another request."""
     pause = 0.05
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
-    while (left := deadline - time.monotonic()) > 0:
-        row = sending.only("submission", "taken_at", "lease_until").first()
-        if row is None:
-            return
-        if _is_forgotten(row):
-            workers.ask("proposals.tasks.submit", str(row.pk), left)
+    while time.monotonic() < deadline and sending.exists():
         connection.close()
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
-
-
-def _is_forgotten(proposal: Proposal) -> bool:
-    """Whether the current try, which may be taken still, has waited for a worker longer than it should."""
-    now = timezone.now()
-    if proposal.taken_at is not None or proposal.lease_until is None or not _is_held(proposal, now):
-        return False
-    claimed_at = proposal.lease_until - timedelta(seconds=settings.PROPOSAL_WAIT_S)
-    return now - claimed_at >= timedelta(seconds=workers.UNSTARTED_S)
 
 
 # --- Worker -----------------------------------------------------------------------------------------------------

@@ -145,7 +145,6 @@ def test_queries_outlive_the_events_that_are_found_by_them() -> None:
         ("proposals.tasks.purge", "default"),
         ("authorizations.tasks.purge", "default"),
         ("webhooks.tasks.purge", "default"),
-        ("consultas.tasks.purge_auction_lookups", "default"),
         ("proposals.tasks.reconcile", "sweeps"),
         ("proposals.tasks.refresh", "sweeps"),
         ("consultas.tasks.check_steps", "sweeps"),

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import timedelta
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 
-from consultas import auctions
-from consultas.models import AuctionLookup
 from partners.models import Partner
 from providers.models import Provider
 from tests.client import FULL_FLOW, Client
@@ -85,28 +81,21 @@ def test_without_the_own_bank_in_the_contract_it_is_403(client: Client, partner:
     assert simulator.calls("ipe", "auction") == []
 
 
-def test_nothing_of_it_is_kept(client: Client) -> None:
-    client.get(f"/auction-proposals/{FOUND}")
-    client.get(f"/auction-proposals/{BANK_FAILS}")
-    assert AuctionLookup.objects.count() == 0
+def test_a_disabled_bank_is_502(client: Client, simulator: Simulator) -> None:
+    Provider.objects.filter(name="ipe").update(enabled=False)
+    response = client.get(f"/auction-proposals/{FOUND}")
+    assert (response.status_code, response.json()["code"]) == (502, "provider_unavailable")
+    assert simulator.calls("ipe", "auction") == []
 
 
-def test_key_and_record_are_encrypted_while_a_look_up_is_under_way(db: None) -> None:
-    lookup = AuctionLookup.objects.create(
-        partner=PartnerFactory(), key=FOUND, record={"cpf": FULL_FLOW}, request_id="test-request"
-    )
+def test_a_row_that_the_release_before_left_keeps_no_partner_from_being_deleted(db: None) -> None:
+    """The table stays until no process of that release writes to it any more."""
+    partner = PartnerFactory()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT key, record FROM consultas_auctionlookup")
-        stored = " ".join(cursor.fetchone())
-    assert FOUND not in stored
-    assert FULL_FLOW not in stored
-    lookup.refresh_from_db()
-    assert (lookup.key, lookup.record) == (FOUND, {"cpf": FULL_FLOW})
-
-
-def test_what_a_dead_request_left_is_purged(db: None) -> None:
-    old = AuctionLookup.objects.create(partner=PartnerFactory(), key=FOUND, request_id="test-request")
-    AuctionLookup.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(minutes=11))
-    young = AuctionLookup.objects.create(partner=PartnerFactory(), key=FOUND, request_id="test-request")
-    auctions.purge()
-    assert list(AuctionLookup.objects.all()) == [young]
+        cursor.execute(
+            "INSERT INTO consultas_auctionlookup (id, partner_id, key, error, request_id, created_at)"
+            " VALUES (gen_random_uuid(), %s, 'encrypted', '', 'r', now())",
+            [partner.pk],
+        )
+    partner.delete()
+    connection.check_constraints()

@@ -17,7 +17,7 @@ from django.utils import timezone
 from authorizations import evidence, sessions
 from authorizations.evidence import Observed, Told
 from authorizations.models import Evidence, Session
-from consultas.models import AuctionLookup, Pending, Query
+from consultas.models import Pending, Query
 from foundation import encryption, rotation
 from foundation.encryption import WrongKey, is_current
 from partners.models import Partner
@@ -33,7 +33,7 @@ from webhooks.models import Attempt, Event
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 #: Every model with encrypted columns. A new one belongs here and into `a_row_of_everything`.
 MODELS = (
-    Provider, Partner, Event, Attempt, Session, Evidence, Query, Pending, AuctionLookup, Proposal, BankCall,
+    Provider, Partner, Event, Attempt, Session, Evidence, Query, Pending, Proposal, BankCall,
 )  # fmt: skip
 CHANGING = tuple(model for model in MODELS if model is not Evidence)
 
@@ -52,7 +52,6 @@ def a_row_of_everything() -> None:
     offer = an_offer(partner, "ipe")
     Query.objects.update(answers=[{"provider": "ipe", "term": 0.1, "text": "é"}])
     a_step(offer, url="https://bank.example/step")
-    AuctionLookup.objects.create(partner=partner, key="lk_1", record={"cpf": FULL_FLOW}, request_id="r")
     proposal = a_proposal(
         offer, data={"n": 1}, signature_url="https://bank.example/sign", error={"code": "x"}, next_dataset={"n": 2}
     )
@@ -167,27 +166,26 @@ def test_one_that_was_interrupted_goes_on(everything: None) -> None:
 
 def test_many_go_in_batches(db: None) -> None:
     with keys(OLD):
-        partner = PartnerFactory()
-        AuctionLookup.objects.bulk_create(
-            AuctionLookup(partner=partner, key=f"lk_{n}", request_id="r") for n in range(2 * rotation.BATCH + 7)
+        Provider.objects.bulk_create(
+            Provider(name=f"bank-{n}", callback_secret=f"secret-{n}") for n in range(2 * rotation.BATCH + 7)
         )
     with keys(NEW, OLD):
-        count = reencrypt()["columns"]["consultas.AuctionLookup.key"]
+        count = reencrypt()["columns"]["providers.Provider.callback_secret"]
     assert count == {"current": 0, "rewritten": 2 * rotation.BATCH + 7, "older": 0, "unreadable": 0}
     with keys(NEW):
-        assert len({row.key for row in AuctionLookup.objects.all()}) == 2 * rotation.BATCH + 7
+        assert len({row.callback_secret for row in Provider.objects.all()}) == 2 * rotation.BATCH + 7
 
 
 def test_what_no_key_opens_is_counted_and_stops_nothing(db: None) -> None:
     with keys(Fernet.generate_key().decode()):
-        AuctionLookup.objects.create(partner=PartnerFactory(), key="lost", request_id="r")
+        ProviderFactory(name="lost", callback_secret="lost")
     with keys(OLD):
-        AuctionLookup.objects.create(partner=Partner.objects.only("pk").get(), key="found", request_id="r")
+        ProviderFactory(name="found", callback_secret="found")
     out = io.StringIO()
     with keys(NEW, OLD), pytest.raises(CommandError, match="nenhuma chave"):
         call_command("reencrypt", stdout=out, stderr=io.StringIO())
     printed = json.loads(out.getvalue())
-    assert printed["columns"]["consultas.AuctionLookup.key"] == {
+    assert printed["columns"]["providers.Provider.callback_secret"] == {
         "current": 0,
         "rewritten": 1,
         "older": 0,
@@ -199,17 +197,16 @@ def test_what_no_key_opens_is_counted_and_stops_nothing(db: None) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
     with keys(OLD):
-        partner = PartnerFactory()
-        held, free = (AuctionLookup.objects.create(partner=partner, key=key, request_id="r") for key in ("old", "free"))
+        held, free = (ProviderFactory(name=name, callback_secret=name) for name in ("held", "free"))
     taken = threading.Event()
 
     def change_slowly() -> None:
         try:
             with transaction.atomic():
-                AuctionLookup.objects.select_for_update().only("pk").get(pk=held.pk)
+                Provider.objects.select_for_update().only("pk").get(pk=held.pk)
                 taken.set()
                 wait_until(lambda: is_current(token_of(free)), 20, "the row beside is rewritten")
-                AuctionLookup.objects.filter(pk=held.pk).update(key="new")
+                Provider.objects.filter(pk=held.pk).update(callback_secret="new")
         finally:
             connection.close()
 
@@ -221,19 +218,19 @@ def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
             printed = reencrypt()
         finally:
             writer.join()
-    assert printed["columns"]["consultas.AuctionLookup.key"] == {
+    assert printed["columns"]["providers.Provider.callback_secret"] == {
         "current": 1,
         "rewritten": 1,
         "older": 0,
         "unreadable": 0,
     }
     with keys(NEW):
-        assert {row.key for row in AuctionLookup.objects.all()} == {"new", "free"}
+        assert {row.callback_secret for row in Provider.objects.all()} == {"new", "free"}
 
 
-def token_of(lookup: AuctionLookup) -> str:
-    [column] = [column for column in rotation.columns() if str(column) == "consultas.AuctionLookup.key"]
-    return column.rows().get(pk=lookup.pk).token  # type: ignore[no-any-return]
+def token_of(provider: Provider) -> str:
+    [column] = [column for column in rotation.columns() if str(column) == "providers.Provider.callback_secret"]
+    return column.rows().get(pk=provider.pk).token  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -8,17 +8,14 @@ from __future__ import annotations
 import json
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import redis
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
 from consultas.models import Offer
-from foundation import replies, workers
 from partners.models import SANDBOX_KEY, Partner
 from proposals import submission
 from proposals.dataset import to_bank
@@ -294,21 +291,6 @@ def test_a_try_that_a_worker_is_at_is_left_alone(proposal: Proposal) -> None:
     change(proposal, next_reconcile_at=timezone.now(), sent_until=timezone.now())
     assert submission.claim_unsettled() == []
     assert Proposal.objects.get().submission == Phase.SENDING
-
-
-def test_a_task_that_the_broker_lost_is_published_again(
-    sandbox: None, programs: Programs, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The call used to wait its 30 s for nothing."""
-    monkeypatch.setattr(workers, "UNSTARTED_S", 0.2)
-    programs.kill("banks")
-    with ThreadPoolExecutor(1) as pool, redis.Redis.from_url(redis_url) as server:
-        asked = pool.submit(workers.ask, "proposals.tasks.act", "call-1", 20)
-        wait_until(lambda: server.llen("banks"), 10, "the task is published")
-        server.flushdb()
-        wait_until(lambda: server.llen("banks"), 10, "it is published again")
-        replies.post(replies.mailbox().address, "call-1", replies.ANSWER, None)
-        assert asked.result() is True
 
 
 def test_without_a_worker_it_is_a_502_and_the_retry_is_not_held_up(

@@ -1,0 +1,90 @@
+"""How a web process has a worker do something, against the real broker."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+import redis
+
+from foundation import replies, workers
+from tests.processes import Programs, wait_until
+
+TASK = "foundation.tasks.pong"
+
+
+@pytest.fixture
+def broker(sandbox: None, programs: Programs, redis_url: str) -> Iterator[redis.Redis]:
+    """The broker, and no worker that takes tasks from it."""
+    programs.kill("banks")
+    with redis.Redis.from_url(redis_url) as server:
+        yield server
+        server.delete("banks")
+
+
+@pytest.fixture
+def request_id() -> str:
+    return uuid.uuid4().hex
+
+
+def wait_for_task(broker: redis.Redis) -> None:
+    wait_until(lambda: broker.llen("banks"), 10, "the task is published")
+
+
+def asked(pool: ThreadPoolExecutor, request_id: str, seconds: float = 20) -> Future[bytes | None]:
+    return pool.submit(workers.ask, TASK, request_id, seconds)
+
+
+def post(request_id: str, kind: str, content: object) -> None:
+    """What a worker would say."""
+    replies.post(replies.mailbox().address, request_id, kind, content)
+
+
+def test_the_answer_is_the_workers(broker: redis.Redis, request_id: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = asked(pool, request_id)
+        wait_for_task(broker)
+        post(request_id, replies.START, "some worker")
+        post(request_id, replies.ANSWER, {"number": 7})
+        assert answer.result() == b'{"number":7}'
+
+
+def test_a_worker_that_breaks_gives_no_answer(broker: redis.Redis, request_id: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = asked(pool, request_id)
+        wait_for_task(broker)
+        post(request_id, replies.START, "some worker")
+        post(request_id, replies.LOST, None)
+        assert answer.result() is None
+
+
+def test_without_a_worker_there_is_no_answer(broker: redis.Redis, request_id: str) -> None:
+    assert workers.ask(TASK, request_id, 0.3) is None
+
+
+def test_a_task_that_the_broker_lost_is_published_again(
+    broker: redis.Redis, request_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, the call waited its 30 s for nothing."""
+    monkeypatch.setattr(workers, "UNSTARTED_S", 0.2)
+    with ThreadPoolExecutor(1) as pool:
+        answer = asked(pool, request_id)
+        wait_for_task(broker)
+        broker.flushdb()
+        wait_for_task(broker)
+        post(request_id, replies.ANSWER, None)
+        assert answer.result() == b"null"
+
+
+def test_a_task_that_a_worker_has_begun_is_published_once(
+    broker: redis.Redis, request_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "UNSTARTED_S", 0.5)
+    with ThreadPoolExecutor(1) as pool:
+        answer = asked(pool, request_id, 2)
+        wait_for_task(broker)
+        post(request_id, replies.START, "some worker")
+        assert answer.result() is None, "the worker said nothing more"
+    assert broker.llen("banks") == 1
