@@ -355,6 +355,7 @@ SPECTACULAR_SETTINGS = {
         "consultas.schema.authorization_result_event",
         "authorizations.schema.completed_event",
         "proposals.schema.move_event",
+        "webhooks.schema.test_event",
     ],
     "SCHEMA_PATH_PREFIX": "/partners/v1",
     "SCHEMA_PATH_PREFIX_TRIM": False,

@@ -23,6 +23,7 @@ urlpatterns = [
     path("partners/v1/", include("consultas.urls")),
     path("partners/v1/", include("authorizations.urls")),
     path("partners/v1/", include("proposals.urls")),
+    path("partners/v1/", include("webhooks.urls")),
 ]
 
 handler400 = exceptions.handler400

@@ -36,6 +36,7 @@ STATES = (
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_ISO_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
 _CEP = re.compile(r"\d{5}[-.\s]?\d{3}|\d{2}\.\d{3}-\d{3}", re.ASCII)
 _MASK = re.compile(r"[.\-/\s]")
 _valid_email = EmailValidator(allowlist=[])
@@ -255,6 +256,21 @@ class DateField(_Messages, serializers.DateField):
         if self.not_future and date < _EARLIEST:
             self.fail("early")
         return date
+
+
+class MomentField(_CodeField):
+    """A moment as ISO 8601 with `Z` or an offset, from the year 1900 on. The value is an aware `datetime` in UTC."""
+
+    default_error_messages = {"form": "Informe data e hora com fuso, como 2026-01-31T12:00:00Z."}
+
+    def parse(self, text: str) -> datetime.datetime | None:
+        if not _ISO_MOMENT.fullmatch(text):
+            return None
+        try:
+            moment = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+        except (ValueError, OverflowError):
+            return None
+        return moment if moment.date() >= _EARLIEST else None
 
 
 class BooleanField(_Messages, serializers.BooleanField):

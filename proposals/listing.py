@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
 
+from foundation import cursors
 from foundation.encryption import blind_index
-from foundation.errors import InvalidInput
 from partners.models import Partner
 from proposals.models import Proposal
 
@@ -36,20 +34,16 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str
     found = list(rows.order_by("-created_at", "-pk")[: PAGE + 1])
     more = len(found) > PAGE
     last = found[PAGE - 1] if more else None
-    return found[:PAGE], _cursor(last.created_at, last.pk) if last else None
-
-
-def _cursor(at: datetime, pk: UUID) -> str:
-    return base64.urlsafe_b64encode(f"{at.isoformat()} {pk}".encode()).decode()
+    return found[:PAGE], cursors.encode(last.created_at, str(last.pk)) if last else None
 
 
 def _read(cursor: str) -> tuple[datetime, UUID]:
-    """What `_cursor` wrote, and nothing that merely reads the same: PostgreSQL knows no offset of 23:59:59.999999."""
+    """The time and the id of the last proposal of the page before. Raises InvalidInput on `cursor`."""
+    at, key = cursors.decode(cursor)
     try:
-        at, pk = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().split(" ")
-        moment, last = datetime.fromisoformat(at), UUID(pk)
-    except (binascii.Error, ValueError):
-        raise InvalidInput("Cursor inválido.", field="cursor") from None
-    if moment.tzinfo != UTC or _cursor(moment, last) != cursor:
-        raise InvalidInput("Cursor inválido.", field="cursor")
-    return moment, last
+        pk = UUID(key)
+    except ValueError:
+        raise cursors.invalid_cursor() from None
+    if str(pk) != key:
+        raise cursors.invalid_cursor()
+    return at, pk

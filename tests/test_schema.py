@@ -27,7 +27,7 @@ from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutco
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.proposals.rows import a_proposal, an_offer
-from webhooks import outbox
+from webhooks import events, outbox
 from webhooks.models import Event
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "partner-guide.md"
@@ -168,7 +168,13 @@ def assert_told(schema: dict[str, Any], body: dict[str, Any]) -> str:
 
 
 def test_every_event_is_told_with_an_example_that_fits(schema: dict[str, Any]) -> None:
-    assert set(schema["webhooks"]) == {"lead", "authorization_result", "authorization.completed", "proposal.<status>"}
+    assert set(schema["webhooks"]) == {
+        "lead",
+        "authorization_result",
+        "authorization.completed",
+        "proposal.<status>",
+        "webhook.test",
+    }
     for name, methods in schema["webhooks"].items():
         operation = methods["post"]
         [example] = operation["requestBody"]["content"]["application/json"]["examples"].values()
@@ -186,7 +192,11 @@ def test_the_guide_shows_one_body_of_each_event(schema: dict[str, Any]) -> None:
 
 @pytest.mark.django_db
 def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
-    partner = PartnerFactory(webhook_events=["lead", "authorization_result", "authorization.completed", "proposal"])
+    partner = PartnerFactory(
+        webhook_url="https://partner.example/webhooks",
+        webhook_events=["lead", "authorization_result", "authorization.completed", "proposal"],
+    )
+    partner.rotate_webhook_secret()
     offer = an_offer(partner, "ipe")
     query, found = offer.query, offer.as_bank_offer()
     query.simulation_group = query.pk
@@ -200,5 +210,6 @@ def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
         row.accept(BankProposal("N-1", "x", ProposalStatus.AWAITING_SIGNATURE, None), Cause.SUBMIT)
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
     evidence.accept(session.authorization_id, Observed("203.0.113.9", "203.0.113.9", None, None, "r", "json"), Told())
+    events.send_test(partner)
     sent = [json.loads(event.body or "") for event in Event.objects.all()]
     assert {assert_told(schema, body) for body in sent} == set(schema["webhooks"])

@@ -29,10 +29,16 @@ def send(partner: Partner, event: str, external_reference: str, payload: Mapping
     has no URL yet, the event stays due and leaves as soon as an operator sets one.
     Raises TransactionManagementError outside a transaction: there an event could be lost.
     """
-    if not connection.in_atomic_block:
-        raise TransactionManagementError("outbox.send() belongs into the transaction that causes the event")
-    if not partner.wants_event(event):
-        return None
+    _require_transaction()
+    return store(partner, event, external_reference, payload) if partner.wants_event(event) else None
+
+
+def store(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event:
+    """Like `send`, whether or not the registration asks for this event.
+
+    Raises TransactionManagementError outside a transaction: there an event could be lost.
+    """
+    _require_transaction()
     now = timezone.now()
     body = {
         **payload,
@@ -52,3 +58,8 @@ def send(partner: Partner, event: str, external_reference: str, payload: Mapping
     )
     transaction.on_commit(doorbell.ring)
     return stored
+
+
+def _require_transaction() -> None:
+    if not connection.in_atomic_block:
+        raise TransactionManagementError("an event belongs into the transaction that causes it")

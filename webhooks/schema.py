@@ -1,12 +1,20 @@
-"""The API reference's part on events: what every event has in common. Each package tells of its own."""
+"""The API reference's part on webhooks: what every event has in common, and the partner's own view of its events.
+
+Each package tells of its own events."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, OpenApiWebhook, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
 from rest_framework import serializers as drf
+
+from foundation.errors import InvalidInput, InvalidState, NotFound
+from partners.models import WebhookEvent
+from partners.schema import errors, response_example
+from webhooks.models import Event
+from webhooks.transport import Fault
 
 SENT_AT = "2026-03-02T14:00:02.315Z"
 PARTNER_ID = "5b0c8f0e-3b53-4d3c-9d0f-1f6f4f8f2a11"
@@ -62,3 +70,183 @@ def name_headers(result: dict[str, Any], **_: Any) -> dict[str, Any]:
                 for name, told in _HEADERS.items()
             ]
     return result
+
+
+class RegistrationSchema(drf.Serializer[Any]):
+    url = drf.CharField(allow_null=True, help_text="O endereço que recebe os eventos; nulo enquanto não há nenhum.")
+    events = drf.ListField(
+        child=drf.ChoiceField(WebhookEvent.values),
+        help_text="Os eventos que o cadastro pede; `proposal` vale por todos os `proposal.<status>`.",
+    )
+    secret_set = drf.BooleanField(help_text="Se há um segredo que assina os eventos.")
+    retired_secrets = drf.IntegerField(help_text="Quantos segredos trocados ainda assinam `webhook-signature`.")
+
+    class Meta:
+        ref_name = "WebhookRegistration"
+
+
+class _EventSchema(drf.Serializer[Any]):
+    id = drf.CharField(help_text="O `webhook-id`, igual em todas as tentativas e reenvios.")
+    event = drf.CharField(help_text="Nome do evento, como `proposal.signed`.")
+    state = drf.ChoiceField(
+        Event.State.values,
+        help_text="`due`: a entregar; `delivered`: confirmado com 2xx; `failed`: sem mais tentativas.",
+    )
+    next_attempt_at = drf.DateTimeField(allow_null=True, help_text="Quando é a próxima; nulo quando não há outra.")
+    created_at = drf.DateTimeField(help_text="Quando o evento aconteceu.")
+
+
+class EventRowSchema(_EventSchema):
+    attempts = drf.IntegerField(help_text="Quantas tentativas houve.")
+
+    class Meta:
+        ref_name = "WebhookEventRow"
+
+
+class EventPageSchema(drf.Serializer[Any]):
+    events = EventRowSchema(many=True, help_text="Do mais novo ao mais antigo.")
+    next_cursor = drf.CharField(allow_null=True, help_text="Para pedir a página seguinte; nulo na última.")
+
+    class Meta:
+        ref_name = "WebhookEventPage"
+
+
+class AttemptSchema(drf.Serializer[Any]):
+    number = drf.IntegerField(help_text="A primeira é 1.")
+    at = drf.DateTimeField(help_text="Quando começou.")
+    url = drf.CharField(help_text="O endereço que o cadastro tinha nesse momento.")
+    status = drf.IntegerField(allow_null=True, help_text="Status HTTP da resposta; nulo quando não houve resposta.")
+    fault = drf.ChoiceField(Fault.values, allow_null=True, help_text="O que falhou; nulo na tentativa confirmada.")
+    duration_ms = drf.IntegerField(help_text="Duração, em milissegundos.")
+    answer = drf.CharField(allow_null=True, help_text="O início da resposta recebida; nulo quando veio vazia.")
+
+    class Meta:
+        ref_name = "WebhookAttempt"
+
+
+class EventDetailSchema(_EventSchema):
+    attempts = AttemptSchema(many=True, help_text="Todas as tentativas, na ordem em que foram feitas.")
+    delivered_at = drf.DateTimeField(allow_null=True, help_text="Quando foi confirmado.")
+    body = drf.DictField(allow_null=True, help_text="O corpo enviado; nulo depois de apagado.")
+
+    class Meta:
+        ref_name = "WebhookEventDetail"
+
+
+_EVENT_ID = "evt_6a1f0c9e7f0a4c0e9a530a4f3a3f9b11"
+_ROW = {
+    "id": _EVENT_ID,
+    "event": "lead",
+    "state": "failed",
+    "attempts": 9,
+    "next_attempt_at": None,
+    "created_at": SENT_AT,
+}
+_QUEUED = {**_ROW, "state": "due", "next_attempt_at": "2026-03-03T18:00:00Z"}
+_DETAIL = {
+    **_ROW,
+    "attempts": [
+        {
+            "number": 1,
+            "at": "2026-03-02T14:00:02.401Z",
+            "url": "https://parceiro.example/webhooks",
+            "status": 500,
+            "fault": Fault.STATUS.value,
+            "duration_ms": 87,
+            "answer": "Internal Server Error",
+        }
+    ],
+    "delivered_at": None,
+    "body": {
+        "partner_id": PARTNER_ID,
+        "external_reference": "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12",
+        "event": "lead",
+        "timestamp": SENT_AT,
+    },
+}
+_PATH = OpenApiParameter("event_id", str, OpenApiParameter.PATH, description="O `webhook-id` do evento.")
+
+
+def _filter(name: str, description: str, **options: Any) -> OpenApiParameter:
+    return OpenApiParameter(name, str, OpenApiParameter.QUERY, description=description, **options)
+
+
+registration = extend_schema(
+    operation_id="webhook_registration",
+    tags=["Webhooks"],
+    summary="O que o cadastro do parceiro diz de webhooks",
+    description="URL, segredo e eventos são do operador: uma chave roubada não desvia eventos.",
+    request=None,
+    responses={200: RegistrationSchema, **errors(body=False)},
+    examples=[
+        response_example(
+            "Cadastro",
+            {
+                "url": "https://parceiro.example/webhooks",
+                "events": ["lead", "authorization_result"],
+                "secret_set": True,
+                "retired_secrets": 0,
+            },
+        )
+    ],
+)
+listed = extend_schema(
+    operation_id="webhook_event_list",
+    tags=["Webhooks"],
+    summary="Os eventos do parceiro, do mais novo para o mais antigo",
+    description="Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`.",
+    parameters=[
+        _filter("state", "Só os eventos neste estado.", enum=Event.State.values),
+        _filter("event", "Só os eventos com este nome; `proposal` vale por todos os `proposal.<status>`."),
+        OpenApiParameter("from", str, OpenApiParameter.QUERY, description="Só os criados desde então, com fuso."),
+        OpenApiParameter("to", str, OpenApiParameter.QUERY, description="Só os criados antes disso, com fuso."),
+        _filter("cursor", "O `next_cursor` da página anterior."),
+    ],
+    request=None,
+    responses={200: EventPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
+    examples=[response_example("Última página", {"events": [_ROW], "next_cursor": None})],
+)
+detailed = extend_schema(
+    operation_id="webhook_event",
+    tags=["Webhooks"],
+    summary="Um evento, com o corpo e as tentativas de entrega",
+    parameters=[_PATH],
+    request=None,
+    responses={200: EventDetailSchema, **errors(NotFound(), body=False)},
+    examples=[response_example("Que falhou", _DETAIL)],
+)
+resent = extend_schema(
+    operation_id="webhook_event_resend",
+    tags=["Webhooks"],
+    summary="Envia um evento de novo, com o mesmo `webhook-id`",
+    description="O calendário de tentativas recomeça. Sem corpo. Depois que o conteúdo foi apagado: 409.",
+    parameters=[_PATH],
+    request=None,
+    responses={202: EventRowSchema, **errors(NotFound(), InvalidState(), body=False)},
+    examples=[response_example("Na fila", _QUEUED, 202)],
+)
+tested = extend_schema(
+    operation_id="webhook_test",
+    tags=["Webhooks"],
+    summary="Envia um evento `webhook.test`",
+    description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. Sem URL ou segredo: 409.",
+    request=None,
+    responses={202: EventRowSchema, **errors(InvalidState(), body=False)},
+    examples=[response_example("Na fila", {**_QUEUED, "event": "webhook.test", "attempts": 0}, 202)],
+)
+
+
+class TestEventSchema(EventSchema):
+    external_reference = drf.UUIDField(help_text="Diferente em cada envio de teste.")
+
+    class Meta:
+        ref_name = "TestEvent"
+
+
+test_event = webhook(
+    "webhook.test",
+    TestEventSchema,
+    "Um teste pedido por `POST /webhook-events/test`",
+    "Assinado e repetido como qualquer outro evento. Não depende dos eventos que o cadastro pede.",
+    "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01",
+)

@@ -31,6 +31,7 @@ def test_an_empty_database_becomes_a_sandbox(settings, client):
     assert set(Provider.objects.exclude(callback_secret=None).values_list("name", flat=True)) == {"canela", "imbuia"}
     partner = Partner.objects.get()
     assert (partner.name, partner.webhook_url) == ("Parceiro Sandbox", "")
+    assert partner.webhook_events == ["lead", "authorization_result", "authorization.completed", "proposal"]
     assert [bank.name for bank in partner.allowed_banks()] == BANKS
     [secret] = partner.webhook_secrets()
     assert secret not in said

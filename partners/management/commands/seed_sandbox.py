@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner
+from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner, WebhookEvent
 from providers.models import Provider
 
 BANKS = Path(settings.BASE_DIR) / "providers" / "sandbox.json"
@@ -65,9 +65,11 @@ def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
 
 
 def _seed_partner(new_banks: list[Provider]) -> None:
-    """The sandbox's partner, its public key, and the new banks in its contract. Its webhook secret is issued and not
-    shown: what this prints stays in logs."""
-    partner, created = Partner.objects.get_or_create(pk=PARTNER_ID, defaults={"name": PARTNER_NAME})
+    """The sandbox's partner, its public key, and the new banks in its contract. A new one asks for every event. Its
+    webhook secret is issued and not shown: what this prints stays in logs."""
+    partner, created = Partner.objects.get_or_create(
+        pk=PARTNER_ID, defaults={"name": PARTNER_NAME, "webhook_events": WebhookEvent.values}
+    )
     if ApiKey.find(SANDBOX_KEY) is None:
         ApiKey.issue(partner, "chave pública do sandbox", secret=SANDBOX_KEY)
     Allowance.objects.bulk_create(

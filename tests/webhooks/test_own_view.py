@@ -1,0 +1,277 @@
+"""GET /webhook, GET /webhook-events, one event, its resend and the test event: a partner's own view."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from standardwebhooks.webhooks import Webhook
+
+from foundation import cursors
+from partners.models import Partner
+from tests.factories import PartnerFactory, issue_key
+from tests.receiver import Receiver, Reply
+from tests.webhooks.deliveries import deliver_due, new_partner, send
+from webhooks.models import Event
+
+API = "/partners/v1"
+
+
+@pytest.fixture
+def http(partner: Partner) -> Client:
+    return Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+
+
+def stranger() -> Client:
+    return Client(headers={"X-Partner-Api-Key": issue_key(PartnerFactory())[1]})
+
+
+def listed(http: Client, **filters: str) -> dict[str, Any]:
+    response = http.get(f"{API}/webhook-events", filters)
+    assert response.status_code == 200, response.content
+    return response.json()  # type: ignore[no-any-return]
+
+
+def ids(page: dict[str, Any]) -> list[str]:
+    return [row["id"] for row in page["events"]]
+
+
+def millis(moment: Any) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
+
+
+def test_the_registration_without_its_secret(http: Client, partner: Partner, receiver: Receiver) -> None:
+    response = http.get(f"{API}/webhook")
+    assert response.json() == {
+        "url": receiver.url,
+        "events": ["lead", "authorization_result", "authorization.completed", "proposal"],
+        "secret_set": True,
+        "retired_secrets": 0,
+    }
+    partner.rotate_webhook_secret()
+    partner.rotate_webhook_secret()
+    assert http.get(f"{API}/webhook").json()["retired_secrets"] == 2
+
+
+def test_a_registration_without_url_and_secret(db: None) -> None:
+    assert stranger().get(f"{API}/webhook").json() == {
+        "url": None,
+        "events": ["lead", "authorization_result", "authorization.completed"],
+        "secret_set": False,
+        "retired_secrets": 0,
+    }
+
+
+def test_a_page_whole(http: Client, partner: Partner, receiver: Receiver) -> None:
+    [delivered] = send(partner)
+    deliver_due()
+    [due] = send(partner)
+    send(new_partner(receiver.url))  # a stranger's
+
+    assert listed(http) == {
+        "events": [
+            {
+                "id": due.pk,
+                "event": "lead",
+                "state": "due",
+                "attempts": 0,
+                "next_attempt_at": f"{due.next_attempt_at:%Y-%m-%dT%H:%M:%SZ}",
+                "created_at": millis(due.created_at),
+            },
+            {
+                "id": delivered.pk,
+                "event": "lead",
+                "state": "delivered",
+                "attempts": 1,
+                "next_attempt_at": None,
+                "created_at": millis(delivered.created_at),
+            },
+        ],
+        "next_cursor": None,
+    }
+
+
+def test_filters(http: Client, partner: Partner) -> None:
+    now = timezone.now()
+    old, signed, result = send(partner, 3)
+    Event.objects.filter(pk=old.pk).update(created_at=now - timedelta(days=2))
+    Event.objects.filter(pk=signed.pk).update(name="proposal.signed", state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=result.pk).update(name="authorization_result")
+    yesterday = f"{now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
+    for filters, found in (
+        ({"state": "failed"}, [signed]),
+        ({"event": "proposal"}, [signed]),
+        ({"event": "proposal.signed"}, [signed]),
+        ({"event": "authorization_result"}, [result]),
+        ({"event": "desconhecido"}, []),
+        ({"to": yesterday}, [old]),
+        ({"from": yesterday, "state": "due"}, [result]),
+        ({"state": "", "event": "", "from": "", "to": "", "cursor": ""}, [result, signed, old]),
+    ):
+        assert set(ids(listed(http, **filters))) == {event.pk for event in found}, filters
+
+
+def test_times_with_an_offset_are_taken(http: Client, partner: Partner) -> None:
+    [event] = send(partner)
+    Event.objects.filter(pk=event.pk).update(created_at="2026-03-02T12:00:00Z")
+    assert ids(listed(http, **{"from": "2026-03-02T09:00:00-03:00", "to": "2026-03-02T09:00:01-03:00"})) == [event.pk]
+    assert ids(listed(http, to="2026-03-02T09:00:00-03:00")) == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "fields"),
+    [
+        ({"state": "lost"}, ["state"]),
+        ({"from": "2026-03-02"}, ["from"]),
+        ({"to": "2026-02-30T00:00:00Z"}, ["to"]),
+        ({"to": "0001-01-01T00:00:00+23:59"}, ["to"]),
+        ({"from": "ontem", "to": "2026-03-02T00:00:00"}, ["from", "to"]),
+        ({"event": "x" * 61}, ["event"]),
+        ({"event": "a\0b"}, ["event"]),
+        ({"cursor": "???"}, ["cursor"]),
+        ({"cursor": cursors.encode(timezone.now(), "evt_\0")}, ["cursor"]),
+        ({"cursor": cursors.encode(timezone.now(), str(uuid.uuid4()))}, ["cursor"]),
+    ],
+)
+def test_bad_filters_are_refused_by_name(http: Client, filters: dict[str, str], fields: list[str]) -> None:
+    response = http.get(f"{API}/webhook-events", filters)
+    assert response.status_code == 422
+    assert [detail["field"] for detail in response.json()["details"]] == fields
+
+
+def test_pages_of_100_stay_right_while_events_are_added(http: Client, partner: Partner) -> None:
+    sent = [event.pk for event in send(partner, 103)]
+    Event.objects.filter(partner=partner).update(created_at=timezone.now())  # all at the same moment
+    first = listed(http)
+    send(partner)
+    second = listed(http, cursor=first["next_cursor"])
+    assert (len(first["events"]), len(second["events"]), second["next_cursor"]) == (100, 3, None)
+    assert sorted(ids(first) + ids(second)) == sorted(sent)
+
+
+def test_an_event_with_its_body_and_attempts(http: Client, partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(500, body=b"out of order")
+    [event] = send(partner)
+    deliver_due()
+
+    response = http.get(f"{API}/webhook-events/{event.pk}")
+    told = response.json()
+    [attempt] = told.pop("attempts")
+    attempt_row = event.attempt_set.get()
+    assert attempt == {
+        "number": 1,
+        "at": millis(attempt_row.at),
+        "url": receiver.url,
+        "status": 500,
+        "fault": "status",
+        "duration_ms": attempt_row.duration_ms,
+        "answer": "out of order",
+    }
+    event.refresh_from_db()
+    assert told == {
+        "id": event.pk,
+        "event": "lead",
+        "state": "due",
+        "next_attempt_at": f"{event.next_attempt_at:%Y-%m-%dT%H:%M:%SZ}",
+        "created_at": millis(event.created_at),
+        "delivered_at": None,
+        "body": json.loads(event.body),
+    }
+    assert response["Cache-Control"] == "no-store"
+
+
+def test_an_erased_event_has_no_body(http: Client, partner: Partner) -> None:
+    [event] = send(partner)
+    Event.objects.update(state="failed", next_attempt_at=None, body=None, purged_at=timezone.now())
+    assert http.get(f"{API}/webhook-events/{event.pk}").json()["body"] is None
+    response = http.post(f"{API}/webhook-events/{event.pk}/resend")
+    assert (response.status_code, response.json()["code"]) == (409, "invalid_state")
+    assert Event.objects.get().state == "failed"
+
+
+def test_a_resend_keeps_the_id_and_begins_the_schedule_anew(http: Client, partner: Partner, receiver: Receiver) -> None:
+    [event] = send(partner)
+    deliver_due()
+
+    response = http.post(f"{API}/webhook-events/{event.pk}/resend")
+    assert response.status_code == 202
+    assert response.json() == next(row for row in listed(http)["events"] if row["id"] == event.pk)
+    assert response.json()["state"] == "due"
+    deliver_due()
+    assert receiver.ids == [event.pk, event.pk]
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("event_id", ["evt_0", "evt_" + "0" * 32, "%00", "x" * 400])
+def test_an_event_that_does_not_exist(http: Client, method: str, event_id: str) -> None:
+    path = f"{API}/webhook-events/{event_id}" + ("/resend" if method == "post" else "")
+    response = getattr(http, method)(path)
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+def test_another_partners_events_do_not_exist(partner: Partner) -> None:
+    [event] = send(partner)
+    other = stranger()
+    unknown = f"{API}/webhook-events/evt_{'0' * 32}"
+    assert listed(other) == {"events": [], "next_cursor": None}
+    for mine, nobodys in (
+        (other.get(f"{API}/webhook-events/{event.pk}"), other.get(unknown)),
+        (other.post(f"{API}/webhook-events/{event.pk}/resend"), other.post(f"{unknown}/resend")),
+    ):
+        assert (mine.status_code, mine.json()) == (404, nobodys.json())
+    assert Event.objects.get().attempts == 0
+
+
+def test_a_test_event_comes_whatever_the_registration_asks_for(
+    http: Client, partner: Partner, receiver: Receiver
+) -> None:
+    Partner.objects.update(webhook_events=[])
+    response = http.post(f"{API}/webhook-events/test")
+    assert response.status_code == 202
+    event = Event.objects.get()
+    assert response.json() == listed(http)["events"][0]
+    deliver_due()
+    [delivery] = receiver.wait_for(1)
+    partner.refresh_from_db()
+    body = Webhook(str(partner.webhook_secret)).verify(delivery.body, delivery.headers)
+    assert {**body, "timestamp": None} == {
+        "partner_id": str(partner.pk),
+        "external_reference": str(uuid.UUID(body["external_reference"])),
+        "event": "webhook.test",
+        "timestamp": None,
+    }
+    assert receiver.ids == [event.pk]
+
+
+@pytest.mark.parametrize("lacking", ["webhook_url", "webhook_secret"])
+def test_a_test_event_without_where_to_send_it(http: Client, partner: Partner, lacking: str) -> None:
+    Partner.objects.update(**{lacking: "" if lacking == "webhook_url" else None})
+    response = http.post(f"{API}/webhook-events/test")
+    assert (response.status_code, response.json()["code"]) == (409, "invalid_state")
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("get", "webhook"),
+        ("get", "webhook-events"),
+        ("get", "webhook-events/evt_0"),
+        ("post", "webhook-events/evt_0/resend"),
+        ("post", "webhook-events/test"),
+    ],
+)
+def test_a_key_is_needed(db: None, method: str, path: str) -> None:
+    response = getattr(Client(), method)(f"{API}/{path}")
+    assert (response.status_code, response.json()["code"]) == (401, "unauthorized")
+
+
+def test_nobody_changes_the_url_by_the_api(http: Client, partner: Partner) -> None:
+    for method in ("post", "put", "patch", "delete"):
+        response = getattr(http, method)(f"{API}/webhook", {"url": "https://x.example"}, "application/json")
+        assert response.status_code == 405

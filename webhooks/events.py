@@ -1,0 +1,79 @@
+"""A partner's own view of its events: one of them, pages of them, and a test event."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from foundation import cursors
+from foundation.errors import InvalidState, NotFound
+from partners.models import Partner, WebhookEvent
+from webhooks import outbox
+from webhooks.models import AlreadyPurged, Event
+
+PAGE = 100
+TEST = "webhook.test"
+_ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
+
+
+def get(partner: Partner, event_id: str) -> Event:
+    """The partner's event with this `webhook-id`. Raises NotFound, also for another partner's."""
+    event = Event.objects.filter(partner=partner, pk=event_id).first() if _ID.fullmatch(event_id) else None
+    if event is None:
+        raise NotFound
+    return event
+
+
+def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | None]:
+    """Up to `PAGE` events, newest first and without their content, and the cursor of the next page.
+
+    `filters` are `EventListRequest`'s. Raises InvalidInput on `cursor` for one that is not ours.
+    """
+    rows = Event.objects.filter(partner=partner).defer("body", "external_reference")
+    if state := filters.get("state"):
+        rows = rows.filter(state=state)
+    if name := filters.get("event"):
+        # As in the registration, `proposal` stands for every `proposal.<status>`.
+        rows = rows.filter(name__startswith="proposal.") if name == WebhookEvent.PROPOSAL else rows.filter(name=name)
+    if since := filters.get("since"):
+        rows = rows.filter(created_at__gte=since)
+    if until := filters.get("until"):
+        rows = rows.filter(created_at__lt=until)
+    if cursor := filters.get("cursor"):
+        at, key = cursors.decode(cursor)
+        if not _ID.fullmatch(key):
+            raise cursors.invalid_cursor()
+        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__gt=key))
+    found = list(rows.order_by("-created_at", "pk")[: PAGE + 1])
+    last = found[PAGE - 1] if len(found) > PAGE else None
+    return found[:PAGE], cursors.encode(last.created_at, last.pk) if last else None
+
+
+def resend(event: Event) -> Event:
+    """Queue the event again under its id, and return it as it stands then.
+
+    Raises InvalidState where its content was erased: there is nothing left to send.
+    """
+    try:
+        event.resend()
+    except AlreadyPurged:
+        raise InvalidState("O conteúdo do evento já foi apagado e não pode ser reenviado.") from None
+    event.refresh_from_db()
+    return event
+
+
+def send_test(partner: Partner) -> Event:
+    """Queue a `webhook.test` event, whatever events the registration asks for.
+
+    Raises InvalidState where the registration has no URL or no secret, since nothing would be sent.
+    """
+    if not partner.webhook_url:
+        raise InvalidState("O cadastro não tem URL de webhook. Peça ao operador do serviço.")
+    if not partner.webhook_secrets():
+        raise InvalidState("O cadastro não tem segredo de webhook. Peça ao operador do serviço.")
+    with transaction.atomic():
+        return outbox.store(partner, TEST, str(uuid.uuid4()), {})

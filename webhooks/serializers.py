@@ -1,0 +1,93 @@
+"""The JSON of the webhook routes: the filters of the list, and what goes out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from foundation.fields import Block, ChoiceField, MomentField, TextField
+from foundation.formats import iso_utc
+from partners.models import Partner
+from webhooks.models import Attempt, Event
+
+# --- In ---------------------------------------------------------------------------------------------------------
+
+
+class EventListRequest(Block):
+    """The filters of the list, from the query string. An empty one is none."""
+
+    state = ChoiceField(Event.State.values, required=False)
+    event = TextField(max_length=60, required=False)
+    since = MomentField(required=False)
+    until = MomentField(required=False)
+    cursor = TextField(max_length=200, required=False)
+
+    def get_fields(self) -> dict[str, Any]:
+        """`since` and `until` are called `from` and `to` by the partner; `from` can be no name in Python."""
+        named = {"since": "from", "until": "to"}
+        fields = super().get_fields()
+        for name, field in fields.items():
+            if name in named:
+                field.source = name
+        return {named.get(name, name): field for name, field in fields.items()}
+
+    def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
+        told: dict[str, Any] = super().to_internal_value({name: text for name, text in data.items() if text})
+        return told
+
+
+# --- Out --------------------------------------------------------------------------------------------------------
+
+
+def webhook(partner: Partner) -> dict[str, Any]:
+    """The partner's registration for webhooks, without a secret."""
+    return {
+        "url": partner.webhook_url or None,
+        "events": partner.webhook_events,
+        "secret_set": bool(partner.webhook_secret),
+        "retired_secrets": len(partner.retiring_secrets()),
+    }
+
+
+def summary(event: Event) -> dict[str, Any]:
+    """An event as the command `list_events` prints it."""
+    return {
+        "id": event.pk,
+        "event": event.name,
+        "state": event.state,
+        "attempts": event.attempts,
+        "next_attempt_at": _seconds(event.next_attempt_at),
+    }
+
+
+def listed(event: Event) -> dict[str, Any]:
+    """An event as the API's list shows it."""
+    return {**summary(event), "created_at": iso_utc(event.created_at)}
+
+
+def detailed(event: Event, attempts: Iterable[Attempt]) -> dict[str, Any]:
+    """An event with its body, as it is sent, and each of its `attempts` in place of their number."""
+    return {
+        **listed(event),
+        "attempts": [_attempt(each) for each in attempts],
+        "delivered_at": iso_utc(event.delivered_at) if event.delivered_at else None,
+        "body": json.loads(event.body) if event.body is not None else None,
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "at": iso_utc(attempt.at),
+        "url": attempt.url,
+        "status": attempt.status,
+        "fault": attempt.fault or None,
+        "duration_ms": attempt.duration_ms,
+        "answer": attempt.excerpt or None,
+    }
+
+
+def _seconds(moment: datetime | None) -> str | None:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None

@@ -1,0 +1,49 @@
+"""A partner's own view of its webhook: the registration, the events, sending one again, and a test event.
+
+URL and secret are the operator's to change: a stolen key must not redirect events.
+"""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from foundation.errors import InvalidInput
+from partners.views import PartnerView, details_of
+from webhooks import events, schema, serializers
+
+
+class WebhookView(PartnerView):
+    @schema.registration
+    def get(self, request: Request) -> Response:
+        return Response(serializers.webhook(self.partner))
+
+
+class EventsView(PartnerView):
+    @schema.listed
+    def get(self, request: Request) -> Response:
+        wanted = serializers.EventListRequest(data=request.query_params.dict())
+        if not wanted.is_valid():
+            raise InvalidInput(details=list(details_of(wanted.errors)))
+        found, cursor = events.page(self.partner, wanted.validated_data)
+        return Response({"events": [serializers.listed(each) for each in found], "next_cursor": cursor})
+
+
+class EventView(PartnerView):
+    @schema.detailed
+    def get(self, request: Request, event_id: str) -> Response:
+        event = events.get(self.partner, event_id)
+        return Response(serializers.detailed(event, event.attempt_set.order_by("number")))
+
+
+class ResendView(PartnerView):
+    @schema.resent
+    def post(self, request: Request, event_id: str) -> Response:
+        event = events.resend(events.get(self.partner, event_id))
+        return Response(serializers.listed(event), status=202)
+
+
+class TestEventView(PartnerView):
+    @schema.tested
+    def post(self, request: Request) -> Response:
+        return Response(serializers.listed(events.send_test(self.partner)), status=202)
