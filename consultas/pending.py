@@ -22,7 +22,7 @@ from consultas.models import Pending, Query
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput, NotFound
 from partners.models import Allowance
-from providers.base import Bank
+from providers.bank import Bank
 from providers.errors import BankFailure
 from providers.types import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 from webhooks import outbox

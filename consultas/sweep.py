@@ -13,7 +13,7 @@ from gevent.pool import Pool
 from consultas import pending
 from consultas.models import Pending
 from providers import registry
-from providers.base import Connection
+from providers.bank import Connection
 from providers.errors import ProviderUnavailable
 from providers.models import Provider
 

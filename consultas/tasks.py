@@ -17,7 +17,7 @@ from consultas.models import Pending, Query
 from foundation import replies
 from foundation.errors import ApiError
 from providers import registry
-from providers.base import Connection
+from providers.bank import Connection
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.types import QueryStatus
 

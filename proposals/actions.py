@@ -20,7 +20,7 @@ from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
 from proposals.submission import from_dict
 from providers import registry
-from providers.base import Bank
+from providers.bank import Bank
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.types import BankProposal, ProposalStatus
 

@@ -14,7 +14,7 @@ from foundation.database import outlasts_restart
 from foundation.errors import ApiError
 from proposals.models import BankCall, Proposal
 from providers import registry
-from providers.base import Bank, Connection
+from providers.bank import Bank, Connection
 from providers.errors import ProviderError, ProviderUnavailable
 from providers.models import Provider
 

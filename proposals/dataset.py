@@ -15,7 +15,7 @@ from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput
 from foundation.formats import is_one_word
 from partners.models import Partner
-from providers.base import Bank, Connection
+from providers.bank import Bank, Connection
 from providers.types import (
     Address,
     BankAccount,

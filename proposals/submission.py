@@ -36,7 +36,7 @@ from proposals import dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
-from providers.base import Bank
+from providers.bank import Bank
 from providers.errors import BankFailure, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.models import Provider
 from providers.types import BankProposal

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
-from providers.base import Connection
+from providers.bank import Connection
 
 
 class Circuit(models.TextChoices):

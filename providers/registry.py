@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from providers.bank import Bank
 from providers.banks.aroeira import Aroeira
 from providers.banks.canela import Canela
 from providers.banks.cedro import Cedro
@@ -10,7 +11,6 @@ from providers.banks.ipe import Ipe
 from providers.banks.jatoba import Jatoba
 from providers.banks.peroba import Peroba
 from providers.banks.sucupira import Sucupira
-from providers.base import Bank
 
 BANKS: tuple[type[Bank], ...] = (Aroeira, Canela, Cedro, Imbuia, Ipe, Jatoba, Peroba, Sucupira)
 

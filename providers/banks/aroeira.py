@@ -27,7 +27,7 @@ from foundation.formats import (
     to_br_time,
     to_reais_text,
 )
-from providers.base import Bank, Reply
+from providers.bank import Bank
 from providers.errors import (
     BankFailure,
     Conflict,
@@ -37,6 +37,7 @@ from providers.errors import (
     at_submit,
     too_long,
 )
+from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,

@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from foundation.errors import ApiError, Detail, NotFound
 from foundation.formats import money, split_phone, to_decimal
-from providers.base import Bank, Reply
+from providers.bank import Bank
 from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, at_submit
+from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     ActionType,

@@ -21,8 +21,9 @@ from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound, Unauthorized
 from foundation.formats import split_phone
-from providers.base import CALLBACK_MAX_AGE_S, Bank, Reply
+from providers.bank import CALLBACK_MAX_AGE_S, Bank
 from providers.errors import Conflict, OfferExpired, ProviderRejected, StepOwed, at_submit
+from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     ActionType,

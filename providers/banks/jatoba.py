@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound
 from foundation.formats import from_br_date, from_br_moment, from_cents, split_phone, to_br_date, to_br_time, to_cents
-from providers.base import Bank, Reply
+from providers.bank import Bank
 from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable, at_submit
+from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,

@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from foundation.errors import ApiError, Detail, InvalidInput, NotFound
 from foundation.formats import split_phone, to_decimal
-from providers.base import Bank, Reply
+from providers.bank import Bank
 from providers.errors import Conflict, ProviderRejected, at_submit, too_long
+from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     ActionType,

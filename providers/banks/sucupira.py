@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from foundation.errors import ApiError, Detail, NotFound
 from foundation.formats import from_cents, to_cents
-from providers.base import Bank, Reply
+from providers.bank import Bank
 from providers.errors import BankFailure, Conflict, OfferExpired, ProviderRejected, at_submit, too_long
+from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,

@@ -18,7 +18,7 @@ from consultas import pending, tasks
 from consultas.models import Pending, Query
 from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.base import Bank
+from providers.bank import Bank
 from providers.models import Provider
 from providers.types import ActionType, BankResult, QueryStatus
 from tests.factories import PartnerFactory

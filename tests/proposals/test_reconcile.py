@@ -21,7 +21,7 @@ from proposals import submission
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
 from providers import registry
-from providers.base import Bank
+from providers.bank import Bank
 from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
 from providers.types import BankSubmission

@@ -10,7 +10,7 @@ import urllib3
 
 from foundation.redis import redis
 from providers import registry
-from providers.base import Bank, Connection
+from providers.bank import Bank, Connection
 from providers.breaker import Breaker
 from providers.tokens import forget_all
 from tests.conftest import CONTROL_TOKEN

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import providers
-from providers.base import Bank
+from providers.bank import Bank
 from providers.types import (
     Address,
     BankAccount,

@@ -14,9 +14,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import ApiError, NotFound
+from providers.bank import Bank
 from providers.banks.aroeira import CITIES, UNKNOWN_CITY, Aroeira
-from providers.base import Bank, Reply
 from providers.errors import Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.http import Reply
 from providers.types import (
     AppAuthorization,
     AppEvidence,

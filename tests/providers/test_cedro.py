@@ -16,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput
-from providers.base import Bank
+from providers.bank import Bank
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.tokens import Token
 from providers.types import (

@@ -17,7 +17,7 @@ from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from foundation.fields import TEXT_LENGTH
 from foundation.redis import redis
 from providers import registry
-from providers.base import Bank
+from providers.bank import Bank
 from providers.breaker import Breaker
 from providers.errors import BankFailure, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.simulator.banks import BANKS as SIMULATED_BANKS

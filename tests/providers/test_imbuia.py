@@ -15,8 +15,8 @@ from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput, Unauthorized
+from providers.bank import Bank
 from providers.banks.imbuia import Imbuia
-from providers.base import Bank
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     ActionType,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import InvalidState, NotFound
-from providers.base import Bank
+from providers.bank import Bank
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import (
     BankAccount,

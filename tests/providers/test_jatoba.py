@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from foundation.errors import ApiError
+from providers.bank import Bank
 from providers.banks.jatoba import WITHOUT_GEOLOCATION
-from providers.base import Bank, Reply
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.http import Reply
 from providers.types import (
     AppAuthorization,
     AppEvidence,

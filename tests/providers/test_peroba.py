@@ -12,9 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput
+from providers.bank import Bank
 from providers.banks.peroba import Peroba
-from providers.base import Bank, Reply
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.http import Reply
 from providers.types import (
     ActionType,
     BankOffer,

@@ -12,9 +12,10 @@ import jwt
 import pytest
 from structlog.testing import capture_logs
 
+from providers.bank import Bank
 from providers.banks.sucupira import Sucupira
-from providers.base import Bank, Reply
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.http import Reply
 from providers.types import (
     AppAuthorization,
     AppEvidence,

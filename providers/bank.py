@@ -1,4 +1,4 @@
-"""What a bank is, and the one seam through which every call to a bank goes.
+"""What a bank is, and how its operations are run over `providers.http`.
 
 `Bank.call` and `Bank.exchange` give each request its absolute deadline, request id, breaker, place in
 flight, token and size limit, repeat what is safe to repeat, and turn whatever goes wrong into an error of
@@ -16,23 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
-from urllib.parse import urlencode, urlsplit
 
-import msgspec
 import structlog
-import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NameResolutionError,
-    NewConnectionError,
-    ProtocolError,
-    ReadTimeoutError,
-)
 
 from foundation.errors import ApiError, Detail, NotSupported
 from providers.breaker import Breaker
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
+from providers.http import Reply, Request, encoded, send
 from providers.metrics import bank_call
 from providers.tokens import Token, TokenCache, tokens
 from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, ProposalStatus
@@ -40,8 +30,6 @@ from providers.types import BankProposal, BankQuery, BankResult, BankSubmission,
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-MAX_REPLY_BYTES = 2 * 1024 * 1024
-CONNECT_TIMEOUT_S = 5.0
 #: A bank's callback that is older is refused, signed or not.
 CALLBACK_MAX_AGE_S = 300
 OPERATIONS = (
@@ -54,8 +42,6 @@ OPERATIONS = (
     "cancel",
     "auction_proposal",
 )
-# Decimals leave as JSON numbers, digit for digit: no binary float ever stands between.
-_encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 @dataclass(frozen=True)
@@ -68,29 +54,6 @@ class Connection:
     max_in_flight: int = 512
     portfolio: str | None = None
     circuit: str = "auto"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A bank's HTTP answer, read completely. Nothing of it may reach a log or a partner unmapped."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-
-    def read(self, shape: type[T]) -> T:
-        """The JSON body as `shape` (a msgspec Struct, or any type msgspec knows). Raises ProviderError."""
-        try:
-            return msgspec.json.decode(self.body, type=shape)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise ProviderError from None
-
-    def peek(self, shape: type[T]) -> T | None:
-        """Like `read`, but None where the body is not of that shape: for telling kinds of answers apart."""
-        try:
-            return self.read(shape)
-        except ProviderError:
-            return None
 
 
 def _guarded(method: Callable[..., T]) -> Callable[..., T]:
@@ -273,7 +236,7 @@ class Bank:
         whatever `refusal` made of the answer.
         """
         self._ask_breaker()
-        reply = self._authenticated(method, path, *_encoded(json, form, headers), safe)
+        reply = self._authenticated(method, path, *encoded(json, form, headers), safe)
         self._refuse_errors(reply)
         return reply
 
@@ -288,7 +251,7 @@ class Bank:
         safe: bool = True,
     ) -> Reply:
         """One request without a token, for `login`. Answers of 400 and above raise."""
-        body, sent_headers = _encoded(json, form, headers)
+        body, sent_headers = encoded(json, form, headers)
         reply = self._send(method, path, body, sent_headers, safe)
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
@@ -373,13 +336,15 @@ class Bank:
             if announce and self.before_request is not None and time.monotonic() < self.deadline:
                 self.before_request()
                 self.before_request = None
-            try:
-                return self._once(method, path, body, headers)
-            except ProviderUnavailable as failure:
-                if not (safe and failure.broken):
-                    raise
-                # A pooled connection that the bank closed meanwhile looks like this; once is enough.
-                return self._once(method, path, body, headers)
+            request = Request(method, path, body, {"X-Request-Id": self.request_id} | headers, safe)
+            connection = self.connection
+            return send(
+                request,
+                connection.base_url,
+                connections=connection.max_in_flight,
+                deadline=self.deadline,
+                timeout_s=connection.timeout_s,
+            )
 
     @contextmanager
     def _place_in_flight(self) -> Iterator[None]:
@@ -393,106 +358,9 @@ class Bank:
         finally:
             places.release()
 
-    def _once(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
-        started = time.monotonic()
-        remaining = min(self.deadline - started, self.connection.timeout_s)
-        if remaining <= 0:
-            raise ProviderUnavailable("O banco não respondeu a tempo.", sent=False, held_back=True)
-        end = started + remaining
-        sent_headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "identity",
-            "User-Agent": "origination/1",
-            "X-Request-Id": self.request_id,
-        } | headers
-        try:
-            response = _pool(self.connection).urlopen(
-                method,
-                urlsplit(self.connection.base_url).path.rstrip("/") + path,
-                body=body or None,
-                headers=sent_headers,
-                timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, remaining), read=remaining),
-                retries=False,
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
-            )
-        except HTTPError as fault:
-            raise _transport_failure(fault) from None
-        try:
-            content = _read_body(response, end)
-        except HTTPError as fault:
-            response.close()
-            failure = _transport_failure(fault)
-            failure.broken = False
-            raise failure from None
-        except BaseException:
-            response.close()
-            raise
-        response.release_conn()
-        return Reply(response.status, response.headers, content)
-
-
-def _encoded(
-    json: Any, form: Mapping[str, str] | None, headers: Mapping[str, str] | None
-) -> tuple[bytes, dict[str, str]]:
-    """The body's bytes, and the headers with the content type that goes with them."""
-    if form is not None:
-        own, body = {"Content-Type": "application/x-www-form-urlencoded"}, urlencode(form).encode()
-    elif json is not None:
-        own, body = {"Content-Type": "application/json"}, _encoder.encode(json)
-    else:
-        own, body = {}, b""
-    return body, {**own, **(headers or {})}
-
-
-def _transport_failure(fault: HTTPError) -> ProviderUnavailable:
-    """Our error for a failure below HTTP. `sent` is False only where no connection was ever made."""
-    if isinstance(fault, ReadTimeoutError):
-        return ProviderUnavailable("O banco não respondeu a tempo.")
-    never_sent = isinstance(fault, NewConnectionError | ConnectTimeoutError | NameResolutionError)
-    failure = ProviderUnavailable(sent=not never_sent)
-    failure.broken = isinstance(fault, ProtocolError) or never_sent
-    return failure
-
-
-def _read_body(response: urllib3.BaseHTTPResponse, end: float) -> bytes:
-    """The whole body, at most MAX_REPLY_BYTES, before `end` (monotonic) however slowly it drips.
-
-    Raises ProviderUnavailable when the time is over, ProviderError when the body is too large or encoded.
-    """
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise ProviderError
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        remaining = end - time.monotonic()
-        if remaining <= 0:
-            raise ProviderUnavailable("O banco não respondeu a tempo.")
-        socket = getattr(response.connection, "sock", None)
-        if socket is not None:
-            socket.settimeout(remaining)
-        chunk = response.read1(65536)
-        if not chunk:
-            return b"".join(chunks)
-        size += len(chunk)
-        if size > MAX_REPLY_BYTES:
-            raise ProviderError
-        chunks.append(chunk)
-
 
 _lock = threading.Lock()
-_pools: dict[tuple[str, int], urllib3.HTTPConnectionPool] = {}
 _semaphores: dict[tuple[str, int], threading.BoundedSemaphore] = {}
-
-
-def _pool(connection: Connection) -> urllib3.HTTPConnectionPool:
-    """The connections kept to one bank. urllib3 reads no proxy or netrc setting of the machine."""
-    key = (connection.base_url, connection.max_in_flight)
-    with _lock:
-        if key not in _pools:
-            _pools[key] = urllib3.connection_from_url(connection.base_url, maxsize=connection.max_in_flight)
-        return _pools[key]
 
 
 def _places(name: str, limit: int) -> threading.BoundedSemaphore:
