@@ -19,7 +19,7 @@ from foundation.fields import (
     PhoneField,
     TextField,
 )
-from partners.views import details_of
+from foundation.validation import field_faults
 from providers.types import Geolocation
 
 _COLLECTED = ("geolocation", "device")
@@ -98,7 +98,7 @@ def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """
     invalid: list[str] = []
     while not (serializer := AcceptSerializer(data=sent)).is_valid():
-        details = list(details_of(serializer.errors))
+        details = list(field_faults(serializer.errors))
         names = [detail.field or "" for detail in details]
         if not all(name.startswith(_COLLECTED) for name in names):
             raise InvalidInput(details=details)

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from django.http import HttpResponseBase
 from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
-from rest_framework.settings import api_settings
 from rest_framework.views import APIView
 
-from foundation.errors import Detail, InvalidInput, UnsupportedMediaType
+from foundation.errors import InvalidInput, UnsupportedMediaType
 from foundation.json import is_json
+from foundation.validation import validated
 from partners.models import ApiKey, Partner
-
-
-def details_of(errors: Any, path: str | None = None) -> Iterator[Detail]:
-    """The leaves of DRF's nested errors, in their order, each under its dotted name.
-
-    `{"titular": {"nome": ["x"]}, "referencias": [{}, {"nome": ["y"]}]}` gives `titular.nome` and
-    `referencias.1.nome`. Faults of a block as a whole bear the block's name, of the body as a whole None.
-    """
-    if isinstance(errors, dict):
-        for key, inner in errors.items():
-            whole = key == api_settings.NON_FIELD_ERRORS_KEY
-            yield from details_of(inner, path if whole else f"{path}.{key}" if path else str(key))
-    elif isinstance(errors, list):
-        for index, inner in enumerate(errors):
-            nested = isinstance(inner, (dict, list))
-            yield from details_of(inner, f"{path}.{index}" if nested and path else path)
-    else:
-        yield Detail(path, str(errors))
 
 
 class PartnerView(APIView):
@@ -72,10 +53,7 @@ class PartnerView(APIView):
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names every fault.
         """
         serializer = serializer_class(data=self._body(optional), context={"request": self.request, "view": self})
-        if not serializer.is_valid():
-            raise InvalidInput(details=list(details_of(serializer.errors)))
-        data: dict[str, Any] = serializer.validated_data
-        return data
+        return validated(serializer)
 
     def _body(self, optional: bool) -> dict[str, Any]:
         empty = self.request.stream is None

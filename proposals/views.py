@@ -5,8 +5,8 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import InvalidInput
-from partners.views import PartnerView, details_of
+from foundation.validation import validated
+from partners.views import PartnerView
 from proposals import actions, compe, listing, schema, serializers, submission
 
 
@@ -19,10 +19,8 @@ class ProposalsView(PartnerView):
 
     @schema.listed
     def get(self, request: Request) -> Response:
-        wanted = serializers.ListRequest(data=request.query_params.dict())
-        if not wanted.is_valid():
-            raise InvalidInput(details=list(details_of(wanted.errors)))
-        found, cursor = listing.page(self.partner, wanted.validated_data)
+        wanted = validated(serializers.ListRequest(data=request.query_params.dict()))
+        found, cursor = listing.page(self.partner, wanted)
         return Response({"proposals": [serializers.envelope(each) for each in found], "next_cursor": cursor})
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import InvalidInput
-from partners.views import PartnerView, details_of
+from foundation.validation import validated
+from partners.views import PartnerView
 from webhooks import events, schema, serializers
 
 
@@ -22,10 +22,8 @@ class WebhookView(PartnerView):
 class EventsView(PartnerView):
     @schema.listed
     def get(self, request: Request) -> Response:
-        wanted = serializers.EventListRequest(data=request.query_params.dict())
-        if not wanted.is_valid():
-            raise InvalidInput(details=list(details_of(wanted.errors)))
-        found, cursor = events.page(self.partner, wanted.validated_data)
+        wanted = validated(serializers.EventListRequest(data=request.query_params.dict()))
+        found, cursor = events.page(self.partner, wanted)
         return Response({"events": [serializers.listed(each) for each in found], "next_cursor": cursor})
 
 
