@@ -227,6 +227,9 @@ if _pool_size:
         # `reconnect_timeout`: one that was away for a minute would be found only after another. A second less than a
         # request waits: it gets what the last look finds.
         "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10, "reconnect_timeout": 9},
+        # The statements of foundation/statements.py are prepared at their second use on a connection. A connection that
+        # serves one request only would not have them twice.
+        "prepare_threshold": 1 if env.bool("DATABASE_PREPARE", True) else None,
     }
 
 if PRODUCTION:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import msgspec
-from django.db import connection
 from django.utils import timezone
 
 from consultas.models import ASSUMED_TERM, Offer, Query
+from foundation import statements
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from foundation.formats import to_reais_text
@@ -26,7 +25,7 @@ INSERT INTO consultas_offer (
     installments, interest_rate, total_amount, table_code, with_insurance, first_due_date, employer_cnpj,
     employer_name, registration, native, created_at, refreshed_at)
 SELECT
-    gen_random_uuid(), %(partner)s, %(query)s, r.provider, %(cpf_index)s, r.identity, r.native_offer_id,
+    gen_random_uuid(), %(partner)s, %(query)s, r.provider, %(cpf_index)s::text, r.identity, r.native_offer_id,
     r.loan_value, r.installment_value, r.installments, r.interest_rate, r.total_amount, r.table_code,
     r.with_insurance, r.first_due_date, r.employer_cnpj, r.employer_name, r.registration, r.native,
     %(now)s, %(now)s
@@ -68,7 +67,7 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
     keys = _keys(query, found)
     # By key, since a bank might tell the same offer twice: one statement can't write a row two times.
     rows = {
-        key: {"identity": key, "provider": provider, **asdict(offer)}
+        key: {"identity": key, "provider": provider, **vars(offer)}
         for provider, offers in found.items()
         for key, offer in zip(keys[provider], offers, strict=True)
     }
@@ -81,8 +80,8 @@ def known(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, l
     offer is gone meanwhile is left out."""
     keys = _keys(query, found)
     wanted = {key for each in keys.values() for key in each}
-    rows = Offer.objects.filter(partner=query.partner_id, identity__in=wanted) if wanted else Offer.objects.none()
-    ids = dict(rows.values_list("identity", "id"))
+    rows = Offer.objects.filter(partner=query.partner_id, identity__in=wanted).values_list("identity", "id")
+    ids = dict(rows) if wanted else {}
     return {provider: [ids[key] for key in each] for provider, each in keys.items() if ids.keys() >= set(each)}
 
 
@@ -98,7 +97,7 @@ def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
         "rows": msgspec.json.encode(rows).decode(),
         "now": timezone.now(),
     }
-    with connection.cursor() as cursor:
+    with statements.cursor() as cursor:
         cursor.execute(_UPSERT, parameters)
         return dict(cursor.fetchall())
 

@@ -26,6 +26,7 @@ from authorizations.evidence import QueryEvidence
 from consultas import fan_out, offers, serializers
 from consultas.fan_out import Answer
 from consultas.models import Query
+from foundation import statements
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
@@ -47,6 +48,8 @@ _FLIGHT_LONGEST_POLL_S = 0.5
 #: Who asks the banks says this often that it is still there; without a word for the longer time, another takes over.
 _FLIGHT_BEAT_S = 1.0
 _FLIGHT_TTL_S = 5
+_FINISH = "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s WHERE id = %s"
+_FINISH_ONCE = f"{_FINISH} AND finished_at IS NULL"
 _RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
@@ -111,7 +114,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
     if parameterless and kind is Query.Kind.AGGREGATED:  # the others keep no offers and tell of no lead
         same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
         query.fingerprint = blind_index("query", same.decode())
-    query.save(force_insert=True)
+    statements.insert(query)
     return query
 
 
@@ -261,9 +264,9 @@ def _finish(query: Query, source: Query | None, reused: list[Answer], fresh: lis
     """Store the answers and offers and tell of the lead; `source` is the query whose answers were reused, whose
     group is kept and whose lead is not told twice."""
     answers = sorted((*reused, *fresh), key=lambda answer: answer.provider)
-    query.answers = msgspec.to_builtins(answers)
     query.finished_at = timezone.now()
-    shown = _store(query, source, answers, {answer.provider: answer.offers for answer in reused})
+    reused_offers = {answer.provider: answer.offers for answer in reused}
+    shown = _store(query, source, answers, _sealed(answers), reused_offers)
     if answers and not any(answer.reached for answer in answers):
         raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
     return Aggregate(query, answers, shown)
@@ -271,21 +274,23 @@ def _finish(query: Query, source: Query | None, reused: list[Answer], fresh: lis
 
 @outlasts_restart
 def _store(
-    query: Query, source: Query | None, answers: list[Answer], reused: dict[str, tuple[BankOffer, ...]]
+    query: Query,
+    source: Query | None,
+    answers: list[Answer],
+    sealed: str,
+    reused: dict[str, tuple[BankOffer, ...]],
 ) -> serializers.Shown:
     """One transaction, which may be repeated: a commit whose confirmation was lost is not told of twice. Offers
     `reused` were kept by `source` and are only looked up."""
     with transaction.atomic():
-        ids = offers.known(query, reused)
+        ids = offers.known(query, reused) if reused else {}
         others = (answer for answer in answers if answer.provider not in ids)
         ids |= offers.persist(query, {answer.provider: answer.offers for answer in others})
         group = source.simulation_group if source else None
         is_new = group is None and any(ids.values())
         query.simulation_group = query.id if is_new else group
         shown = serializers.shown_offers(query, answers, ids)
-        first = Query.objects.filter(pk=query.pk, finished_at__isnull=True).update(
-            answers=query.answers, simulation_group=query.simulation_group, finished_at=query.finished_at
-        )
+        first = statements.execute(_FINISH_ONCE, [sealed, query.simulation_group, query.finished_at, query.pk])
         if first and is_new:
             outbox.send(query.partner, "lead", str(query.id), serializers.lead(query, answers, shown))
     return shown
@@ -297,14 +302,20 @@ def close(query: Query, answers: list[Answer]) -> None:
     Where the database stays away they are lost to the back office, and the log says so: the partner has them, and is
     not refused what a bank answered.
     """
-    query.answers = msgspec.to_builtins(answers)
     query.finished_at = timezone.now()
     try:
-        _save_answers(query)
+        _save_answers(query, _sealed(answers))
     except DatabaseFailure as fault:
         log.error("query_not_stored", query=str(query.id), fault=type(fault).__name__)
 
 
 @outlasts_restart
-def _save_answers(query: Query) -> None:
-    query.save(update_fields=["answers", "finished_at"])
+def _save_answers(query: Query, sealed: str) -> None:
+    statements.execute(_FINISH, [sealed, query.simulation_group, query.finished_at, query.pk])
+
+
+def _sealed(answers: list[Answer]) -> str:
+    """`answers` as the database keeps them."""
+    field = Query._meta.get_field("answers")
+    stored: str = field.get_prep_value(answers)
+    return stored

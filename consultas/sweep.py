@@ -15,7 +15,7 @@ from consultas.models import Pending
 from providers import registry
 from providers.bank import Connection
 from providers.errors import ProviderUnavailable
-from providers.models import Provider
+from providers.models import enabled_accounts
 
 #: So long one sweep goes on taking what is due; then the next one does.
 TICK_S = 2.0
@@ -36,18 +36,13 @@ def run() -> None:
         accounts: dict[str, Connection] | None = None
         while time.monotonic() < end and (banks := pending.banks_due()):
             if accounts is None:
-                accounts = accounts_of(registry.names())
+                accounts = enabled_accounts(registry.names())
             for bank in banks:
                 looks += _look_at(bank, accounts.get(bank))
             connection.close()
             gevent.sleep(_PAUSE_S)
         connection.close()
     gevent.joinall(looks)
-
-
-def accounts_of(banks: list[str]) -> dict[str, Connection]:
-    """How to reach each of `banks` that an operator left enabled."""
-    return {row.name: row.connection() for row in Provider.objects.filter(name__in=banks, enabled=True)}
 
 
 def _look_at(bank: str, account: Connection | None) -> list[gevent.Greenlet]:

@@ -11,10 +11,11 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
-from consultas import auctions, pending, sweep
+from consultas import auctions, order, pending, sweep
 from consultas.fan_out import Answer, failed
 from consultas.models import Pending, Query
 from foundation import replies
+from foundation.database import give_back_connection
 from foundation.errors import ApiError
 from providers import registry
 from providers.bank import Connection
@@ -27,9 +28,7 @@ log = structlog.get_logger(__name__)
 @shared_task
 def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     """Ask `banks` for the query's offers, all at once; each answer is pushed as it lands."""
-    query = Query.objects.get(pk=query_id)
-    accounts = sweep.accounts_of(banks)
-    steps = pending.open_steps(query, banks)
+    query, accounts, steps = order.load(query_id, banks)
     connection.close()
     # Claimed last: a copy that fails or dies before this leaves the work to the next.
     left = query.seconds_left()
@@ -66,7 +65,7 @@ def _answer(query: Query, bank: str, account: Connection | None, step: Pending |
         log.exception("bank_adapter_failed", bank=bank)
         return failed(bank, ProviderError(), begun)
     finally:
-        connection.close()
+        give_back_connection()
     return _as_answer(
         bank,
         begun,

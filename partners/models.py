@@ -10,13 +10,16 @@ import secrets
 import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from urllib.parse import urlsplit
 
+import msgspec
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.utils import timezone
 
+from foundation import statements
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from providers.models import Provider
 
@@ -92,6 +95,8 @@ class Partner(models.Model):
         SUSPENDED = "suspended", "suspenso"
 
     is_authenticated = True  # what DRF asks of `request.user`
+    #: The contract's banks, where they were read together with the partner.
+    contract: list[AllowedBank] | None = None
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField("nome", max_length=120)
@@ -123,7 +128,9 @@ class Partner(models.Model):
         self.save(update_fields=["status"])
 
     def allowed_banks(self) -> list[AllowedBank]:
-        """The contract's banks by name, disabled ones included. One query; no credentials are read."""
+        """The contract's banks by name, disabled ones included. At most one query; no credentials are read."""
+        if self.contract is not None:
+            return list(self.contract)
         rows = self.allowances.order_by("provider_id").values_list("provider_id", "portfolio", "provider__enabled")
         return [AllowedBank(name, portfolio or None, enabled) for name, portfolio, enabled in rows]
 
@@ -226,13 +233,16 @@ class ApiKey(models.Model):
 
     @classmethod
     def find(cls, secret: str) -> ApiKey | None:
-        """The key whose text is `secret`, with its partner, in one query; the webhook secrets stay unread."""
-        return (
-            cls.objects.select_related("partner")
-            .defer(*SECRETS_OF_PARTNER)
-            .filter(digest=cls.digest_of(secret))
-            .first()
-        )
+        """The key whose text is `secret`, with its partner and the partner's contract, in one query; the webhook
+        secrets stay unread."""
+        sql, keys, partners = _finding()
+        row = statements.fetch_one(sql, [cls.digest_of(secret)])
+        if row is None:
+            return None
+        key, partner = keys.row(row[: len(keys)]), partners.row(row[len(keys) : -1])
+        partner.contract = msgspec.json.decode(row[-1], type=list[AllowedBank])
+        key.partner = partner
+        return key
 
     def is_live(self, now: datetime) -> bool:
         """Whether the key is neither revoked nor expired."""
@@ -259,3 +269,20 @@ class Allowance(models.Model):
 
     def __str__(self) -> str:
         return str(self.provider_id)
+
+
+@lru_cache(maxsize=1)
+def _finding() -> tuple[str, statements.Columns[ApiKey], statements.Columns[Partner]]:
+    """The statement behind `ApiKey.find`, and how its row is read: key, partner, contract as JSON."""
+    keys, partners = statements.Columns(ApiKey, "k"), statements.Columns(Partner, "p", without=SECRET_FIELDS)
+    sql = f"""
+SELECT {keys.sql}, {partners.sql}, coalesce(
+    (SELECT json_agg(
+        json_build_object('name', a.provider_id, 'portfolio', nullif(a.portfolio, ''), 'enabled', b.enabled)
+        ORDER BY a.provider_id)
+    FROM partners_allowance a JOIN providers_provider b ON b.name = a.provider_id
+    WHERE a.partner_id = p.id), '[]')::text
+FROM partners_apikey k JOIN partners_partner p ON p.id = k.partner_id
+WHERE k.digest = %s
+"""  # noqa: S608 - names of ours
+    return sql, keys, partners

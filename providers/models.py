@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import msgspec
 from django.conf import settings
 from django.db import models
 
+from foundation import statements
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from providers.bank import Connection
 
@@ -46,3 +51,37 @@ class Provider(models.Model):
             portfolio=self.portfolio or None,
             circuit=self.circuit,
         )
+
+
+def enabled_accounts(names: Sequence[str]) -> dict[str, Connection]:
+    """How to reach each of the banks `names` that an operator left enabled, by name."""
+    row = statements.fetch_one(f"SELECT {accounts_sql('%s')}", [list(names)])
+    return read_accounts(row[0] if row else ())
+
+
+def accounts_sql(names: str) -> str:
+    """An SQL expression for what `read_accounts` reads: the enabled banks among the text array `names`, itself an
+    SQL expression."""
+    return (
+        f"ARRAY(SELECT json_build_array({_account_columns().sql})::text FROM providers_provider b"  # noqa: S608 - names of ours
+        f" WHERE b.enabled AND b.name = ANY({names}))"
+    )
+
+
+def read_accounts(found: Iterable[str]) -> dict[str, Connection]:
+    """The accounts, by the bank's name, in what the database gave for `accounts_sql`."""
+    return dict(_account(each, settings.BANK_TIMEOUT_S) for each in found)
+
+
+@lru_cache(maxsize=256)
+def _account(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
+    """Remembered by all columns that it is made of, the encrypted credentials included: it is never older than the row,
+    and decrypted once. The default time-out is a part of it, too."""
+    row = _account_columns().row(msgspec.json.decode(columns))
+    return row.name, row.connection()
+
+
+@lru_cache(maxsize=1)
+def _account_columns() -> statements.Columns[Provider]:
+    # The callbacks' secret opens nothing for who calls the bank.
+    return statements.Columns(Provider, "b", without=("callback_secret", "updated_at"))

@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
+from foundation import statements
 from partners.models import Partner
 from webhooks import doorbell
 from webhooks.models import Event, reference_index
@@ -47,7 +48,7 @@ def store(partner: Partner, event: str, external_reference: str, payload: Mappin
         "event": event,
         "timestamp": now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
-    stored = Event.objects.create(
+    stored = Event(
         partner=partner,
         name=event,
         external_reference=external_reference,
@@ -56,6 +57,7 @@ def store(partner: Partner, event: str, external_reference: str, payload: Mappin
         created_at=now,
         next_attempt_at=now,
     )
+    statements.insert(stored)
     transaction.on_commit(doorbell.ring)
     return stored
 

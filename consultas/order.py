@@ -1,0 +1,36 @@
+"""What a bank worker needs to know of a query before it asks the banks, read in one statement."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from consultas import pending
+from consultas.models import Pending, Query
+from foundation import statements
+from providers.bank import Connection
+from providers.models import accounts_sql, read_accounts
+
+
+def load(query_id: str, banks: list[str]) -> tuple[Query, dict[str, Connection], dict[str, Pending]]:
+    """The query without its answers; by bank, how to reach those of `banks` that are enabled; and by bank, the steps
+    that the holder still owes them. Raises Query.DoesNotExist."""
+    sql, columns = _statement()
+    row = statements.fetch_one(sql, {"id": query_id, "banks": banks})
+    if row is None:
+        raise Query.DoesNotExist(query_id)
+    *values, accounts, owed = row
+    query = columns.row(values)
+    return query, read_accounts(accounts), pending.open_steps(query, owed) if owed else {}
+
+
+@lru_cache(maxsize=1)
+def _statement() -> tuple[str, statements.Columns[Query]]:
+    columns = statements.Columns(Query, "q", without=("answers",))
+    sql = f"""
+SELECT {columns.sql}, {accounts_sql("%(banks)s")}, ARRAY(
+    SELECT s.provider FROM consultas_pending s
+    WHERE s.partner_id = q.partner_id AND s.cpf_index = q.cpf_index AND s.state = 'open'
+    AND s.provider = ANY(%(banks)s))
+FROM consultas_query q WHERE q.id = %(id)s
+"""  # noqa: S608 - names of ours
+    return sql, columns

@@ -1,0 +1,128 @@
+"""Statements by hand do what the ORM does, and are prepared on pooled connections only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from consultas import order
+from consultas.models import Query
+from foundation import statements
+from partners.models import SANDBOX_KEY, AllowedBank, ApiKey
+from providers.models import Provider, enabled_accounts
+from tests.factories import PartnerFactory, issue_key
+
+pytestmark = pytest.mark.django_db
+
+
+def a_query(**fields: Any) -> Query:
+    filled: dict[str, Any] = {
+        "partner": PartnerFactory(),
+        "kind": Query.Kind.AGGREGATED,
+        "cpf_index": "0" * 64,
+        "request": {"cpf": "90000000175", "name": "Maria"},
+        "banks": ["aroeira"],
+        "portfolios": {"aroeira": "12"},
+        "request_id": "request-1",
+        "deadline_at": "2030-01-01T00:00:00Z",
+    }
+    return Query(**filled | fields)
+
+
+def values(row: Any, *without: str) -> dict[str, Any]:
+    fields = [field.attname for field in row._meta.concrete_fields if field.name not in without]
+    return {name: getattr(row, name) for name in fields}
+
+
+def test_an_inserted_row_is_what_save_would_have_stored():
+    ours, theirs = a_query(), a_query()
+    statements.insert(ours)
+    theirs.partner = ours.partner
+    theirs.created_at = ours.created_at
+    theirs.save(force_insert=True)
+    stored = [values(Query.objects.get(pk=each.pk), "id") for each in (ours, theirs)]
+    assert stored[0] == stored[1]
+    assert not ours._state.adding
+    ours.request_id = "request-2"
+    ours.save()
+    assert Query.objects.get(pk=ours.pk).request_id == "request-2"
+
+
+def test_a_second_insert_of_a_row_fails_and_leaves_the_transaction_usable():
+    query = a_query()
+    statements.insert(query)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        statements.insert(query)
+    assert Query.objects.filter(pk=query.pk).count() == 1
+
+
+def test_a_row_is_read_as_the_orm_reads_it_and_what_is_left_out_is_read_later(django_assert_num_queries):
+    query = a_query(answers=[{"provider": "aroeira"}])
+    query.save()
+    found, accounts, steps = order.load(str(query.pk), ["aroeira"])
+    assert values(found, "answers") == values(Query.objects.get(pk=query.pk), "answers")
+    assert (accounts, steps) == ({}, {})
+    with django_assert_num_queries(1):
+        assert found.answers == [{"provider": "aroeira"}]
+
+
+def test_a_query_that_is_gone_is_told_like_by_the_orm():
+    with pytest.raises(Query.DoesNotExist):
+        order.load("5a4d6b0c-0000-4000-8000-0000000000ff", ["aroeira"])
+
+
+def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_assert_num_queries):
+    key, secret = issue_key()
+    Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", enabled=False)
+    Provider.objects.create(name="bank-b", base_url="http://127.0.0.1:1")
+    key.partner.allow_only(["bank-b", "bank-a"])
+    key.partner.allowances.filter(provider_id="bank-b").update(portfolio="77")
+    with django_assert_num_queries(1):
+        found = ApiKey.find(secret)
+        assert found is not None
+        contract = found.partner.allowed_banks()
+    assert contract == [AllowedBank("bank-a", None, False), AllowedBank("bank-b", "77", True)]
+    assert contract == key.partner.allowed_banks()
+    assert values(found) == values(ApiKey.objects.get(pk=key.pk))
+    secrets = ("webhook_secret", "retired_webhook_secrets")
+    assert values(found.partner, *secrets) == values(key.partner, *secrets)
+    assert found.partner.get_deferred_fields() == set(secrets)
+    assert ApiKey.find(SANDBOX_KEY) is None
+
+
+def test_an_account_is_never_older_than_its_row():
+    bank = Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", credentials={"user": "u1"})
+    first = enabled_accounts(["bank-a", "bank-b"])
+    assert first == {"bank-a": bank.connection()}
+    assert enabled_accounts(["bank-a"])["bank-a"] is first["bank-a"], "decrypted once"
+    bank.credentials = {"user": "u2"}
+    bank.save()
+    assert enabled_accounts(["bank-a"])["bank-a"].credentials == {"user": "u2"}
+    Provider.objects.filter(pk="bank-a").update(timeout_s=3)
+    assert enabled_accounts(["bank-a"])["bank-a"].timeout_s == 3
+    Provider.objects.filter(pk="bank-a").update(enabled=False)
+    assert enabled_accounts(["bank-a"]) == {}
+
+
+def test_the_callbacks_secret_is_not_read_for_an_account(django_assert_num_queries):
+    Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", callback_secret="s")
+    with django_assert_num_queries(1) as captured:
+        enabled_accounts(["bank-a"])
+    assert "callback_secret" not in captured[0]["sql"]
+
+
+@pytest.mark.parametrize(("threshold", "kept"), [(0, 1), (None, 0)])
+def test_a_statement_is_kept_prepared_where_the_settings_say_so(threshold: int | None, kept: int):
+    connection.ensure_connection()
+    before = connection.connection.prepare_threshold
+    connection.connection.prepare_threshold = threshold
+    try:
+        for number in (1, 2):
+            assert statements.fetch_one("SELECT %s::int + 4711", [number]) == (number + 4711,)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 4711%'")
+            assert cursor.fetchone() == (kept,)
+    finally:
+        connection.connection.prepare_threshold = before
