@@ -13,7 +13,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.db.models import Model, Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
@@ -27,7 +27,9 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from authorizations import dossier, views
 from authorizations.models import Evidence, Session, Terms
-from foundation.backoffice.pages import UNSEEN, SensitiveActions
+from foundation.backoffice.admins import ReadOnlyAdmin
+from foundation.backoffice.confirmation import ConfirmedActionsAdmin
+from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.encryption import blind_index
 from foundation.formats import only_digits
 from partners.models import SECRETS_OF_PARTNER, Partner
@@ -42,7 +44,7 @@ class TermsForm(forms.ModelForm):
 
 
 @admin.register(Terms)
-class TermsAdmin(SensitiveActions):
+class TermsAdmin(ConfirmedActionsAdmin):
     """Versions of the terms: drafted, looked at as holders will see them, published, and never changed again."""
 
     form = TermsForm
@@ -128,7 +130,7 @@ class TermsAdmin(SensitiveActions):
             if request.method == "POST":
                 terms.publish()
                 return self.done(request, terms, f"Termos publicados: {terms}.")
-        return self.ask(
+        return self.confirmation_page(
             request,
             terms,
             forms.Form(),
@@ -180,7 +182,7 @@ class LiveStatusFilter(admin.SimpleListFilter):
 
 
 @admin.register(Session)
-class SessionAdmin(SensitiveActions):
+class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     """Sessions, to read. The holder's data in full is only in the evidence, whose readers are noted."""
 
     list_display = ("id", "partner", "masked_cpf", "live_status", "created_at", "expires_at")
@@ -219,15 +221,6 @@ class SessionAdmin(SensitiveActions):
 
     def get_readonly_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
         return self.get_fields(request, obj)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
 
     # Named as methods: Unfold looks "app.codename" up in the database, in a check that also runs before `migrate`.
     def has_read_evidence_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
@@ -297,7 +290,7 @@ class SessionAdmin(SensitiveActions):
                 ids = ",".join(map(str, found))
                 return HttpResponseRedirect(f"{self.list_address}?id__in={ids}")
             form.add_error("what", "Nenhuma sessão encontrada.")
-        return self.ask_over_list(request, form, title="Localizar sessões", text=UNSEEN, button="Localizar")
+        return self.form_over_list(request, form, title="Localizar sessões", text=NOT_IN_ADDRESSES, button="Localizar")
 
     @action(description="Ler evidência", permissions=["read_evidence"], icon="gavel")
     @method_decorator(csp(_DOCUMENT_POLICY))
@@ -329,7 +322,7 @@ class SessionAdmin(SensitiveActions):
             if form.is_valid():
                 session.revoke(request.user.get_username(), form.cleaned_data["reason"])
                 return self.done(request, session, "Autorização revogada.")
-        return self.ask(
+        return self.confirmation_page(
             request,
             session,
             form,

@@ -5,27 +5,23 @@ Rows are looked up by CPF in a form that is posted: a CPF does not belong into a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from consultas.models import Offer, Pending, Query
 from consultas.pending import wake
 from consultas.queries import answers_of
-from foundation.backoffice.pages import UNSEEN, DeskAdmin, NamedFilter, PageWithButtons, once
-from foundation.encryption import blind_index
-from foundation.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
+from foundation.backoffice.cells import computed_once, reais, table
+from foundation.backoffice.people import PersonalRowsAdmin
+from foundation.formats import mask_cpf
 from providers.admin import BankFilter
 from providers.types import ActionType, QueryStatus
 from webhooks.models import reference_index
@@ -46,67 +42,8 @@ STEP_TYPES = {
 }
 
 
-def reais(value: Decimal) -> str:
-    """`R$ 1.234,50`."""
-    return f"R$ {to_reais_text(value)}"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:
-    """A small table inside a page of the admin."""
-    cell = SafeString('style="padding:.25rem 2rem .25rem 0;text-align:left;vertical-align:top"')
-
-    def row(tag: str, values: Sequence[Any]) -> SafeString:
-        cells = ((SafeString(tag), cell, value, SafeString(tag)) for value in values)
-        return format_html("<tr>{}</tr>", format_html_join("", "<{} {}>{}</{}>", cells))
-
-    lines = format_html_join("", "{}", ((row("td", values),) for values in rows))
-    return format_html('<div style="overflow-x:auto"><table>{}{}</table></div>', row("th", head), lines)
-
-
-class CpfForm(forms.Form):
-    cpf = forms.CharField(label="CPF", max_length=14, widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}))
-
-    def clean_cpf(self) -> str:
-        digits = only_digits(self.cleaned_data["cpf"])
-        if not cpf_is_valid(digits):
-            raise forms.ValidationError("Informe um CPF válido.")
-        return digits
-
-
-class ReadOnlyAdmin(DeskAdmin):
-    """Rows about a holder that the service writes and nobody edits. The column `cpf_index` finds a holder's."""
-
-    list_per_page = 50
-    actions_list: tuple[str, ...] = ("find",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def get_search_results(self, request: HttpRequest, queryset: QuerySet, term: str) -> tuple[QuerySet, bool]:
-        """Nothing for a CPF: a search stands in the address, where a CPF must not become a habit."""
-        if cpf_is_valid(only_digits(term)):
-            self.message_user(request, "Para buscar por CPF, use “Localizar CPF”.", messages.WARNING)
-            return queryset.none(), False
-        return super().get_search_results(request, queryset, term)
-
-    @action(description="Localizar CPF", permissions=["view"], icon="search")
-    def find(self, request: HttpRequest) -> HttpResponse:
-        """The list of one holder's rows; the address names them by the keyed hash of the CPF."""
-        form = CpfForm(request.POST or None)
-        if form.is_valid():
-            index = blind_index("cpf", form.cleaned_data["cpf"])
-            return HttpResponseRedirect(f"{self.list_address}?cpf_index={index}")
-        return self.ask_over_list(request, form, title="Localizar CPF", text=UNSEEN, button="Localizar")
-
-
 @admin.register(Query)
-class QueryAdmin(ReadOnlyAdmin):
+class QueryAdmin(PersonalRowsAdmin):
     list_display = ("created_at", "partner", "kind", "masked_cpf", "outcome", "request_id")
     list_filter = ("kind", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
@@ -158,7 +95,7 @@ class QueryAdmin(ReadOnlyAdmin):
         return format_html('<a class="text-link" href="{0}?q={1}">{1}</a>', address, query.simulation_group)
 
     @admin.display(description="respostas dos bancos")
-    @once
+    @computed_once
     def bank_answers(self, query: Query) -> SafeString:
         rows = [
             (
@@ -175,7 +112,7 @@ class QueryAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Offer)
-class OfferAdmin(ReadOnlyAdmin):
+class OfferAdmin(PersonalRowsAdmin):
     list_display = (
         "refreshed_at",
         "partner",
@@ -234,14 +171,14 @@ class OfferAdmin(ReadOnlyAdmin):
         return reais(offer.total_amount)
 
 
-class StepType(NamedFilter):
+class StepType(FixedChoicesFilter):
     title = "tipo"
     parameter_name = "type"
-    names = tuple((kind.value, name) for kind, name in STEP_TYPES.items())
+    choices_offered = tuple((kind.value, name) for kind, name in STEP_TYPES.items())
 
 
 @admin.register(Pending)
-class PendingAdmin(PageWithButtons, ReadOnlyAdmin):
+class PendingAdmin(ButtonsAdmin, PersonalRowsAdmin):
     """All an operator can do is have a step looked at once more at the bank."""
 
     list_display = (
@@ -298,7 +235,7 @@ class PendingAdmin(PageWithButtons, ReadOnlyAdmin):
         return STEP_TYPES[ActionType(step.type)]
 
     @admin.display(description="eventos do titular")
-    @once
+    @computed_once
     def events(self, step: Pending) -> SafeString | str:
         if step.state == Pending.State.OPEN:
             return "—"

@@ -13,12 +13,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
-from django.db.models import ForeignKey, ManyToManyField, Model, Q, QuerySet
-from django.forms import ModelMultipleChoiceField
+from django.db.models import ForeignKey, Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -26,14 +23,14 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminTextInputWidget,
 )
 
-from foundation.backoffice.pages import DeskAdmin, PageToRead, SensitiveActions, posted
+from foundation.backoffice.admins import NothingToSaveAdmin
+from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.encryption import blind_index
 from partners.models import (
     MAX_KEY_DAYS,
@@ -169,7 +166,7 @@ class ApiKeyInline(KeyState, TabularInline):
 
 
 @admin.register(Partner)
-class PartnerAdmin(SensitiveActions):
+class PartnerAdmin(ConfirmedActionsAdmin):
     form = PartnerForm
     list_display = ("name", "situation", "banks", "webhook_url", "created_at")
     list_filter = ("status",)
@@ -210,7 +207,7 @@ class PartnerAdmin(SensitiveActions):
             key, secrets["Chave de API"] = ApiKey.issue(obj)
             self.log_change(request, obj, f"Chave {key} emitida.")
         secrets["Segredo do webhook"] = obj.rotate_webhook_secret()
-        return self.show_once(request, obj, title="Parceiro criado", secrets=secrets)
+        return self.secrets_page(request, obj, title="Parceiro criado", secrets=secrets)
 
     def has_issue_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         """Keys are issued by who may add them, whether or not they may change partners."""
@@ -259,8 +256,8 @@ class PartnerAdmin(SensitiveActions):
                 validity = timedelta(days=data["days"]) if data["days"] else None
                 key, secret = ApiKey.issue(partner, data["label"], validity, pk=data["key_id"])
                 self.log_change(request, partner, f"Chave {key} emitida.")
-                return self.show_once(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
-        return self.ask(
+                return self.secrets_page(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
+        return self.confirmation_page(
             request,
             partner,
             form,
@@ -278,8 +275,8 @@ class PartnerAdmin(SensitiveActions):
                 secret = partner.rotate_webhook_secret()
                 self.log_change(request, partner, "Segredo do webhook trocado.")
                 secrets = {"Segredo do webhook": secret}
-                return self.show_once(request, partner, title="Segredo trocado", secrets=secrets)
-        return self.ask(
+                return self.secrets_page(request, partner, title="Segredo trocado", secrets=secrets)
+        return self.confirmation_page(
             request,
             partner,
             form,
@@ -296,7 +293,7 @@ class PartnerAdmin(SensitiveActions):
             if request.method == "POST":
                 partner.suspend()
                 return self.done(request, partner, "Parceiro suspenso.")
-        return self.ask(
+        return self.confirmation_page(
             request,
             partner,
             forms.Form(),
@@ -313,7 +310,7 @@ class PartnerAdmin(SensitiveActions):
             if request.method == "POST":
                 partner.resume()
                 return self.done(request, partner, "Parceiro reativado.")
-        return self.ask(
+        return self.confirmation_page(
             request,
             partner,
             forms.Form(),
@@ -324,7 +321,7 @@ class PartnerAdmin(SensitiveActions):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(KeyState, SensitiveActions, PageToRead):
+class ApiKeyAdmin(KeyState, ConfirmedActionsAdmin, NothingToSaveAdmin):
     """Keys are found here by their prefix; they are issued on their partner's page."""
 
     list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")
@@ -360,7 +357,7 @@ class ApiKeyAdmin(KeyState, SensitiveActions, PageToRead):
                 key.revoke()
                 self.log_change(request, key.partner, f"Chave {key} revogada.")
                 return self.done(request, key, f"Chave {key} revogada.", then=key.partner)
-        return self.ask(
+        return self.confirmation_page(
             request,
             key,
             forms.Form(),
@@ -369,85 +366,3 @@ class ApiKeyAdmin(KeyState, SensitiveActions, PageToRead):
             button="Revogar",
             danger=True,
         )
-
-
-admin.site.unregister((User, Group))
-
-_VERBS = {"add": "adicionar", "change": "alterar", "delete": "excluir", "view": "ver"}
-
-
-class RightsInWords(DeskAdmin):
-    """Accounts and groups: Django tells what they may do in English. What has no page is not offered."""
-
-    def formfield_for_manytomany(
-        self, db_field: ManyToManyField, request: HttpRequest, **kwargs: Any
-    ) -> ModelMultipleChoiceField | None:
-        field = super().formfield_for_manytomany(db_field, request, **kwargs)
-        if field is not None and db_field.related_model is Permission:
-            without_page = ("admin", "contenttypes", "sessions")
-            field.queryset = (
-                Permission.objects.exclude(content_type__app_label__in=without_page)
-                .select_related("content_type")
-                .order_by("content_type__app_label", "content_type__model", "codename")
-            )
-            field.label_from_instance = _in_words
-        return field
-
-
-def _in_words(permission: Permission) -> str:
-    """`parceiros: ver`; a permission of our own by its name, which is in Portuguese."""
-    model = permission.content_type.model_class()
-    what = model._meta.verbose_name_plural if model else permission.content_type.model
-    verb, _, name = permission.codename.partition("_")
-    return f"{what}: {_VERBS[verb] if name == permission.content_type.model and verb in _VERBS else permission.name}"
-
-
-@admin.register(User)
-class OperatorAdmin(UserAdmin, RightsInWords):
-    """Who may use these pages. Rights are given by superusers alone: an operator who may change users could
-    give himself all of them, or take over the account of somebody who has more."""
-
-    form = UserChangeForm
-    add_form = UserCreationForm
-    change_password_form = AdminPasswordChangeForm
-
-    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """To others than superusers, the rights are neither shown nor taken."""
-        fieldsets = super().get_fieldsets(request, obj)
-        if request.user.is_superuser:
-            return fieldsets
-        rights = {"is_superuser", "groups", "user_permissions"}
-        return [
-            (title, {**options, "fields": [name for name in options["fields"] if name not in rights]})
-            for title, options in fieldsets
-        ]
-
-    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_change_permission(request, obj) and not _has_more(obj, request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        return super().has_delete_permission(request, obj) and not _has_more(obj, request)
-
-
-def _has_more(user: User | None, request: HttpRequest) -> bool:
-    """Whether `user` may do anything that who asks may not. As if active: whoever may change him may also wake him."""
-    if user is None or request.user.is_superuser:
-        return False
-    his = Permission.objects.filter(Q(user=user) | Q(group__user=user)).select_related("content_type")
-    return user.is_superuser or not request.user.has_perms(
-        [f"{each.content_type.app_label}.{each.codename}" for each in his]
-    )
-
-
-@admin.register(Group)
-class OperatorGroupAdmin(GroupAdmin, RightsInWords):
-    """What groups of operators may do: decided by superusers alone."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.is_superuser)
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return bool(request.user.is_superuser)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return bool(request.user.is_superuser)

@@ -19,8 +19,9 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
-from consultas.admin import CpfForm, ReadOnlyAdmin, table
-from foundation.backoffice.pages import PageWithButtons, link_to, once
+from foundation.backoffice.admins import ButtonsAdmin
+from foundation.backoffice.cells import computed_once, link_to, table
+from foundation.backoffice.people import CpfForm, PersonalRowsAdmin
 from foundation.errors import InvalidInput, InvalidState, NotSupported
 from foundation.formats import mask_cpf, to_reais_text
 from partners.models import SECRETS_OF_PARTNER
@@ -61,7 +62,7 @@ _OUTCOMES = {
 
 
 @admin.register(Proposal)
-class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
+class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     """All an operator can do is have a submission of unknown outcome looked for at once."""
 
     list_display = (
@@ -173,7 +174,7 @@ class ProposalAdmin(PageWithButtons, ReadOnlyAdmin):
         return format_html('<a class="text-link" href="{}?q={}">eventos desta proposta</a>', address, proposal.pk)
 
     @admin.display(description="linha do tempo")
-    @once
+    @computed_once
     def timeline(self, proposal: Proposal) -> SafeString:
         names = dict(Proposal._meta.get_field("status").flatchoices)
         moves = (
@@ -232,7 +233,7 @@ def _counts(found: dict[str, int]) -> str:
 
 
 @admin.register(Erasure)
-class ErasureAdmin(ReadOnlyAdmin):
+class ErasureAdmin(PersonalRowsAdmin):
     """What was erased, when and by whom. A holder's erasures are found by CPF; the rows do not hold it."""
 
     list_display = ("at", "by", "what_went", "what_stays", "what_is_left")
@@ -266,7 +267,7 @@ class ErasureAdmin(ReadOnlyAdmin):
                 told = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."
                 self.message_user(request, told, messages.WARNING)
             return HttpResponseRedirect(self.list_address)
-        return self.ask_over_list(
+        return self.form_over_list(
             request,
             form,
             original="todos os parceiros",

@@ -17,18 +17,18 @@ from redis.exceptions import RedisError
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from foundation.backoffice.pages import DeskAdmin, NamedFilter
+from foundation.backoffice.admins import FixedChoicesFilter, RobustAdmin
 from providers import registry
 from providers.breaker import Breaker
 from providers.models import Circuit, Provider
 
 
-class BankFilter(NamedFilter):
+class BankFilter(FixedChoicesFilter):
     """The filter of a list by bank."""
 
     title = "banco"
     parameter_name = "provider"
-    names = tuple((name, name) for name in registry.names())
+    choices_offered = tuple((name, name) for name in registry.names())
 
 
 class ProviderForm(forms.ModelForm):
@@ -125,7 +125,7 @@ def _read_breakers(banks: list[Provider]) -> None:
 
 
 @admin.register(Provider)
-class ProviderAdmin(DeskAdmin):
+class ProviderAdmin(RobustAdmin):
     form = ProviderForm
     list_display = ("name", "label", "enabled", "breaker", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")

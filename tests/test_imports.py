@@ -30,6 +30,12 @@ FLOORS = {
     "proposals": 6,
     "config": 7,
 }
+TEMPLATES = sorted(
+    str(file.relative_to(ROOT / "templates")) for file in (ROOT / "templates").rglob("*") if file.is_file()
+)
+#: Whose a folder of templates is that is not named for its package: the back office's kit, with the theme's template
+#: that it replaces; and the first page, which shows what all packages know.
+TEMPLATE_OWNERS = {"backoffice": "foundation", "unfold": "foundation", "admin": "config"}
 #: These stand outside of the house and look at all of it.
 OUTSIDE = ("tests", "bench")
 SIMULATOR = "providers.simulator"
@@ -110,6 +116,31 @@ def test_migrations_depend_on_lower_ones() -> None:
         if app in FLOORS and climbs(app, needed)
     ]
     assert upward == []
+
+
+def template_names(text: str) -> set[str]:
+    """The files of `templates/` that `text` names; a whole folder where it puts a name together."""
+    return {name for name in TEMPLATES if name in text or f'f"{name.partition("/")[0]}/{{' in text}
+
+
+def owner(template: str) -> str:
+    folder = template.partition("/")[0]
+    return TEMPLATE_OWNERS.get(folder, folder)
+
+
+def test_templates_are_named_by_their_own_floor_or_a_higher_one() -> None:
+    modules_that_name = [(name.partition(".")[0], str(file), file.read_text()) for name, file in modules(*FLOORS)]
+    templates_that_name = [(owner(name), name, (ROOT / "templates" / name).read_text()) for name in TEMPLATES]
+    assert {owner(name) for name in TEMPLATES} <= set(FLOORS)
+    upward = [
+        f"{where} names {template}"
+        for lower, where, text in (*modules_that_name, *templates_that_name)
+        for template in template_names(text)
+        if climbs(lower, owner(template))
+    ]
+    assert upward == []
+    named = {template for _, _, text in modules_that_name for template in template_names(text)}
+    assert "backoffice/confirm.html" in named, "no template was found in any module"
 
 
 def test_the_simulator_imports_nothing_of_the_project() -> None:

@@ -13,7 +13,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from foundation.backoffice.pages import UNSEEN, NamedFilter, PageWithButtons
+from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
+from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from partners.models import SECRETS_OF_PARTNER, WebhookEvent, default_webhook_events
 from providers.types import ProposalStatus
@@ -49,10 +50,10 @@ class FindForm(forms.Form):
         return digits if cpf_is_valid(digits) else what
 
 
-class EventName(NamedFilter):
+class EventName(FixedChoicesFilter):
     title = "evento"
     parameter_name = "name"
-    names = tuple(
+    choices_offered = tuple(
         (name, name)
         for name in (*default_webhook_events(), *(f"{WebhookEvent.PROPOSAL}.{status}" for status in ProposalStatus))
     )
@@ -83,7 +84,7 @@ class AttemptInline(TabularInline):
 
 
 @admin.register(Event)
-class EventAdmin(PageWithButtons):
+class EventAdmin(ButtonsAdmin):
     """Events and what became of them. All an operator can do is send one, or a selection, again."""
 
     list_display = (
@@ -151,7 +152,7 @@ class EventAdmin(PageWithButtons):
             if Event.objects.filter(reference_index=index).exists():
                 return HttpResponseRedirect(f"{self.list_address}?reference_index={index}")
             form.add_error("what", "Nenhum evento encontrado.")
-        return self.ask_over_list(request, form, title="Localizar eventos", text=UNSEEN, button="Localizar")
+        return self.form_over_list(request, form, title="Localizar eventos", text=NOT_IN_ADDRESSES, button="Localizar")
 
     @display(description="estado", ordering="state", label=_STATE_COLOURS)
     def coloured_state(self, event: Event) -> tuple[str, str]:
@@ -213,7 +214,7 @@ class EventAdmin(PageWithButtons):
             self.message_user(request, told, messages.SUCCESS)
             return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={event.partner_id}")
         failed = Event.objects.filter(partner=event.partner_id, state=Event.State.FAILED, purged_at=None).count()
-        return self.ask_over_list(
+        return self.form_over_list(
             request,
             forms.Form(),
             original=str(event.partner),

@@ -1,0 +1,100 @@
+"""The pages for the operators of the back office themselves: accounts and groups.
+
+Superusers alone give permissions. An operator who may change accounts could otherwise give himself every permission, or
+take over the account of somebody who has more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, Permission, User
+from django.db.models import ManyToManyField, Model, Q
+from django.forms import ModelMultipleChoiceField
+from django.http import HttpRequest
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from foundation.backoffice.admins import RobustAdmin
+
+admin.site.unregister((User, Group))
+
+_VERBS = {"add": "adicionar", "change": "alterar", "delete": "excluir", "view": "ver"}
+
+
+class PermissionsInPortuguese(RobustAdmin):
+    """Rows whose field of permissions names each in Portuguese. Permissions for what has no page are not offered."""
+
+    def formfield_for_manytomany(
+        self, db_field: ManyToManyField, request: HttpRequest, **kwargs: Any
+    ) -> ModelMultipleChoiceField | None:
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if field is not None and db_field.related_model is Permission:
+            without_page = ("admin", "contenttypes", "sessions")
+            field.queryset = (
+                Permission.objects.exclude(content_type__app_label__in=without_page)
+                .select_related("content_type")
+                .order_by("content_type__app_label", "content_type__model", "codename")
+            )
+            field.label_from_instance = _in_words
+        return field
+
+
+def _in_words(permission: Permission) -> str:
+    """`parceiros: ver`; a permission of our own by its name, which is in Portuguese."""
+    model = permission.content_type.model_class()
+    what = model._meta.verbose_name_plural if model else permission.content_type.model
+    verb, _, name = permission.codename.partition("_")
+    return f"{what}: {_VERBS[verb] if name == permission.content_type.model and verb in _VERBS else permission.name}"
+
+
+@admin.register(User)
+class OperatorAdmin(UserAdmin, PermissionsInPortuguese):
+    """Who may use the back office."""
+
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """The fields. Whoever is no superuser neither sees nor changes permissions."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if request.user.is_superuser:
+            return fieldsets
+        permissions = {"is_superuser", "groups", "user_permissions"}
+        return [
+            (title, {**options, "fields": [name for name in options["fields"] if name not in permissions]})
+            for title, options in fieldsets
+        ]
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_change_permission(request, obj) and not _has_more_permissions(obj, request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and not _has_more_permissions(obj, request)
+
+
+def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
+    """True if `user` has a permission that the requesting user lacks. Inactive users count as active, because whoever
+    may change an account could reactivate it."""
+    if user is None or request.user.is_superuser:
+        return False
+    held = Permission.objects.filter(Q(user=user) | Q(group__user=user)).select_related("content_type")
+    return user.is_superuser or not request.user.has_perms(
+        [f"{each.content_type.app_label}.{each.codename}" for each in held]
+    )
+
+
+@admin.register(Group)
+class OperatorGroupAdmin(GroupAdmin, PermissionsInPortuguese):
+    """Groups of operators and their permissions, which superusers alone decide."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(request.user.is_superuser)

@@ -1,0 +1,147 @@
+"""The classes that pages of the back office derive from.
+
+`RobustAdmin` is the base of all. `ReadOnlyAdmin` lets nobody edit. `NothingToSaveAdmin` has a page without buttons that
+save, `ButtonsAdmin` a page whose buttons act. `confirmation.py` has actions that ask first, `people.py` rows about a
+person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.contrib.admin import ShowFacets, SimpleListFilter
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from unfold.admin import ModelAdmin
+
+
+class FixedChoicesFilter(SimpleListFilter):
+    """A filter of a list by the values that a column may have. Django would read all rows to find those in use."""
+
+    choices_offered: Iterable[tuple[str, str]]
+
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return list(self.choices_offered)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+
+
+class RobustAdmin(ModelAdmin):
+    """A list of rows and a page for each row. No address that a browser may send makes them fail."""
+
+    # Numbers beside a search and beside filters: each would read all rows.
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """The row, read once per request however many parts of its page ask for it. None where there is no such row,
+        and for a text that can't be an id."""
+        rows: dict[Any, Any] = request.__dict__.setdefault("_rows_read", {})
+        key = (self.model, str(object_id), from_field)
+        if key not in rows:
+            # PostgreSQL refuses NUL. Django takes that for an error of the database.
+            rows[key] = None if "\0" in str(object_id) else super().get_object(request, object_id, from_field)
+        return rows[key]
+
+    def row_of(self, request: HttpRequest, object_id: str) -> Any:
+        """As `get_object`, by the id as it stands in the page's address."""
+        return self.get_object(request, unquote(object_id))
+
+    def form_over_list(self, request: HttpRequest, form: forms.Form, **words: Any) -> HttpResponse:
+        """A page with a form that concerns the list, to be posted.
+
+        `words` are title, text, button, danger, and `original`: what the form is about where that is not these rows.
+        """
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": str(self.opts.verbose_name_plural),
+            "form": form,
+            "back": self.list_address,
+            **words,
+        }
+        return TemplateResponse(request, "backoffice/confirm.html", context)
+
+    @property
+    def list_address(self) -> str:
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The list. Without its filters where the address has a NUL, as Django does with other faults of a filter."""
+        if any("\0" in value for _, values in request.GET.lists() for value in values):
+            return HttpResponseRedirect(f"{request.path}?e=1")
+        return super().changelist_view(request, extra_context)
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """Nothing for a NUL. The field of a filter that suggests partners calls this without `changelist_view`."""
+        if "\0" in search_term:
+            return queryset.none(), False
+        return super().get_search_results(request, queryset, search_term)
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
+        """The action on the rows that were chosen. The list alone where one of the ids can't be a row's id."""
+        if all(map(self._may_be_id, request.POST.getlist(ACTION_CHECKBOX_NAME))):
+            return super().response_action(request, queryset)
+        return HttpResponseRedirect(request.get_full_path())
+
+    def _may_be_id(self, text: str) -> bool:
+        try:
+            self.opts.pk.to_python(text)
+        except ValidationError:
+            return False
+        return "\0" not in text
+
+
+class ReadOnlyAdmin(RobustAdmin):
+    """Rows that the service writes and nobody edits."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class NothingToSaveAdmin(RobustAdmin):
+    """Rows whose page has no button that saves."""
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        hidden = {"show_save": False, "show_save_and_continue": False}
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
+
+
+class ButtonsAdmin(NothingToSaveAdmin):
+    """Rows whose page posts the buttons of `actions_submit_line` and nothing else."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
+        """Run the button that was pressed. The row is not saved: that would undo what a worker wrote meanwhile."""
+        for button in self.get_actions_submit_line(request, obj.pk):
+            if button.action_name in request.POST:
+                button.method(request, obj)
+
+    def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        return []
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Write a line of history for what a button did. The form itself has an empty message and gets no line."""
+        return super().log_change(request, obj, message) if message else None
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        return HttpResponseRedirect(request.path)

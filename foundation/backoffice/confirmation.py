@@ -1,0 +1,61 @@
+"""Actions of the back office that ask before they act, and pages that show a secret once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from foundation.backoffice.admins import RobustAdmin
+
+
+class ConfirmedActionsAdmin(RobustAdmin):
+    """Rows with actions that ask first (GET shows a form, POST acts) and leave a line in the row's history."""
+
+    def locked(self, request: HttpRequest, object_id: str) -> Any:
+        """The row, locked until the transaction's end. Raises Http404 and PermissionDenied."""
+        try:
+            row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
+        except (self.model.DoesNotExist, ValidationError, ValueError):
+            raise Http404 from None
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        return row
+
+    def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
+        """The page with `form` and the button that acts. `words` are title, text, button, danger."""
+        return self._page(request, row, "backoffice/confirm.html", {"form": form, **words})
+
+    def secrets_page(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
+        """The page that shows secrets. `words` are title and `secrets`, a dict of the secrets by their names."""
+        return self._page(request, row, "backoffice/secrets.html", words)
+
+    def done(self, request: HttpRequest, row: Model, text: str, then: Model | None = None) -> HttpResponse:
+        """Write `text` into the row's history, show it, and go to the page of `then` (or of the row)."""
+        self.log_change(request, row, text)
+        messages.success(request, text)
+        return HttpResponseRedirect(_page_of(then or row))
+
+    def _page(self, request: HttpRequest, row: Model, template: str, context: dict[str, Any]) -> HttpResponse:
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": row,
+            "back": _page_of(row),
+        }
+        return TemplateResponse(request, template, {**shared, **context})
+
+
+def posted(request: HttpRequest) -> QueryDict | None:
+    """The data that a form is bound to: what was posted, None for a GET, which never acts."""
+    return request.POST if request.method == "POST" else None
+
+
+def _page_of(row: Model) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
