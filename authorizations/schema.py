@@ -50,8 +50,8 @@ class OpenedSchema(drf.Serializer[Any]):
 
 
 class GeolocationSchema(drf.Serializer[Any]):
-    lat = drf.FloatField()
-    lng = drf.FloatField()
+    lat = drf.FloatField(help_text="Latitude em graus, WGS 84.")
+    lng = drf.FloatField(help_text="Longitude em graus, WGS 84.")
     accuracy = drf.FloatField(allow_null=True, help_text="Metros.")
 
     class Meta:
@@ -59,12 +59,12 @@ class GeolocationSchema(drf.Serializer[Any]):
 
 
 class DeviceSchema(drf.Serializer[Any]):
-    userAgent = drf.CharField(required=False)
-    platform = drf.CharField(required=False)
-    language = drf.CharField(required=False)
-    timezone = drf.CharField(required=False)
-    screen = drf.CharField(required=False)
-    deviceModel = drf.CharField(required=False)
+    userAgent = drf.CharField(required=False, help_text="`User-Agent` segundo o navegador.")
+    platform = drf.CharField(required=False, help_text="Plataforma, como `Android`.")
+    language = drf.CharField(required=False, help_text="Idioma, como `pt-BR`.")
+    timezone = drf.CharField(required=False, help_text="Fuso horário.")
+    screen = drf.CharField(required=False, help_text="Largura, altura e densidade da tela.")
+    deviceModel = drf.CharField(required=False, help_text="Modelo do aparelho.")
 
     class Meta:
         ref_name = "EvidenceDevice"
@@ -72,20 +72,23 @@ class DeviceSchema(drf.Serializer[Any]):
 
 class EvidenceSchema(drf.Serializer[Any]):
     ip = drf.IPAddressField(help_text="Visto pelo serviço.")
-    geolocation = GeolocationSchema(allow_null=True)
-    geolocation_status = drf.ChoiceField(["collected", "not_collected"])
+    geolocation = GeolocationSchema(allow_null=True, help_text="Onde o titular estava; nulo se não foi coletado.")
+    geolocation_status = drf.ChoiceField(["collected", "not_collected"], help_text="Se a localização foi coletada.")
     device = DeviceSchema(help_text="Só o que o navegador do titular informou.")
     user_agent = drf.CharField(allow_null=True, help_text="Visto pelo serviço.")
-    terms_version = drf.CharField()
-    terms_sha256 = drf.CharField()
-    accepted_at = drf.DateTimeField()
+    terms_version = drf.CharField(help_text="Versão dos termos que o titular viu.")
+    terms_sha256 = drf.CharField(help_text="SHA-256 do texto dos termos, em hexadecimal.")
+    accepted_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
 
     class Meta:
         ref_name = "Evidence"
 
 
 class SessionSchema(OpenedSchema):
-    status = drf.ChoiceField(Session.Status.choices)
+    status = drf.ChoiceField(
+        Session.Status.choices,
+        help_text="`pending`: o titular ainda não aceitou; `authorized`: aceitou; `expired`: não vale mais.",
+    )
     evidence = EvidenceSchema(required=False, help_text="Presente desde o aceite, também depois de uma revogação.")
     revoked_at = drf.DateTimeField(
         required=False, help_text="Presente quando a autorização foi revogada; `status` é então `expired`."
@@ -96,9 +99,9 @@ class SessionSchema(OpenedSchema):
 
 
 class TermsTextSchema(drf.Serializer[Any]):
-    version = drf.CharField()
+    version = drf.CharField(help_text="Versão dos termos.")
     sha256 = drf.CharField(help_text="Do texto em UTF-8.")
-    text = drf.CharField()
+    text = drf.CharField(help_text="O texto, como o titular o lê.")
 
     class Meta:
         ref_name = "TermsText"
@@ -106,19 +109,19 @@ class TermsTextSchema(drf.Serializer[Any]):
 
 class TermsSchema(drf.Serializer[Any]):
     status = drf.CharField(help_text="`pending` ou `authorized`.")
-    holder_name = drf.CharField()
-    masked_cpf = drf.CharField()
-    terms = TermsTextSchema()
-    expires_at = drf.DateTimeField()
+    holder_name = drf.CharField(help_text="Nome do titular.")
+    masked_cpf = drf.CharField(help_text="CPF do titular, mascarado.")
+    terms = TermsTextSchema(help_text="Os termos que a sessão mostra.")
+    expires_at = drf.DateTimeField(help_text="Até quando o link vale, UTC.")
 
     class Meta:
         ref_name = "AuthorizationTerms"
 
 
 class AcceptedSchema(drf.Serializer[Any]):
-    authorization_id = drf.CharField()
+    authorization_id = drf.CharField(help_text="O `authorization_id` da sessão.")
     status = drf.CharField(help_text="`authorized`.")
-    authorized_at = drf.DateTimeField()
+    authorized_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
 
     class Meta:
         ref_name = "AuthorizationAccepted"
@@ -223,10 +226,10 @@ accept = extend_schema(
 
 class CompletedSchema(EventSchema):
     external_reference = drf.CharField(help_text="O `authorization_id`.")
-    authorization_id = drf.CharField()
-    cpf = drf.CharField()
-    status = drf.ChoiceField(["authorized"])
-    authorized_at = drf.DateTimeField()
+    authorization_id = drf.CharField(help_text="O mesmo `authorization_id`.")
+    cpf = drf.CharField(help_text="CPF do titular, 11 dígitos.")
+    status = drf.ChoiceField(["authorized"], help_text="Sempre `authorized`.")
+    authorized_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
 
     class Meta:
         ref_name = "AuthorizationCompletedEvent"

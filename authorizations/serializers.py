@@ -29,43 +29,56 @@ _EARTH_M = 40_075_000  # no fix is coarser than the equator is long
 class OpenSerializer(Block):
     """`POST /authorizations`."""
 
-    cpf = CPFField()
-    nome = TextField()
-    telefone = PhoneField()
+    cpf = CPFField(help_text="CPF do titular, 11 dígitos sem máscara, com dígitos verificadores válidos.")
+    nome = TextField(help_text="Nome completo do titular.")
+    telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
 
 
 class GeolocationSerializer(Block):
     """Degrees, WGS 84; `accuracy` in metres."""
 
-    lat = NumberField(min_value=-90, max_value=90)
-    lng = NumberField(min_value=-180, max_value=180)
-    accuracy = NumberField(min_value=0, max_value=_EARTH_M, required=False, allow_null=True)
+    lat = NumberField(min_value=-90, max_value=90, help_text="Latitude em graus, WGS 84.")
+    lng = NumberField(min_value=-180, max_value=180, help_text="Longitude em graus, WGS 84.")
+    accuracy = NumberField(
+        min_value=0, max_value=_EARTH_M, required=False, allow_null=True, help_text="Precisão em metros."
+    )
 
 
-def _device_text(max_length: int = 120) -> TextField:
+def _device_text(max_length: int = 120, *, help_text: str) -> TextField:
     # Browsers say "" where they don't know, as desktop Chromium does for the model.
-    return TextField(max_length=max_length, required=False, allow_null=True, allow_blank=True)
+    return TextField(max_length=max_length, required=False, allow_null=True, allow_blank=True, help_text=help_text)
 
 
 class DeviceSerializer(Block):
     """What the browser tells of the device. Blank and null both mean: not told."""
 
-    userAgent = _device_text(USER_AGENT_LENGTH)
-    platform = _device_text()
-    language = _device_text()
-    timezone = _device_text()
-    screen = _device_text()
-    deviceModel = _device_text()
+    userAgent = _device_text(USER_AGENT_LENGTH, help_text="`User-Agent` segundo o navegador.")
+    platform = _device_text(help_text="Plataforma, como `Android`.")
+    language = _device_text(help_text="Idioma, como `pt-BR`.")
+    timezone = _device_text(help_text="Fuso horário.")
+    screen = _device_text(help_text="Largura, altura e densidade da tela.")
+    deviceModel = _device_text(help_text="Modelo do aparelho.")
 
 
 class AcceptSerializer(Block):
     """`POST …/accept`: everything is optional, nothing may contradict itself."""
 
-    accepted = BooleanField(required=False)
-    terms_version = TextField(required=False)
-    geolocation = GeolocationSerializer(required=False, allow_null=True)
-    geolocation_status = ChoiceField(("granted", "denied", "unavailable"), required=False, allow_null=True)
-    device = DeviceSerializer(required=False, allow_null=True)
+    accepted = BooleanField(required=False, help_text="O aceite. Pode faltar; `false` é recusado com 422.")
+    terms_version = TextField(
+        required=False, help_text="A versão dos termos mostrada. Outra que a da sessão é recusada com 422."
+    )
+    geolocation = GeolocationSerializer(
+        required=False,
+        allow_null=True,
+        help_text="Onde o titular está; não com `geolocation_status` `denied` ou `unavailable`.",
+    )
+    geolocation_status = ChoiceField(
+        ("granted", "denied", "unavailable"),
+        required=False,
+        allow_null=True,
+        help_text="Se o titular deixou ver a localização.",
+    )
+    device = DeviceSerializer(required=False, allow_null=True, help_text="O que o navegador informa do aparelho.")
 
     def validate_accepted(self, value: bool) -> bool:
         if not value:

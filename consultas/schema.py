@@ -26,60 +26,72 @@ ACTION_TYPES = [item.value for item in ActionType]
 
 
 class OfferSchema(drf.Serializer[Any]):
-    provider = drf.CharField()
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
     offerId = drf.UUIDField(allow_null=True, help_text="Nulo no fluxo de eventos, que não guarda ofertas.")
     loanValue = drf.FloatField(help_text="Reais.")
     installmentValue = drf.FloatField(help_text="Reais por mês.")
     installments = drf.IntegerField(help_text="Meses.")
     interestRate = drf.FloatField(help_text="Por cento ao mês.")
     totalAmount = drf.FloatField(help_text="Reais.")
-    tableCode = drf.CharField()
-    firstDueDate = drf.DateField(allow_null=True)
-    employerName = drf.CharField()
-    employerCnpj = drf.CharField()
-    matricula = drf.CharField()
+    tableCode = drf.CharField(help_text="Tabela do banco em que a oferta foi calculada.")
+    firstDueDate = drf.DateField(
+        allow_null=True, help_text="Vencimento da primeira parcela; nulo se o banco ainda não o fixou."
+    )
+    employerName = drf.CharField(help_text="Nome do empregador do vínculo.")
+    employerCnpj = drf.CharField(help_text="CNPJ do empregador do vínculo, 14 caracteres.")
+    matricula = drf.CharField(help_text="Matrícula do vínculo no empregador.")
     providerData = drf.DictField(help_text="Identificadores do banco; `nativeOfferId` nomeia a oferta lá.")
-    adjusted = drf.BooleanField()
-    adjustments = drf.ListField(child=drf.CharField())
+    adjusted = drf.BooleanField(help_text="Verdadeiro se a oferta difere do que foi pedido.")
+    adjustments = drf.ListField(
+        child=drf.CharField(), help_text="O que difere do pedido e por quê, em frases; vazia se nada difere."
+    )
 
     class Meta:
         ref_name = "Offer"
 
 
 class ActionSchema(drf.Serializer[Any]):
-    type = drf.ChoiceField(ACTION_TYPES)
-    url = drf.URLField(allow_null=True)
-    detail = drf.CharField()
+    type = drf.ChoiceField(ACTION_TYPES, help_text="O passo que o titular deve ao banco.")
+    url = drf.URLField(allow_null=True, help_text="Link para o titular; nulo se não há link.")
+    detail = drf.CharField(help_text="O que o titular precisa fazer, em uma frase.")
 
     class Meta:
         ref_name = "Action"
 
 
 class VinculoSchema(drf.Serializer[Any]):
-    matricula = drf.CharField()
-    employerCnpj = drf.CharField()
-    employerName = drf.CharField()
-    jobTitle = drf.CharField(allow_null=True)
-    admissionDate = drf.DateField(allow_null=True)
-    margin = drf.FloatField(allow_null=True)
+    matricula = drf.CharField(help_text="Matrícula no empregador.")
+    employerCnpj = drf.CharField(help_text="CNPJ do empregador, 14 caracteres.")
+    employerName = drf.CharField(help_text="Nome do empregador.")
+    jobTitle = drf.CharField(allow_null=True, help_text="Cargo; nulo se o banco não informa.")
+    admissionDate = drf.DateField(allow_null=True, help_text="Data de admissão; nula se o banco não informa.")
+    margin = drf.FloatField(allow_null=True, help_text="Margem consignável em reais; nula se o banco não informa.")
 
     class Meta:
         ref_name = "Vinculo"
 
 
 class ProviderResultSchema(drf.Serializer[Any]):
-    provider = drf.CharField()
-    status = drf.ChoiceField(STATUSES)
-    success = drf.BooleanField()
-    proposals = OfferSchema(many=True)
-    vinculos = VinculoSchema(many=True)
-    error = drf.CharField(allow_null=True)
-    elapsedMs = drf.IntegerField()
-    noProposalReasons = drf.ListField(child=drf.CharField())
-    requiresSignature = drf.BooleanField()
-    signatureUrl = drf.URLField(allow_null=True)
-    action = ActionSchema(allow_null=True)
-    termAutoAuthorized = drf.BooleanField()
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    status = drf.ChoiceField(
+        STATUSES,
+        help_text=(
+            "`ok`: há ofertas; `no_offers`: não há; `requires_action`: o titular deve um passo; `pending`: o "
+            "titular recebeu um SMS; `error`: o banco falhou ou recusou."
+        ),
+    )
+    success = drf.BooleanField(help_text="Falso só com `status` `error`.")
+    proposals = OfferSchema(many=True, help_text="As ofertas deste banco, a de maior valor primeiro.")
+    vinculos = VinculoSchema(many=True, help_text="Os vínculos de emprego que o banco informou.")
+    error = drf.CharField(allow_null=True, help_text="Com `status` `error`, o que houve, em uma frase.")
+    elapsedMs = drf.IntegerField(help_text="Milissegundos até a resposta do banco.")
+    noProposalReasons = drf.ListField(child=drf.CharField(), help_text="Por que não há ofertas, nas palavras do banco.")
+    requiresSignature = drf.BooleanField(help_text="Verdadeiro se falta um passo do titular.")
+    signatureUrl = drf.URLField(allow_null=True, help_text="O mesmo link de `action.url`.")
+    action = ActionSchema(allow_null=True, help_text="O passo que o titular deve; nulo se nenhum.")
+    termAutoAuthorized = drf.BooleanField(
+        help_text="Verdadeiro se o banco autorizou o termo com a evidência enviada, sem passo do titular."
+    )
 
     class Meta:
         ref_name = "ProviderResult"
@@ -140,10 +152,10 @@ STREAM_EVENT = PolymorphicProxySerializer(
 
 
 class EmployerSchema(drf.Serializer[Any]):
-    cnpj = drf.CharField()
-    name = drf.CharField()
-    matricula = drf.CharField()
-    provider = drf.CharField()
+    cnpj = drf.CharField(help_text="CNPJ do empregador, 14 caracteres.")
+    name = drf.CharField(help_text="Nome do empregador.")
+    matricula = drf.CharField(help_text="Matrícula do titular no empregador.")
+    provider = drf.CharField(help_text="Banco que informou este vínculo.")
     margin = drf.FloatField(allow_null=True, help_text="Margem consignável em tempo real; nula se o banco não informa.")
 
     class Meta:
@@ -151,54 +163,72 @@ class EmployerSchema(drf.Serializer[Any]):
 
 
 class AggregatedSchema(drf.Serializer[Any]):
-    proposals = OfferSchema(many=True)
-    providerResults = drf.DictField(child=ProviderResultSchema())
-    employers = EmployerSchema(many=True)
-    elapsedMs = drf.IntegerField()
-    timestamp = drf.DateTimeField()
-    simulationGroupId = drf.UUIDField(allow_null=True)
+    proposals = OfferSchema(many=True, help_text="As ofertas de todos os bancos, a de maior valor primeiro.")
+    providerResults = drf.DictField(
+        child=ProviderResultSchema(), help_text="O resultado de cada banco consultado, pelo identificador do banco."
+    )
+    employers = EmployerSchema(many=True, help_text="Os empregadores do titular, um por CNPJ.")
+    elapsedMs = drf.IntegerField(help_text="Milissegundos que a consulta levou.")
+    timestamp = drf.DateTimeField(help_text="Hora da resposta, UTC.")
+    simulationGroupId = drf.UUIDField(
+        allow_null=True, help_text="Identificador do grupo de ofertas guardadas; nulo se nenhuma foi guardada."
+    )
 
     class Meta:
         ref_name = "AggregatedResponse"
 
 
 class IndividualOfferSchema(drf.Serializer[Any]):
-    provider = drf.CharField()
-    loan_value = drf.FloatField()
-    installment_value = drf.FloatField()
-    installments = drf.IntegerField()
-    interest_rate = drf.FloatField()
-    total_amount = drf.FloatField()
-    table_code = drf.CharField()
-    first_due_date = drf.DateField(allow_null=True)
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    loan_value = drf.FloatField(help_text="Reais.")
+    installment_value = drf.FloatField(help_text="Reais por mês.")
+    installments = drf.IntegerField(help_text="Meses.")
+    interest_rate = drf.FloatField(help_text="Por cento ao mês.")
+    total_amount = drf.FloatField(help_text="Reais.")
+    table_code = drf.CharField(help_text="Tabela do banco em que a oferta foi calculada.")
+    first_due_date = drf.DateField(
+        allow_null=True, help_text="Vencimento da primeira parcela; nulo se o banco ainda não o fixou."
+    )
 
     class Meta:
         ref_name = "IndividualOffer"
 
 
 class IndividualVinculoSchema(drf.Serializer[Any]):
-    matricula = drf.CharField()
-    employer_cnpj = drf.CharField()
-    employer_name = drf.CharField()
-    job_title = drf.CharField(allow_null=True)
-    admission_date = drf.DateField(allow_null=True)
-    margin = drf.FloatField(allow_null=True)
+    matricula = drf.CharField(help_text="Matrícula no empregador.")
+    employer_cnpj = drf.CharField(help_text="CNPJ do empregador, 14 caracteres.")
+    employer_name = drf.CharField(help_text="Nome do empregador.")
+    job_title = drf.CharField(allow_null=True, help_text="Cargo; nulo se o banco não informa.")
+    admission_date = drf.DateField(allow_null=True, help_text="Data de admissão; nula se o banco não informa.")
+    margin = drf.FloatField(allow_null=True, help_text="Margem consignável em reais; nula se o banco não informa.")
 
     class Meta:
         ref_name = "IndividualVinculo"
 
 
 class EnvelopeSchema(drf.Serializer[Any]):
-    provider = drf.CharField()
-    status = drf.ChoiceField(STATUSES)
-    offers = IndividualOfferSchema(many=True)
-    vinculos = IndividualVinculoSchema(many=True)
-    proposal_id = drf.CharField(allow_null=True)
-    action = ActionSchema(allow_null=True)
-    error = drf.CharField(allow_null=True)
-    elapsed_ms = drf.IntegerField()
-    no_proposal_reasons = drf.ListField(child=drf.CharField())
-    term_auto_authorized = drf.BooleanField()
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    status = drf.ChoiceField(
+        STATUSES,
+        help_text=(
+            "`ok`: há ofertas; `no_offers`: não há; `requires_action`: o titular deve um passo; `pending`: o "
+            "titular recebeu um SMS; `error`: o banco falhou ou recusou."
+        ),
+    )
+    offers = IndividualOfferSchema(many=True, help_text="As ofertas do banco. Não são guardadas: não têm `offerId`.")
+    vinculos = IndividualVinculoSchema(many=True, help_text="Os vínculos de emprego que o banco informou.")
+    proposal_id = drf.CharField(
+        allow_null=True, help_text="A proposta viva mais nova deste titular neste banco; nulo se nenhuma."
+    )
+    action = ActionSchema(allow_null=True, help_text="O passo que o titular deve; nulo se nenhum.")
+    error = drf.CharField(allow_null=True, help_text="Com `status` `error`, o que houve, em uma frase.")
+    elapsed_ms = drf.IntegerField(help_text="Milissegundos até a resposta do banco.")
+    no_proposal_reasons = drf.ListField(
+        child=drf.CharField(), help_text="Por que não há ofertas, nas palavras do banco."
+    )
+    term_auto_authorized = drf.BooleanField(
+        help_text="Verdadeiro se o banco autorizou o termo com a evidência enviada, sem passo do titular."
+    )
     provider_data = drf.DictField(allow_null=True, help_text="O que o banco informa além disso.")
 
     class Meta:
@@ -215,10 +245,10 @@ class AuctionRateSchema(drf.Serializer[Any]):
 class AuctionSimulationSchema(drf.Serializer[Any]):
     installment_face_value = drf.FloatField(help_text="Reais por mês.")
     total_amount = drf.FloatField(help_text="Reais.")
-    prefixed_interest_rate = AuctionRateSchema()
+    prefixed_interest_rate = AuctionRateSchema(help_text="Taxa prefixada do lance.")
     cet = drf.FloatField(help_text="Custo efetivo total, por cento ao mês.")
     annual_cet = drf.FloatField(help_text="Custo efetivo total, por cento ao ano.")
-    first_due_date = drf.DateTimeField()
+    first_due_date = drf.DateTimeField(help_text="Vencimento da primeira parcela.")
 
     class Meta:
         ref_name = "AuctionSimulation"
@@ -226,7 +256,7 @@ class AuctionSimulationSchema(drf.Serializer[Any]):
 
 class AuctionProposalDataSchema(drf.Serializer[Any]):
     disbursed_issue_amount = drf.FloatField(help_text="Reais. O lance de fato: é este que se mostra ao titular.")
-    number_of_installments = drf.IntegerField()
+    number_of_installments = drf.IntegerField(help_text="Meses do lance.")
     simulation = AuctionSimulationSchema(help_text="De onde vêm a parcela e o custo total.")
 
     class Meta:
@@ -234,9 +264,9 @@ class AuctionProposalDataSchema(drf.Serializer[Any]):
 
 
 class AuctionProposalSchema(drf.Serializer[Any]):
-    status = drf.CharField(required=False)
-    issuer_proposal_key = drf.CharField(required=False, allow_null=True)
-    proposal_data = AuctionProposalDataSchema()
+    status = drf.CharField(required=False, help_text="Situação do lance na instituição.")
+    issuer_proposal_key = drf.CharField(required=False, allow_null=True, help_text="Chave do lance na instituição.")
+    proposal_data = AuctionProposalDataSchema(help_text="As condições do lance.")
 
     class Meta:
         ref_name = "AuctionProposal"
@@ -254,27 +284,27 @@ class AuctionSchema(drf.Serializer[Any]):
         help_text="Margem quando o convite foi gerado; a de hoje está em `employers[].margin` de uma consulta."
     )
     expiration_datetime = drf.DateTimeField(help_text="Prazo do lance. Depois dele a chave continua a valer.")
-    proposal = AuctionProposalSchema()
+    proposal = AuctionProposalSchema(help_text="O lance do banco próprio.")
     name = drf.CharField(help_text="Do titular.")
     document_number = drf.CharField(help_text="CPF do titular.")
-    birth_date = drf.DateTimeField()
-    eligible = drf.BooleanField()
-    employer_name = drf.CharField()
-    employer_document_type = drf.CharField()
+    birth_date = drf.DateTimeField(help_text="Nascimento do titular.")
+    eligible = drf.BooleanField(help_text="Se o titular pode contratar, segundo a instituição.")
+    employer_name = drf.CharField(help_text="Nome do empregador.")
+    employer_document_type = drf.CharField(help_text="Tipo do documento do empregador, como `cnpj`.")
     employer_document_number = drf.CharField(help_text="CNPJ do empregador.")
     issuer_registration_number = drf.CharField(help_text="Matrícula.")
-    admission_date = drf.DateTimeField()
-    political_exposition = _as_it_comes(drf.CharField)
-    status = _as_it_comes(drf.CharField)
-    webhook_type = _as_it_comes(drf.CharField)
-    alerts = _as_it_comes(drf.ListField)
-    rank_position = _as_it_comes(drf.IntegerField)
-    event_datetime = _as_it_comes(drf.DateTimeField)
-    inclusion_limit_datetime = _as_it_comes(drf.DateTimeField)
-    external_proposal_url = _as_it_comes(drf.URLField)
-    proposal_key = _as_it_comes(drf.CharField)
-    auction_key = _as_it_comes(drf.CharField)
-    issuer_proposal_request_key = _as_it_comes(drf.CharField)
+    admission_date = drf.DateTimeField(help_text="Admissão no emprego.")
+    political_exposition = _as_it_comes(drf.CharField, help_text="Exposição política, nas palavras da instituição.")
+    status = _as_it_comes(drf.CharField, help_text="Situação do leilão na instituição.")
+    webhook_type = _as_it_comes(drf.CharField, help_text="Como a instituição chama o aviso.")
+    alerts = _as_it_comes(drf.ListField, help_text="Avisos da instituição.")
+    rank_position = _as_it_comes(drf.IntegerField, help_text="Posição do lance no leilão.")
+    event_datetime = _as_it_comes(drf.DateTimeField, help_text="Hora do aviso.")
+    inclusion_limit_datetime = _as_it_comes(drf.DateTimeField, help_text="Até quando um lance podia ser incluído.")
+    external_proposal_url = _as_it_comes(drf.URLField, help_text="Link da instituição para o lance.")
+    proposal_key = _as_it_comes(drf.CharField, help_text="Chave da proposta, a do caminho.")
+    auction_key = _as_it_comes(drf.CharField, help_text="Chave do leilão.")
+    issuer_proposal_request_key = _as_it_comes(drf.CharField, help_text="Chave do pedido de lance.")
 
     class Meta:
         ref_name = "AuctionRecord"
@@ -561,8 +591,8 @@ bank_callback = extend_schema(exclude=True)  # between the banks and the service
 
 
 class LeadBankSchema(drf.Serializer[Any]):
-    provider = drf.CharField()
-    status = drf.ChoiceField(STATUSES)
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    status = drf.ChoiceField(STATUSES, help_text="Como a consulta terminou neste banco.")
     offers = drf.IntegerField(help_text="Quantas ofertas.")
 
     class Meta:
@@ -571,8 +601,8 @@ class LeadBankSchema(drf.Serializer[Any]):
 
 class LeadSchema(EventSchema):
     external_reference = drf.UUIDField(help_text="O `simulationGroupId`.")
-    cpf = drf.CharField()
-    simulation_group_id = drf.UUIDField()
+    cpf = drf.CharField(help_text="CPF do titular, 11 dígitos.")
+    simulation_group_id = drf.UUIDField(help_text="O `simulationGroupId` da consulta.")
     providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
     best_offer = OfferSchema(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
 
@@ -582,8 +612,14 @@ class LeadSchema(EventSchema):
 
 class AuthorizationResultSchema(EventSchema):
     external_reference = drf.CharField(help_text="O CPF.")
-    provider = drf.CharField()
-    status = drf.ChoiceField(["approved", "refused", "expired"])
+    provider = drf.CharField(help_text="Banco em que o passo terminou.")
+    status = drf.ChoiceField(
+        ["approved", "refused", "expired"],
+        help_text=(
+            "`approved`: concluído; `refused`: recusado pelo titular, ou pelo banco depois dele; `expired`: "
+            "não veio a tempo."
+        ),
+    )
     offers = OfferSchema(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
 
     class Meta:

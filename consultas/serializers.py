@@ -52,20 +52,22 @@ CENT = Decimal("0.01")
 class GeolocationBlock(Block):
     """WGS 84 degrees."""
 
-    lat = NumberField(min_value=-90, max_value=90)
-    lng = NumberField(min_value=-180, max_value=180)
+    lat = NumberField(min_value=-90, max_value=90, help_text="Latitude em graus, WGS 84.")
+    lng = NumberField(min_value=-180, max_value=180, help_text="Longitude em graus, WGS 84.")
 
     def to_internal_value(self, data: Any) -> Geolocation:
         return Geolocation(**super().to_internal_value(data))
 
 
 class AppEvidenceBlock(Block):
-    userAgent = TextField(max_length=USER_AGENT_LENGTH, required=False, allow_null=True)
-    operationalSystem = TextField(required=False, allow_null=True)
-    deviceModel = TextField(required=False, allow_null=True)
-    deviceName = TextField(required=False, allow_null=True)
-    deviceType = TextField(required=False, allow_null=True)
-    geoLocation = GeolocationBlock(required=False, allow_null=True)
+    userAgent = TextField(
+        max_length=USER_AGENT_LENGTH, required=False, allow_null=True, help_text="`User-Agent` do aparelho do titular."
+    )
+    operationalSystem = TextField(required=False, allow_null=True, help_text="Sistema operacional.")
+    deviceModel = TextField(required=False, allow_null=True, help_text="Modelo do aparelho.")
+    deviceName = TextField(required=False, allow_null=True, help_text="Nome do aparelho.")
+    deviceType = TextField(required=False, allow_null=True, help_text="Tipo do aparelho, como `mobile`.")
+    geoLocation = GeolocationBlock(required=False, allow_null=True, help_text="Onde o titular estava.")
 
     def to_internal_value(self, data: Any) -> AppEvidence:
         told = super().to_internal_value(data)
@@ -80,9 +82,13 @@ class AppEvidenceBlock(Block):
 
 
 class AppAuthorizationBlock(Block):
-    authorizationId = TextField(required=False, allow_null=True)
-    signatureDate = TextField(required=False, allow_null=True)
-    evidence = AppEvidenceBlock(required=False, allow_null=True)
+    authorizationId = TextField(
+        required=False, allow_null=True, help_text="Identificador da autorização no seu aplicativo."
+    )
+    signatureDate = TextField(
+        required=False, allow_null=True, help_text="Quando o titular autorizou, como o seu aplicativo registrou."
+    )
+    evidence = AppEvidenceBlock(required=False, allow_null=True, help_text="O que o seu aplicativo viu do aparelho.")
 
     def to_internal_value(self, data: Any) -> AppAuthorization:
         told = super().to_internal_value(data)
@@ -99,24 +105,87 @@ class QueryRequest(Block):
 
     _DEFAULTED = frozenset({"sex", "with_insurance"})
 
-    cpf = CPFField(help_text="CPF do titular, 11 dígitos.")
+    cpf = CPFField(help_text="CPF do titular, 11 dígitos sem máscara, com dígitos verificadores válidos.")
     nome = TextField(source="name", help_text="Nome completo do titular.")
-    data_nascimento = DateField(source="birth_date", not_future=True)
-    telefone = PhoneField(source="phone", help_text="DDD e número; um 55 inicial é removido.")
-    email = EmailField()
-    client_ip = IPField(required=False, allow_null=True, help_text="IP do titular no aceite.")
-    authorization_id = TextField(required=False, allow_null=True, help_text="No lugar de client_ip.")
-    geolocation = GeolocationBlock(required=False, allow_null=True)
-    providers = ListField(child=TextField(allow_blank=True), required=False, allow_null=True, max_length=64)
-    sexo = ChoiceField(
-        [0, 1, 2], source="sex", required=False, allow_null=True, help_text="0 não informado, 1 masculino, 2 feminino."
+    data_nascimento = DateField(
+        source="birth_date", not_future=True, help_text="Nascimento do titular: uma data real, de 1900 até hoje."
     )
-    app_authorization = AppAuthorizationBlock(required=False, allow_null=True)
-    originador = TextField(source="portfolio", required=False, allow_null=True)
-    loan_value = DecimalField(min_value=CENT, required=False, allow_null=True)
-    prazo = IntegerField(source="installments", min_value=1, max_value=420, required=False, allow_null=True)
-    valor_parcela = DecimalField(source="installment_value", min_value=CENT, required=False, allow_null=True)
-    with_insurance = BooleanField(required=False, allow_null=True)
+    telefone = PhoneField(source="phone", help_text="DDD e número; um 55 inicial é removido.")
+    email = EmailField(help_text="E-mail do titular.")
+    client_ip = IPField(
+        required=False,
+        allow_null=True,
+        help_text="IP do titular no aceite, IPv4 ou IPv6. Obrigatório, a não ser com `authorization_id`.",
+    )
+    authorization_id = TextField(
+        required=False,
+        allow_null=True,
+        help_text="Sessão de autorização aceita, no lugar de `client_ip` e `geolocation`, que então são ignorados.",
+    )
+    geolocation = GeolocationBlock(
+        required=False,
+        allow_null=True,
+        help_text="Onde o titular estava no aceite. Há bancos que não fazem oferta sem ela.",
+    )
+    providers = ListField(
+        child=TextField(allow_blank=True),
+        required=False,
+        allow_null=True,
+        max_length=64,
+        help_text=("Só estes bancos do contrato. Nomes de fora do contrato são ignorados; se não sobra nenhum, 422."),
+    )
+    sexo = ChoiceField(
+        [0, 1, 2],
+        source="sex",
+        required=False,
+        allow_null=True,
+        help_text="0 não informado (padrão), 1 masculino, 2 feminino.",
+    )
+    app_authorization = AppAuthorizationBlock(
+        required=False,
+        allow_null=True,
+        help_text="Evidência de um aceite no seu aplicativo; há bancos que oferecem mais com ela.",
+    )
+    originador = TextField(
+        source="portfolio",
+        required=False,
+        allow_null=True,
+        help_text="Carteira de originação. Só vale se o contrato a prevê; senão é ignorada.",
+    )
+    loan_value = DecimalField(
+        min_value=CENT,
+        required=False,
+        allow_null=True,
+        help_text=(
+            "Valor desejado, em reais. Sem ele e sem `valor_parcela` vem o teto. Prevalece sobre `valor_parcela`."
+        ),
+    )
+    prazo = IntegerField(
+        source="installments",
+        min_value=1,
+        max_value=420,
+        required=False,
+        allow_null=True,
+        help_text="Meses desejados. Se há valor ou parcela e falta o prazo, 48.",
+    )
+    valor_parcela = DecimalField(
+        source="installment_value",
+        min_value=CENT,
+        required=False,
+        allow_null=True,
+        help_text="Parcela desejada, em reais, com o seguro.",
+    )
+    with_insurance = BooleanField(
+        required=False, allow_null=True, help_text="`false` deixa de fora as ofertas com seguro. Padrão: `true`."
+    )
+
+    def json_schema(self) -> dict[str, Any]:
+        """`client_ip` is required unless there is an `authorization_id`; null counts as absent."""
+        return {
+            "properties": {"sexo": {"default": 0}, "with_insurance": {"default": True}},
+            "if": {"required": ["authorization_id"], "properties": {"authorization_id": {"type": "string"}}},
+            "else": {"required": ["client_ip"], "properties": {"client_ip": {"type": "string"}}},
+        }
 
     def to_internal_value(self, data: Any) -> Any:
         """Where absence has a meaning of its own, null is absence."""

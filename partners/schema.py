@@ -29,18 +29,22 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
 
 class DetailSchema(serializers.Serializer[Any]):
     field = serializers.CharField(allow_null=True, help_text="Nome com pontos, como `titular.nome_mae`.")
-    message = serializers.CharField()
-    allowed = serializers.ListField(child=serializers.CharField(), required=False)
+    message = serializers.CharField(help_text="O que está errado, em português.")
+    allowed = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="Os valores que valem, onde são uma lista."
+    )
 
     class Meta:
         ref_name = "ErrorDetail"
 
 
 class ErrorSchema(serializers.Serializer[Any]):
-    code = serializers.ChoiceField(sorted({error.code for error in api_errors()}))
-    message = serializers.CharField()
-    retryable = serializers.BooleanField()
-    field = serializers.CharField(allow_null=True)
+    code = serializers.ChoiceField(
+        sorted({error.code for error in api_errors()}), help_text="O código pelo qual o seu programa decide."
+    )
+    message = serializers.CharField(help_text="O que houve, em português, para pessoas.")
+    retryable = serializers.BooleanField(help_text="Se vale repetir a mesma chamada.")
+    field = serializers.CharField(allow_null=True, help_text="O primeiro campo com falha, com pontos; nulo se nenhum.")
     details = DetailSchema(many=True, required=False, help_text="Só com `invalid_input`: todas as falhas.")
 
     class Meta:

@@ -19,7 +19,9 @@ STATUSES = [item.value for item in ProposalStatus]
 
 
 class DeliverySchema(drf.Serializer[Any]):
-    channel = drf.ChoiceField(["link", "sms", "whatsapp"])
+    channel = drf.ChoiceField(
+        ["link", "sms", "whatsapp"], help_text="`sms` e `whatsapp`: o banco envia o link; `link`: você o envia."
+    )
     destination = drf.CharField(allow_null=True, help_text="Telefone mascarado, quando o banco envia o link.")
 
     class Meta:
@@ -27,31 +29,33 @@ class DeliverySchema(drf.Serializer[Any]):
 
 
 class SignatureSchema(drf.Serializer[Any]):
-    type = drf.ChoiceField(["signature"])
-    url = drf.URLField()
-    delivery = DeliverySchema()
+    type = drf.ChoiceField(["signature"], help_text="Sempre `signature`.")
+    url = drf.URLField(help_text="Link em que o titular assina.")
+    delivery = DeliverySchema(help_text="Quem entrega o link ao titular.")
 
     class Meta:
         ref_name = "SignatureAction"
 
 
 class ProposalSchema(drf.Serializer[Any]):
-    proposal_id = drf.UUIDField()
-    provider = drf.CharField()
-    status = drf.ChoiceField(STATUSES)
-    offer = OfferSchema()
+    proposal_id = drf.UUIDField(help_text="Identificador da proposta neste serviço.")
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    status = drf.ChoiceField(
+        STATUSES, help_text="Situação da proposta. `disbursed`, `rejected`, `cancelled` e `expired` são finais."
+    )
+    offer = OfferSchema(help_text="A oferta enviada, como a consulta a deu.")
     action = SignatureSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
-    error = ErrorSchema(allow_null=True)
+    error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
     provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")
-    created_at = drf.DateTimeField()
-    updated_at = drf.DateTimeField()
+    created_at = drf.DateTimeField(help_text="Quando foi enviada, UTC.")
+    updated_at = drf.DateTimeField(help_text="Quando mudou pela última vez, UTC.")
 
     class Meta:
         ref_name = "Proposal"
 
 
 class ProposalPageSchema(drf.Serializer[Any]):
-    proposals = ProposalSchema(many=True)
+    proposals = ProposalSchema(many=True, help_text="As propostas da página, a mais nova primeiro.")
     next_cursor = drf.CharField(allow_null=True, help_text="Nulo na última página.")
 
     class Meta:
@@ -60,14 +64,14 @@ class ProposalPageSchema(drf.Serializer[Any]):
 
 class BankSchema(drf.Serializer[Any]):
     code = drf.CharField(help_text="Código COMPE.")
-    name = drf.CharField()
+    name = drf.CharField(help_text="Nome da instituição.")
 
     class Meta:
         ref_name = "Bank"
 
 
 class BanksSchema(drf.Serializer[Any]):
-    banks = BankSchema(many=True)
+    banks = BankSchema(many=True, help_text="As instituições, por código.")
 
     class Meta:
         ref_name = "Banks"
@@ -273,8 +277,8 @@ banks = extend_schema(
 
 class MoveSchema(EventSchema):
     external_reference = drf.UUIDField(help_text="O `proposal_id`.")
-    provider = drf.CharField()
-    status = drf.ChoiceField(STATUSES)
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    status = drf.ChoiceField(STATUSES, help_text="A nova situação.")
     previous_status = drf.ChoiceField(STATUSES, allow_null=True, help_text="Nulo na criação.")
 
     class Meta:

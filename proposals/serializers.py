@@ -55,49 +55,51 @@ class OfferRefBlock(Block):
 
 
 class HolderBlock(Block):
-    nome = TextField()
-    cpf = CPFField()
-    data_nascimento = DateField(not_future=True)
-    sexo = ChoiceField(["M", "F"])
-    nome_mae = TextField()
+    nome = TextField(help_text="Nome completo.")
+    cpf = CPFField(help_text="CPF, 11 dígitos sem máscara, com dígitos verificadores válidos: o da oferta.")
+    data_nascimento = DateField(not_future=True, help_text="Uma data real, de 1900 até hoje.")
+    sexo = ChoiceField(["M", "F"], help_text="`M` masculino, `F` feminino.")
+    nome_mae = TextField(help_text="Nome completo da mãe.")
     nome_pai = may_lack(TextField, allow_blank=True, help_text="Um nome de uma só palavra não é enviado.")
-    nacionalidade = may_lack(TextField)
-    estado_civil = may_lack(ChoiceField, choices=MARITAL_STATUSES)
-    naturalidade_cidade = may_lack(TextField)
-    naturalidade_uf = may_lack(UFField)
-    exposicao_politica = may_lack(BooleanField)
+    nacionalidade = may_lack(TextField, help_text="Nacionalidade, por extenso.")
+    estado_civil = may_lack(ChoiceField, choices=MARITAL_STATUSES, help_text="Estado civil.")
+    naturalidade_cidade = may_lack(TextField, help_text="Cidade de nascimento.")
+    naturalidade_uf = may_lack(UFField, help_text="UF de nascimento.")
+    exposicao_politica = may_lack(BooleanField, help_text="Se o titular é pessoa politicamente exposta.")
 
 
 class DocumentBlock(Block):
-    numero = may_lack(TextField)
-    orgao_emissor = may_lack(TextField)
-    uf_emissor = may_lack(UFField)
-    data_emissao = may_lack(DateField, not_future=True)
+    numero = may_lack(TextField, help_text="Número do documento de identidade.")
+    orgao_emissor = may_lack(TextField, help_text="Órgão emissor, como `SSP`.")
+    uf_emissor = may_lack(UFField, help_text="UF do órgão emissor.")
+    data_emissao = may_lack(DateField, not_future=True, help_text="Data de emissão, de 1900 até hoje.")
 
 
 class ContactBlock(Block):
     telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
-    email = EmailField()
+    email = EmailField(help_text="E-mail do titular.")
 
 
 class AddressBlock(Block):
-    cep = CEPField()
-    logradouro = TextField()
-    numero = TextField()
-    complemento = may_lack(TextField, allow_blank=True)
-    bairro = TextField()
-    cidade = TextField()
-    uf = UFField()
+    cep = CEPField(help_text="CEP, 8 dígitos, com ou sem máscara.")
+    logradouro = TextField(help_text="Rua, avenida ou outro logradouro.")
+    numero = TextField(help_text="Número, ou `s/n`.")
+    complemento = may_lack(TextField, allow_blank=True, help_text="Complemento.")
+    bairro = TextField(help_text="Bairro.")
+    cidade = TextField(help_text="Cidade.")
+    uf = UFField(help_text="UF.")
 
 
 class EmploymentBlock(Block):
-    cnpj_empregador = may_lack(CNPJField)
-    nome_empregador = may_lack(TextField)
-    cargo = may_lack(TextField)
-    salario = may_lack(DecimalField, min_value=0)
-    margem = may_lack(DecimalField, min_value=0)
-    data_admissao = may_lack(DateField, not_future=True)
-    matricula = may_lack(TextField)
+    cnpj_empregador = may_lack(
+        CNPJField, help_text="CNPJ do empregador, com ou sem máscara; desde 2026 pode ter letras."
+    )
+    nome_empregador = may_lack(TextField, help_text="Nome do empregador.")
+    cargo = may_lack(TextField, help_text="Cargo.")
+    salario = may_lack(DecimalField, min_value=0, help_text="Salário em reais.")
+    margem = may_lack(DecimalField, min_value=0, help_text="Margem consignável em reais.")
+    data_admissao = may_lack(DateField, not_future=True, help_text="Data de admissão, de 1900 até hoje.")
+    matricula = may_lack(TextField, help_text="Matrícula no empregador.")
 
 
 class CheckDigitField(TextField):
@@ -120,11 +122,13 @@ class CheckDigitField(TextField):
 
 class AccountBlock(Block):
     banco = TextField(max_length=10, help_text="Código COMPE de `GET /banks`.")
-    agencia = DigitsField(longest=5)
-    digito_agencia = may_lack(CheckDigitField, max_length=1, allow_blank=True)
-    conta = DigitsField(longest=15)
-    digito_conta = CheckDigitField(max_length=2)
-    tipo_conta = ChoiceField(ACCOUNT_KINDS)
+    agencia = DigitsField(longest=5, help_text="Agência sem o dígito, de 1 a 5 dígitos.")
+    digito_agencia = may_lack(
+        CheckDigitField, max_length=1, allow_blank=True, help_text="Dígito da agência: 0 a 9 ou X."
+    )
+    conta = DigitsField(longest=15, help_text="Conta sem o dígito, de 1 a 15 dígitos.")
+    digito_conta = CheckDigitField(max_length=2, help_text="Dígito da conta: 0 a 9 ou X.")
+    tipo_conta = ChoiceField(ACCOUNT_KINDS, help_text="Tipo da conta.")
 
     def validate_banco(self, value: str) -> str:
         if value not in compe.banks():
@@ -135,8 +139,10 @@ class AccountBlock(Block):
 class PixBlock(Block):
     """A PIX key in its normal form: digits without country code, lower case."""
 
-    tipo_chave = ChoiceField(PIX_KINDS)
-    chave = TextField()
+    tipo_chave = ChoiceField(PIX_KINDS, help_text="Tipo da chave. `cpf` tem de ser o do próprio titular.")
+    chave = TextField(
+        help_text="A chave, na forma do seu tipo: CPF, celular com DDD, e-mail de até 77 caracteres, ou UUID."
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         key = _pix_key(attrs["tipo_chave"], attrs["chave"])
@@ -165,8 +171,18 @@ def _pix_email(text: str) -> str | None:
 
 
 class DisbursementBlock(Block):
-    conta_bancaria = may_lack(AccountBlock)
-    pix = may_lack(PixBlock)
+    conta_bancaria = may_lack(
+        AccountBlock, help_text="Crédito em conta. Exatamente um dos dois: `conta_bancaria` ou `pix`."
+    )
+    pix = may_lack(PixBlock, help_text="Crédito por PIX. Exatamente um dos dois: `conta_bancaria` ou `pix`.")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Exactly one of the two; null counts as absent."""
+        return {
+            "if": {"required": ["conta_bancaria"], "properties": {"conta_bancaria": {"type": "object"}}},
+            "then": {"properties": {"pix": {"type": "null"}}},
+            "else": {"required": ["pix"], "properties": {"pix": {"type": "object"}}},
+        }
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """With the rule of one of the two checked whatever else is wrong, so that all faults come at once."""
@@ -182,36 +198,48 @@ class DisbursementBlock(Block):
 
 
 class EvidenceBlock(Block):
-    ip = IPField(help_text="IP do titular no aceite.")
+    ip = IPField(help_text="IP do titular no aceite, IPv4 ou IPv6.")
     tipo_envio = may_lack(ChoiceField, choices=CHANNELS, help_text="Como o banco entrega o link de assinatura.")
 
 
 class ReferenceBlock(Block):
-    nome = TextField()
-    telefone = PhoneField()
+    nome = TextField(help_text="Nome da pessoa de referência.")
+    telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
     grau = may_lack(ChoiceField, choices=[0, 1, 2], help_text="0 cônjuge, 1 parente (padrão), 2 amigo.")
+
+    def json_schema(self) -> dict[str, Any]:
+        return {"properties": {"grau": {"default": 1}}}
 
 
 class SubmissionRequest(Block):
     """The dataset: one shape for all banks. What a bank needs of it beyond this, its adapter says."""
 
-    offer_ref = OfferRefBlock()
-    titular = HolderBlock()
-    documento = may_lack(DocumentBlock)
-    contato = ContactBlock()
-    endereco = AddressBlock()
-    vinculo = may_lack(EmploymentBlock)
-    recebimento = DisbursementBlock()
-    evidencia = EvidenceBlock()
-    referencias = may_lack(ReferenceBlock, many=True, max_length=10)
+    offer_ref = OfferRefBlock(help_text="A oferta escolhida.")
+    titular = HolderBlock(help_text="O titular.")
+    documento = may_lack(DocumentBlock, help_text="Documento de identidade; há bancos que o exigem.")
+    contato = ContactBlock(help_text="Telefone e e-mail do titular.")
+    endereco = AddressBlock(help_text="Endereço do titular.")
+    vinculo = may_lack(EmploymentBlock, help_text="O vínculo de emprego; há bancos que exigem partes dele.")
+    recebimento = DisbursementBlock(help_text="Para onde vai o dinheiro.")
+    evidencia = EvidenceBlock(help_text="O aceite do titular.")
+    referencias = may_lack(
+        ReferenceBlock,
+        many=True,
+        max_length=10,
+        help_text="Pessoas de referência, no máximo 10; há bancos que exigem duas.",
+    )
 
 
 class FormalizeRequest(Block):
-    tipo_envio = may_lack(ChoiceField, choices=CHANNELS)
+    tipo_envio = may_lack(
+        ChoiceField,
+        choices=CHANNELS,
+        help_text="Como o banco entrega o link ao titular. Sem ele o link só vem na resposta.",
+    )
 
 
 class CancelRequest(Block):
-    motivo = may_lack(TextField, allow_blank=True)
+    motivo = may_lack(TextField, allow_blank=True, help_text="Por que se cancela, para o banco.")
 
 
 class ListRequest(Block):

@@ -22,7 +22,9 @@ from authorizations import evidence, sessions
 from authorizations.evidence import Observed, Told
 from consultas import serializers
 from consultas.fan_out import Answer
+from consultas.schema import QUERY
 from proposals.models import Cause, Proposal
+from proposals.schema import DATASET
 from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutcome
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
@@ -68,6 +70,57 @@ def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, 
     for value in (19.99, 0.07, 1234567.89, None):
         jsonschema.validate(value, fields["loan_value"])
     assert "multipleOf" not in json.dumps(schema)
+
+
+def test_every_field_is_described(schema: dict[str, Any]) -> None:
+    """In Portuguese, for who writes the program. Before the fix, 222 of 325 fields had no description."""
+    fields = {
+        f"{name}.{field}": told
+        for name, body in schema["components"]["schemas"].items()
+        for field, told in body.get("properties", {}).items()
+    }
+    assert len(fields) > 300
+    assert [name for name, told in fields.items() if not told.get("description")] == []
+    assert [name for name, told in fields.items() if ENGLISH & set(told["description"].lower().split())] == []
+
+
+def test_rules_between_fields_are_told(schema: dict[str, Any]) -> None:
+    """ "Required unless" and "exactly one of": null counts as absent, as for the service."""
+
+    def is_told(component: str, body: dict[str, Any]) -> bool:
+        told = {"$ref": f"#/components/schemas/{component}", "components": schema["components"]}
+        return jsonschema.Draft202012Validator(told).is_valid(body)
+
+    query = {name: value for name, value in QUERY.items() if name not in ("client_ip", "geolocation")}
+    for request in ("QueryRequest", "IndividualQueryRequest"):
+        assert is_told(request, {**query, "client_ip": "203.0.113.7"})
+        assert is_told(request, {**query, "client_ip": "203.0.113.7", "authorization_id": None})
+        assert is_told(request, {**query, "authorization_id": "k3"})
+        assert not is_told(request, query)
+        assert not is_told(request, {**query, "client_ip": None, "authorization_id": None})
+    account = DATASET["recebimento"]["conta_bancaria"]
+    pix = {"tipo_chave": "email", "chave": "maria@example.com"}
+    for taken in ({"conta_bancaria": account}, {"pix": pix}, {"conta_bancaria": account, "pix": None}):
+        assert is_told("DisbursementBlock", taken)
+    for refused in ({}, {"conta_bancaria": account, "pix": pix}, {"conta_bancaria": None, "pix": None}):
+        assert not is_told("DisbursementBlock", refused)
+
+
+def test_defaults_are_told(schema: dict[str, Any]) -> None:
+    components = schema["components"]["schemas"]
+    defaults = {
+        (name, field): told["default"]
+        for name, body in components.items()
+        for field, told in body.get("properties", {}).items()
+        if "default" in told
+    }
+    assert defaults == {
+        ("QueryRequest", "sexo"): 0,
+        ("QueryRequest", "with_insurance"): True,
+        ("IndividualQueryRequest", "sexo"): 0,
+        ("IndividualQueryRequest", "with_insurance"): True,
+        ("ReferenceBlock", "grau"): 1,
+    }
 
 
 def test_routes_without_a_key_say_so(schema: dict[str, Any]) -> None:

@@ -30,9 +30,9 @@ _HEADERS = {
 class EventSchema(drf.Serializer[Any]):
     """What `outbox.send` adds to an event's own fields, beside `external_reference`, which each event describes."""
 
-    partner_id = drf.UUIDField()
-    event = drf.CharField()
-    timestamp = drf.DateTimeField()
+    partner_id = drf.UUIDField(help_text="Identificador do parceiro.")
+    event = drf.CharField(help_text="Nome do evento.")
+    timestamp = drf.DateTimeField(help_text="Quando o evento foi criado, UTC.")
 
 
 def webhook(
