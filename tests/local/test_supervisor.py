@@ -15,8 +15,10 @@ import pytest
 from tests.processes import ROOT, wait_until
 
 PROGRAM = """
+import signal
 import sys
 from pathlib import Path
+from config.local.processes import Process
 from config.local.supervisor import *
 signal.signal(signal.SIGHUP, {hangup})
 supervisor = Supervisor(Path("."))
@@ -122,8 +124,8 @@ def test_under_nohup_a_hangup_ends_nothing(supervise):
 def test_a_signal_ends_later_stages_before_the_first_and_leaves_no_process(supervise, number):
     script = "trap 'echo {name} ends; exit 0' TERM INT; echo pid $$; while :; do sleep 0.05; done"
     program = supervise(
-        f'supervisor.start(Process("db", ["sh", "-c", "{script.format(name="db")}"], stage=0, '
-        "stop_signal=signal.SIGINT)); "
+        f'supervisor.start(Process("db", ["sh", "-c", "{script.format(name="db")}"], '
+        "stop_signal=signal.SIGINT), stage=0); "
         f'supervisor.start(Process("web", ["sh", "-c", "{script.format(name="web")}"]))'
     )
     program.wait_for(r"(?s)pid.*pid")

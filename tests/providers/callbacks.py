@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from config.local.processes import Process
 from config.local.servers import free_port
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
@@ -20,18 +20,15 @@ def simulator_calling(receiver: Receiver) -> Iterator[HttpSimulator]:
     """A simulator that runs for the length of the block."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     environment = {
-        **os.environ,
         "SIMULATOR_PORT": str(port),
         "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
         "CALLBACK_BASE_URL": f"http://127.0.0.1:{receiver.port}",
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "providers.simulator"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL
-    )
+    process = Process("simulator", [sys.executable, "-m", "providers.simulator"], environment)
+    process.start(ROOT, subprocess.DEVNULL)
     try:
         wait_until(lambda: answers(url), START_TIMEOUT_S, "the simulator answers")
         with closing(HttpSimulator(url, CONTROL_TOKEN)) as simulator:
             yield simulator
     finally:
         process.kill()
-        process.wait()

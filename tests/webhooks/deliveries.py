@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from django.db import transaction
 from django.utils import timezone
 
 from partners.models import Partner
 from tests.factories import PartnerFactory
+from tests.processes import wait_until
 from webhooks import outbox
 from webhooks.delivery import Courier
 from webhooks.models import Event
@@ -32,12 +30,9 @@ def send(partner: Partner, count: int = 1, **fields: object) -> list[Event]:
 
 def deliver_due(timeout: float = 20.0) -> None:
     """What one sweep of a delivery process does: try every claimable event once, store the outcomes."""
-    courier, deadline = Courier(), time.monotonic() + timeout
+    courier = Courier()
     courier.turn()
-    while courier.turn(claiming=False):
-        if time.monotonic() > deadline:
-            raise TimeoutError("attempts are still in flight")
-        time.sleep(0.005)
+    wait_until(lambda: not courier.turn(claiming=False), timeout, "no attempt is in flight")
 
 
 def make_due(event: Event) -> None:
@@ -48,12 +43,3 @@ def make_due(event: Event) -> None:
 def end_leases() -> None:
     """Let the time pass after which a claim of a dead process no longer counts."""
     Event.objects.exclude(claimed_until=None).update(claimed_until=timezone.now())
-
-
-def wait_until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
-    """Poll until `condition` holds. Raises TimeoutError."""
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError("what the test waits for did not happen")
-        time.sleep(0.02)

@@ -10,8 +10,9 @@ import pytest
 from django.db import connection
 
 from partners.models import Partner
+from tests.processes import wait_until
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import end_leases, new_partner, send, wait_until
+from tests.webhooks.deliveries import end_leases, new_partner, send
 from webhooks import delivery
 from webhooks.models import Event
 
@@ -139,7 +140,7 @@ def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: A
         thread = threading.Thread(target=run)
         thread.start()
         try:
-            wait_until(lambda: set(receiver.ids) == healthy_ids)
+            wait_until(lambda: set(receiver.ids) == healthy_ids, 20, "the others are delivered")
             assert len(tarpit.received) == 4
         finally:
             tarpit.reply = Reply()
@@ -163,7 +164,7 @@ def test_attempts_hold_no_database_connection(settings: Any) -> None:
         tarpit.wait_for(20)
         assert _connections() == before
         tarpit.release()
-        wait_until(lambda: courier.turn(claiming=False) == 0)
+        wait_until(lambda: courier.turn(claiming=False) == 0, 20, "no attempt is in flight")
 
 
 def _connections() -> int:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.processes import Programs
+from tests.processes import Programs, wait_until
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import end_leases, new_partner, send, wait_until
+from tests.webhooks.deliveries import end_leases, new_partner, send
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +33,7 @@ def test_delivers_what_is_committed(delivering: Programs, receiver: Receiver) ->
     sent = send(new_partner(receiver.url), 30)
 
     receiver.wait_for(30, timeout=30)
-    wait_until(lambda: all(_state(event) == "delivered" for event in sent))
+    wait_until(lambda: all(_state(event) == "delivered" for event in sent), 20, "all are delivered")
     assert sorted(receiver.ids) == sorted(event.pk for event in sent)
 
 
@@ -48,7 +48,7 @@ def test_killed_in_the_middle_of_attempts_it_delivers_them_again_under_the_same_
     end_leases()
     delivering.restart("webhooks")
 
-    wait_until(lambda: Event.objects.filter(state="delivered").count() == 5)
+    wait_until(lambda: Event.objects.filter(state="delivered").count() == 5, 20, "all five are delivered")
     assert sorted(receiver.ids) == sorted([*sent, *sent])
 
 
@@ -63,7 +63,7 @@ def test_told_to_stop_it_finishes_what_is_in_flight_and_begins_nothing(
     [later] = send(partner)
     receiver.release()
 
-    wait_until(lambda: not delivering.is_running("webhooks"))
+    wait_until(lambda: not delivering.is_running("webhooks"), 20, "the process ended")
     assert _state(event) == "delivered"
     assert _state(later) == "due"
     assert receiver.ids == [event.pk]
@@ -93,6 +93,6 @@ def test_outlives_the_loss_of_its_database_connection(delivering: Programs, rece
         )
     receiver.release()
 
-    wait_until(lambda: _state(event) == "delivered")
+    wait_until(lambda: _state(event) == "delivered", 20, "it is delivered")
     assert receiver.ids == [event.pk]
     assert delivering.is_running("webhooks")
