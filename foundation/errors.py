@@ -8,7 +8,7 @@ data or a stack trace. The errors that speak of banks are in `providers/errors.p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,22 @@ class ApiError(Exception):
     def __init__(self, message: str | None = None, *, field: str | None = None) -> None:
         self.message = message or self.default_message
         self.field = field
+        self.facts: dict[str, Any] = {}
         super().__init__(self.message)
 
+    def with_facts(self, **facts: Any) -> Self:
+        """This error, with `facts` as further members of its object, such as the id of the thing it is about."""
+        self.facts |= facts
+        return self
+
     def as_dict(self) -> dict[str, Any]:
-        """The error object of the contract: `{code, message, retryable, field}`."""
+        """The error object of the contract: `{code, message, retryable, field}`, and behind them its facts."""
         return {
             "code": self.code,
             "message": self.message,
             "retryable": self.retryable,
             "field": self.field,
+            **self.facts,
         }
 
 

@@ -46,6 +46,7 @@ class ErrorSchema(serializers.Serializer[Any]):
     retryable = serializers.BooleanField(help_text="Se vale repetir a mesma chamada.")
     field = serializers.CharField(allow_null=True, help_text="O primeiro campo com falha, com pontos; nulo se nenhum.")
     details = DetailSchema(many=True, required=False, help_text="Só com `invalid_input`: todas as falhas.")
+    proposal_id = serializers.UUIDField(required=False, help_text="Só quando o erro trata de uma proposta guardada.")
 
     class Meta:
         ref_name = "Error"

@@ -10,6 +10,7 @@ from rest_framework import serializers as drf
 from consultas.schema import OFFER, OfferSchema
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import ErrorSchema, errors, request_example, response_example
+from proposals.comparison import OtherData
 from proposals.serializers import CancelRequest, FormalizeRequest, SubmissionRequest
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import ProposalStatus
@@ -160,6 +161,7 @@ _UNKNOWN_OFFER = InvalidInput(
     details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
 )
 _BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
+_OTHER_DATA = OtherData(_PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta")
 _REFUSED = ProviderRejected("O titular já tem um contrato em andamento neste banco.")
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 
@@ -177,14 +179,16 @@ submit = extend_schema(
     description=(
         "`offer_ref.offer_id` é o `offerId` que uma consulta em `/consultas` deu. Os blocos são os mesmos para todos "
         "os bancos; o que falta para o banco da oferta vem de uma vez em `details`, antes de qualquer envio. "
-        "Uma repetição, ou vários envios ao mesmo tempo, dão a mesma proposta (200). Depois de 502 "
+        "Uma repetição, ou vários envios ao mesmo tempo, dão a mesma proposta (200). Com outros dados para a mesma "
+        "oferta a resposta é 409 `invalid_state`, com o primeiro campo diferente em `field`, e nada é alterado; "
+        "`evidencia` pode mudar. Depois de 502 "
         "`provider_unavailable` basta repetir: o banco é consultado antes, e nada é enviado em dobro."
     ),
     request=SubmissionRequest,
     responses={
         200: ProposalSchema,
         201: ProposalSchema,
-        **errors(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), OfferExpired(), ProviderUnavailable()),
+        **errors(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, OfferExpired(), ProviderUnavailable()),
     },
     examples=[
         request_example("Conta bancária", DATASET),

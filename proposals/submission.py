@@ -32,7 +32,7 @@ from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from foundation.errors import ApiError, Detail, InvalidInput, NotFound
 from partners.models import Partner
-from proposals import dataset
+from proposals import comparison, dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
@@ -62,8 +62,9 @@ _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em in
 def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
     """The proposal for the validated dataset `data`, and whether this request made it.
 
-    Raises NotFound for a bank outside the contract, InvalidInput before any call, the bank's own refusal, and
-    ProviderUnavailable where the outcome is not known (yet): then a repeat is safe.
+    Raises NotFound for a bank outside the contract, InvalidInput before any call, OtherData where the offer's
+    proposal has others, the bank's own refusal, and ProviderUnavailable where the outcome is not known (yet): then
+    a repeat is safe. An error about a stored proposal bears its `proposal_id`.
     """
     provider = data["offer_ref"]["provider"]
     if provider not in {allowed.name for allowed in partner.allowed_banks()}:
@@ -84,8 +85,10 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         _follow(proposal, deadline)
     proposal = Proposal.objects.get(pk=proposal.pk)
     if proposal.submission == Phase.ACCEPTED:
+        # The bank may have an earlier dataset than the one that this request brought, or waited for.
+        _refuse_other_data(proposal, proposal.dataset, msgspec.to_builtins(data))
         return proposal, is_ours
-    raise error_of(proposal)
+    raise error_of(proposal).with_facts(proposal_id=str(proposal.pk))
 
 
 def error_of(proposal: Proposal) -> ApiError:
@@ -109,7 +112,10 @@ def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str
     """The live proposal of this offer, and whether the next try to send it is this request's.
 
     It is where none existed, or where none is at it: the last try never arrived, is unknown, or its lease ended.
+    Raises OtherData where the proposal has other data than `data` and the bank has it, may have it or is about to
+    get it.
     """
+    told = msgspec.to_builtins(data)
     while True:
         now = timezone.now()
         live = Proposal.objects.filter(partner=partner, offer=offer).exclude(status__in=NOT_LIVE).first()
@@ -123,9 +129,10 @@ def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str
                     # It was erased since it was looked up.
                     raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
                 continue  # another request was first: its row is the one
+        if not _is_replaceable(live, now):
+            _refuse_other_data(live, live.next_dataset or live.dataset, told)
         if live.submission == Phase.ACCEPTED or _is_held(live, now):
             return live, False
-        told = msgspec.to_builtins(data)
         # While the bank may have an earlier try, that one's data is what the row tells of.
         kept = _to_send(told) if live.sent_until is None else {"next_dataset": told}
         mine = Proposal.objects.filter(pk=live.pk, attempts=live.attempts, submission=live.submission).update(
@@ -144,6 +151,22 @@ def _claim(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str
 
 def _is_held(proposal: Proposal, now: datetime) -> bool:
     return proposal.submission == Phase.SENDING and proposal.lease_until is not None and proposal.lease_until > now
+
+
+def _is_replaceable(proposal: Proposal, now: datetime) -> bool:
+    """True where the bank certainly has nothing of the proposal and nobody is about to send it: its data may be
+    replaced by others."""
+    if proposal.submission == Phase.NOT_SENT:
+        return True
+    never_sent = proposal.submission == Phase.SENDING and proposal.sent_until is None
+    return never_sent and not _is_held(proposal, now)
+
+
+def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:
+    """Raise OtherData on the first field in which `told` is another submission than `kept`, that of `proposal`."""
+    field = comparison.first_difference(kept, told)
+    if field is not None:
+        raise comparison.OtherData(str(proposal.pk), field)
 
 
 def _to_send(told: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from foundation.errors import ApiError
 from foundation.validation import validated
 from partners.views import PartnerView
 from proposals import actions, compe, listing, schema, serializers, submission
+from proposals.models import Proposal
+
+
+@contextmanager
+def errors_name(proposal: Proposal) -> Iterator[None]:
+    """Around a call about a stored proposal: an error of it bears the proposal's id."""
+    try:
+        yield
+    except ApiError as error:
+        error.with_facts(proposal_id=str(proposal.pk))
+        raise
 
 
 class ProposalsView(PartnerView):
@@ -37,7 +52,8 @@ class FormalizeView(PartnerView):
     def post(self, request: Request, proposal_id: str) -> Response:
         data = self.valid(serializers.FormalizeRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
-        formalized = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
+        with errors_name(proposal):
+            formalized = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
         return Response(serializers.envelope(formalized))
 
 
@@ -46,7 +62,8 @@ class CancelView(PartnerView):
     def post(self, request: Request, proposal_id: str) -> Response:
         data = self.valid(serializers.CancelRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
-        cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id)
+        with errors_name(proposal):
+            cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id)
         return Response(serializers.envelope(cancelled))
 
 

@@ -191,6 +191,52 @@ def test_a_worker_that_is_killed_leaves_one_contract_at_every_bank(
     assert {bank: len(simulator.contracts(bank)) for bank in BANKS} == dict.fromkeys(BANKS, 1)
 
 
+@pytest.mark.parametrize(("point", "arrived"), [("after_commit", False), ("after_send", True), ("before_settle", True)])
+def test_other_data_after_a_crash_are_sent_only_where_the_bank_has_nothing(
+    client: Client,
+    simulator: Simulator,
+    live_service: LiveService,
+    point: str,
+    arrived: bool,
+) -> None:
+    """While the bank may have the first body, and once it is known to have it, the second one is refused."""
+    programs = live_service.programs
+    banks = ("ipe", "aroeira")  # one that deduplicates, and one that does not
+    account = "recebimento.conta_bancaria.conta"
+    offers = {bank: an_offer(client, bank) for bank in banks}
+
+    def post(bank: str, changes: dict[str, Any] | None = None) -> requests.Response:
+        return client.post("/proposals", dataset(offers[bank], changes=changes))
+
+    def is_refused(bank: str) -> bool:
+        response = post(bank, {account: "999990"})
+        row = Proposal.objects.get(provider=bank)
+        told = response.json()
+        assert (response.status_code, told["code"], told["field"]) == (409, "invalid_state", account), response.text
+        assert row.dataset["recebimento"]["conta_bancaria"]["conta"] == "567890"
+        return bool(told["proposal_id"] == str(row.pk))
+
+    programs.restart("banks", CRASH_AT=f"{point}*{len(banks)}")
+    live_service.wait_ready()
+    with ThreadPoolExecutor(len(banks)) as pool:
+        assert all(map(is_unavailable, pool.map(post, banks)))
+    assert all(map(is_refused, banks))
+
+    programs.restart("banks")
+    live_service.wait_ready()
+    wait_until(settled, WAIT_S, "the sweep finds out")
+    for bank in banks:
+        if arrived:
+            assert is_refused(bank)
+        else:
+            assert post(bank, {account: "999990"}).status_code == 201
+            row = Proposal.objects.get(provider=bank)
+            assert row.dataset["recebimento"]["conta_bancaria"]["conta"] == "999990"
+            assert post(bank).status_code == 409
+    ledgers_agree(simulator)
+    assert {bank: len(simulator.contracts(bank)) for bank in banks} == dict.fromkeys(banks, 1)
+
+
 def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:

@@ -118,7 +118,13 @@ def test_formalize_in_a_final_state_is_a_409(client: Client, simulator: Simulato
     response = client.post(f"/proposals/{proposal_id}/formalize")
     assert (response.status_code, response.json()) == (
         409,
-        {"code": "invalid_state", "message": INVALID_STATE, "retryable": False, "field": None},
+        {
+            "code": "invalid_state",
+            "message": INVALID_STATE,
+            "retryable": False,
+            "field": None,
+            "proposal_id": proposal_id,
+        },
     )
     assert simulator.calls("ipe", "formalize") == []
 
@@ -158,7 +164,7 @@ def test_a_bank_that_is_down_on_formalize_is_a_502_and_the_retry_works(client: C
     proposal_id = submitted(client, "ipe")
     simulator.bank("ipe", fault="http_503", operation="formalize")
     response = client.post(f"/proposals/{proposal_id}/formalize")
-    assert (response.status_code, response.json()) == (502, UNAVAILABLE)
+    assert (response.status_code, response.json()) == (502, {**UNAVAILABLE, "proposal_id": proposal_id})
     simulator.bank("ipe")
     assert client.post(f"/proposals/{proposal_id}/formalize").status_code == 200
 
@@ -174,6 +180,7 @@ def test_a_bank_that_is_unreadable_on_formalize_is_a_provider_error(client: Clie
             "message": "O banco respondeu de forma inesperada.",
             "retryable": False,
             "field": None,
+            "proposal_id": proposal_id,
         },
     )
 
@@ -360,7 +367,7 @@ def test_cancel_at_a_bank_that_can_not_is_a_501_in_every_state(client: Client, s
         for state in ("created", "awaiting_signature", "disbursed", "cancelled"):
             set_status(proposal_id, state)
             response = client.post(f"/proposals/{proposal_id}/cancel")
-            assert (response.status_code, response.json()) == (501, NO_CANCEL)
+            assert (response.status_code, response.json()) == (501, {**NO_CANCEL, "proposal_id": proposal_id})
         assert simulator.calls(bank, "cancel") == []
 
 

@@ -124,15 +124,16 @@ def test_provider_rejected_bears_each_banks_own_message(client: Client, simulato
 
     with ThreadPoolExecutor(8) as pool:
         errors = list(pool.map(refused, registry.names()))
-    for error in errors:
-        assert error == {
-            "code": "provider_rejected",
-            "message": "Ja existe contrato em andamento para este cliente.",
-            "retryable": False,
-            "field": None,
-        }
+    refusal = {
+        "code": "provider_rejected",
+        "message": "Ja existe contrato em andamento para este cliente.",
+        "retryable": False,
+        "field": None,
+    }
+    assert errors == [{**refusal, "proposal_id": error["proposal_id"]} for error in errors]
     listed = client.get("/proposals").json()["proposals"]
-    assert [(row["status"], row["error"]) for row in listed] == [("rejected", errors[0])] * len(errors)
+    assert [(row["status"], row["error"]) for row in listed] == [("rejected", refusal)] * len(errors)
+    assert {row["proposal_id"] for row in listed} == {error["proposal_id"] for error in errors}
     moves = set(Move.objects.values_list("from_status", "to_status"))
     assert moves == {("created", "rejected")}
 
@@ -157,45 +158,45 @@ def test_a_refusal_met_by_many_is_told_to_all(client: Client, simulator: Simulat
     assert len(simulator.calls("ipe", "submit")) == Proposal.objects.count() == 1
 
 
-def test_a_retry_with_other_data_tells_of_what_the_bank_has(client: Client, simulator: Simulator) -> None:
-    """The bank took the first body: the row, and the masked phone in the envelope, are not the second's."""
+def test_a_retry_with_other_evidence_tells_of_what_the_bank_has(client: Client, simulator: Simulator) -> None:
+    """The bank took the first body: the row, and the delivery in the envelope, are not the second's."""
     offer = an_offer(client, "ipe")
     simulator.bank("ipe", fault="drop_after_accept", operation="submit", times=1)
     first = dataset(offer, changes={"evidencia.tipo_envio": "sms"})
     assert client.post("/proposals", first).status_code == 502
-    other = {"contato.telefone": "21922222222", "evidencia.tipo_envio": "whatsapp"}
+    other = {"evidencia.ip": "203.0.113.8", "evidencia.tipo_envio": "whatsapp"}
     assert client.post("/proposals", dataset(offer, changes=other)).status_code == 201
     row = Proposal.objects.get()
-    assert (row.dataset["contato"]["telefone"], row.channel, row.next_dataset) == ("11987654321", "sms", None)
+    assert (row.dataset["evidencia"], row.channel, row.next_dataset) == (first["evidencia"], "sms", None)
     action = client.post(f"/proposals/{row.pk}/formalize").json()["action"]
     assert action["delivery"] == {"channel": "sms", "destination": "(11) *****-4321"}
 
 
-def test_a_retry_with_other_data_is_sent_with_it_where_the_bank_has_nothing(
+def test_a_retry_with_other_evidence_is_sent_with_it_where_the_bank_has_nothing(
     client: Client, simulator: Simulator
 ) -> None:
     offer = an_offer(client, "ipe")
     simulator.bank("ipe", fault="reset", operation="submit", times=1)
     assert client.post("/proposals", dataset(offer)).status_code == 502
-    assert client.post("/proposals", dataset(offer, changes={"contato.telefone": "21922222222"})).status_code == 201
+    assert client.post("/proposals", dataset(offer, changes={"evidencia.tipo_envio": "sms"})).status_code == 201
     row = Proposal.objects.get()
-    assert (row.dataset["contato"]["telefone"], row.next_dataset) == ("21922222222", None)
-    assert json.loads(sent(simulator, "ipe")[-1]["body"])["borrower"]["phone"]["area_code"] == "21"
+    assert (row.channel, row.next_dataset) == ("sms", None)
+    assert '"sms"' in sent(simulator, "ipe")[-1]["body"]
 
 
 def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simulator: Simulator) -> None:
     offer = an_offer(client, "aroeira", EXPIRED_TABLE)
     response = client.post("/proposals", dataset(offer, EXPIRED_TABLE))
     assert response.status_code == 409, response.text
-    assert response.json() == {
+    [listed] = client.get("/proposals?status=expired").json()["proposals"]
+    assert listed["error"] == {
         "code": "offer_expired",
         "message": "A oferta não está mais disponível. Faça uma nova consulta.",
         "retryable": False,
         "field": None,
     }
+    assert response.json() == {**listed["error"], "proposal_id": listed["proposal_id"]}
     assert simulator.contracts("aroeira") == []
-    [listed] = client.get("/proposals?status=expired").json()["proposals"]
-    assert listed["error"] == response.json()
 
 
 def test_sucupira_missing_due_date_is_saved_and_sent_once_more(client: Client, simulator: Simulator) -> None:

@@ -1,0 +1,84 @@
+"""When two submissions of one offer are the same: what a partner may repeat, and what would change the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from rest_framework.serializers import Field, ListSerializer
+
+from foundation.errors import InvalidState
+from foundation.fields import Block, DecimalField
+from foundation.formats import is_one_word
+from proposals.dataset import DEFAULT_DEGREE
+from proposals.serializers import SubmissionRequest
+
+#: Blocks that make no submission another one: the offer, which the row names by its id whatever the body called it,
+#: and the evidence of one call.
+_LEFT_OUT = ("offer_ref", "evidencia")
+
+
+class OtherData(InvalidState):
+    """The offer's proposal `proposal_id` has other data: they differ in `field` first."""
+
+    def __init__(self, proposal_id: str, field: str) -> None:
+        super().__init__(
+            f"A proposta {proposal_id} desta oferta já foi enviada, ou está em envio, com outro valor neste campo. "
+            "Nada foi alterado.",
+            field=field,
+        )
+        self.with_facts(proposal_id=proposal_id)
+
+
+def first_difference(kept: Mapping[str, Any], told: Mapping[str, Any]) -> str | None:
+    """The first field, in the order of the dataset, that the datasets `kept` and `told` do not have in common.
+
+    Both are as a row keeps them: validated, dates and money as text. The name is dotted; a block that only one of the
+    two has is named itself. None where both are the same submission: a field that is null, empty or left out is the
+    same, so is money with other zeros at its end, and so are the texts that no bank is sent (see `_normal`).
+    """
+    fields = {name: field for name, field in SubmissionRequest().fields.items() if name not in _LEFT_OUT}
+    return next(_differences(fields, kept, told, ""), None)
+
+
+def _differences(
+    fields: Mapping[str, Field], kept: Mapping[str, Any], told: Mapping[str, Any], path: str
+) -> Iterator[str]:
+    for name, field in fields.items():
+        here = f"{path}{name}"
+        one: Any = kept.get(name)
+        other: Any = told.get(name)
+        if _is_empty(one) and _is_empty(other):
+            continue
+        if _is_empty(one) or _is_empty(other):
+            if _normal(name, field, one) != _normal(name, field, other):
+                yield here
+        elif isinstance(field, Block):
+            yield from _differences(field.fields, one, other, f"{here}.")
+        elif isinstance(field, ListSerializer) and isinstance(field.child, Block):
+            if len(one) != len(other):
+                yield here
+            for index, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+                yield from _differences(field.child.fields, mine, theirs, f"{here}.{index}.")
+        elif _normal(name, field, one) != _normal(name, field, other):
+            yield here
+
+
+def _is_empty(value: Any) -> bool:
+    """True for what the contract treats as left out: null, an empty text, and a block or list of nothing else."""
+    if isinstance(value, Mapping):
+        return all(_is_empty(each) for each in value.values())
+    return value is None or value in ("", [])
+
+
+def _normal(name: str, field: Field, value: Any) -> Any:
+    """`value` as it reaches a bank: money as a number, a father's name of one word left out, the degree that a
+    reference has where none is told."""
+    if name == "nome_pai":
+        return None if not value or is_one_word(value) else value
+    if name == "grau":
+        return DEFAULT_DEGREE if value is None else value
+    if isinstance(field, DecimalField):
+        return None if value is None else Decimal(str(value))
+    return None if _is_empty(value) else value

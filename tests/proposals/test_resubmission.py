@@ -1,0 +1,256 @@
+"""A second submission of one offer: the same dataset is the same proposal, a changed one is refused."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from django.utils import timezone
+
+from config.local.servers import free_port
+from proposals import submission
+from proposals.comparison import first_difference
+from proposals.models import BankCall, Proposal
+from proposals.serializers import SubmissionRequest
+from providers.models import Circuit, Provider
+from tests.client import Client
+from tests.processes import Simulator
+from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
+
+Phase = Proposal.Submission
+ACCOUNT_NUMBER = "recebimento.conta_bancaria.conta"
+OFFER = {"provider": "ipe", "offerId": "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11"}
+
+
+def an_offer(client: Client, bank: str) -> dict[str, Any]:
+    return client.query(providers=[bank])["proposals"][0]  # type: ignore[no-any-return]
+
+
+def changed(offer: dict[str, Any]) -> dict[str, Any]:
+    """The submission of `offer` with another account for the money."""
+    return dataset(offer, changes={ACCOUNT_NUMBER: "999990"})
+
+
+def refusal(proposal: Proposal, field: str = ACCOUNT_NUMBER) -> dict[str, Any]:
+    return {
+        "code": "invalid_state",
+        "message": (
+            f"A proposta {proposal.pk} desta oferta já foi enviada, ou está em envio, com outro valor neste campo. "
+            "Nada foi alterado."
+        ),
+        "retryable": False,
+        "field": field,
+        "proposal_id": str(proposal.pk),
+    }
+
+
+def accounts(simulator: Simulator, bank: str) -> list[str]:
+    """The account numbers of the submissions that the bank worked on."""
+    bodies = [json.loads(call["body"]) for call in simulator.calls(bank, "submit") if call["worked"]]
+    return [body["disbursement"]["bank_account"]["account_number"] for body in bodies]
+
+
+# --- what is the same -------------------------------------------------------------------------------------------
+
+
+def kept(changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A dataset with `changes`, as a row keeps it."""
+    body = json.loads(json.dumps(dataset(OFFER, changes=changes)), parse_float=Decimal)
+    request = SubmissionRequest(data=body)
+    assert request.is_valid(), request.errors
+    return msgspec.to_builtins(request.validated_data)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"offer_ref.offer_id": "the bank's own name of it"},
+        {"evidencia": {"ip": "2001:db8::1", "tipo_envio": "whatsapp"}},
+        {"contato.telefone": "5511987654321"},
+        {"endereco.cep": "01310-100"},
+        {"recebimento.conta_bancaria.agencia": "12-34", "recebimento.conta_bancaria.conta": "567.890"},
+        {"recebimento.conta_bancaria.digito_agencia": ""},
+        {"recebimento.pix": None},
+        {"titular.nome": "  Maria Teste da Silva "},
+        {"vinculo.salario": 4500, "vinculo.cnpj_empregador": "11.222.333/0001-81"},
+        {"unknown": 1, "titular.unknown": 1},
+    ],
+)
+def test_the_same_after_normalization_is_the_same(changes: dict[str, Any]) -> None:
+    assert first_difference(kept(), kept(changes)) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"documento": LEFT_OUT}, {"documento": None}),
+        ({"documento": LEFT_OUT}, {"documento": {"numero": None}}),
+        ({"referencias": None}, {"referencias": []}),
+        ({"titular.nome_pai": ""}, {"titular.nome_pai": LEFT_OUT}),
+        ({"titular.nome_pai": "João"}, {"titular.nome_pai": None}),
+        ({"endereco.complemento": ""}, {"endereco.complemento": None}),
+        (
+            {"referencias": [{"nome": "Rita Lima", "telefone": "11933334444"}]},
+            {"referencias": [{"nome": "Rita Lima", "telefone": "11933334444", "grau": 1}]},
+        ),
+        ({"recebimento": pix("telefone", "+55 (11) 98765-4321")}, {"recebimento": pix("telefone", "11987654321")}),
+        ({"recebimento": pix("email", "Maria@Example.com")}, {"recebimento": pix("email", "maria@example.com")}),
+    ],
+)
+def test_null_empty_and_left_out_are_the_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert first_difference(kept(one), kept(other)) is None
+    assert first_difference(kept(other), kept(one)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"titular.nome_mae": "Outra Mãe"}, "titular.nome_mae"),
+        ({"titular.nome_pai": LEFT_OUT}, "titular.nome_pai"),
+        ({"titular.exposicao_politica": True}, "titular.exposicao_politica"),
+        ({"titular.exposicao_politica": None}, "titular.exposicao_politica"),
+        ({"documento": LEFT_OUT}, "documento"),
+        ({"documento.data_emissao": "2005-06-02"}, "documento.data_emissao"),
+        ({"vinculo.salario": 4500.01, "vinculo.margem": 1}, "vinculo.salario"),
+        ({"vinculo.salario": 0}, "vinculo.salario"),
+        ({ACCOUNT_NUMBER: "567891"}, ACCOUNT_NUMBER),
+        ({"recebimento": pix("email", "maria@example.com")}, "recebimento.conta_bancaria"),
+        ({"referencias": [{"nome": "João Souza", "telefone": "11911112222", "grau": 1}]}, "referencias"),
+        (
+            {
+                "referencias": [
+                    {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
+                    {"nome": "Rita Lima", "telefone": "11933334444", "grau": 0},
+                ]
+            },
+            "referencias.1.grau",
+        ),
+        # The order of the dataset, not of the body.
+        (
+            {"recebimento": {"conta_bancaria": {**ACCOUNT, "conta": "1"}}, "contato.email": "b@example.com"},
+            "contato.email",
+        ),
+    ],
+)
+def test_the_first_field_that_differs_is_named(changes: dict[str, Any], field: str) -> None:
+    assert first_difference(kept(), kept(changes)) == field
+    assert first_difference(kept(changes), kept()) == field
+
+
+# --- over HTTP --------------------------------------------------------------------------------------------------
+
+
+def test_another_account_for_an_accepted_proposal_is_refused(client: Client, simulator: Simulator) -> None:
+    """Before the fix, the answer was 200 with the first proposal, and the money went to the first account."""
+    offer = an_offer(client, "ipe")
+    first = client.post("/proposals", dataset(offer)).json()
+    before = Proposal.objects.get()
+    response = client.post("/proposals", changed(offer))
+    assert (response.status_code, response.json()) == (409, refusal(before))
+    after = Proposal.objects.get()
+    assert (after.dataset, after.next_dataset, after.updated_at) == (before.dataset, None, before.updated_at)
+    assert accounts(simulator, "ipe") == ["567890"]
+    assert client.post("/proposals", dataset(offer)).json() == first
+
+
+def test_the_banks_own_name_of_the_offer_is_no_difference(client: Client) -> None:
+    offer = an_offer(client, "ipe")
+    client.post("/proposals", dataset(offer))
+    named = {**offer, "offerId": offer["providerData"]["nativeOfferId"]}
+    assert client.post("/proposals", dataset(named)).status_code == 200
+    assert client.post("/proposals", changed(named)).status_code == 409
+
+
+def test_after_an_unknown_outcome_only_the_same_data_may_be_sent_again(client: Client, simulator: Simulator) -> None:
+    """The bank may have the first body: a second one must not be sent, and no silent choice may be made."""
+    for bank, fault in (("ipe", "drop_after_accept"), ("ipe", "reset"), ("aroeira", "http_500")):
+        Proposal.objects.all().delete()
+        offer = an_offer(client, bank)
+        simulator.bank(bank, fault=fault, operation="submit", times=1)
+        lost = client.post("/proposals", dataset(offer))
+        row = Proposal.objects.get()
+        assert (lost.status_code, lost.json()["proposal_id"]) == (502, str(row.pk))
+        calls = BankCall.objects.count()
+        response = client.post("/proposals", changed(offer))
+        assert (response.status_code, response.json()) == (409, refusal(row)), (bank, fault)
+        assert BankCall.objects.count() == calls
+        row = Proposal.objects.get()
+        assert (row.submission, row.next_dataset, row.attempts) == (Phase.UNKNOWN, None, 1)
+
+
+def test_a_submission_that_never_left_may_be_replaced(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "ipe")
+    address = Provider.objects.get(name="ipe").base_url
+    Provider.objects.filter(name="ipe").update(base_url=f"http://127.0.0.1:{free_port()}", circuit=Circuit.CLOSED)
+    assert client.post("/proposals", dataset(offer)).status_code == 502
+    assert Proposal.objects.get().submission == Phase.NOT_SENT
+    Provider.objects.filter(name="ipe").update(base_url=address)
+    assert client.post("/proposals", changed(offer)).status_code == 201
+    assert accounts(simulator, "ipe") == ["999990"]
+    response = client.post("/proposals", dataset(offer))
+    assert (response.status_code, response.json()) == (409, refusal(Proposal.objects.get()))
+
+
+def test_a_submission_that_is_known_not_to_have_arrived_may_be_replaced(client: Client, simulator: Simulator) -> None:
+    offer = an_offer(client, "aroeira")
+    simulator.bank("aroeira", fault="http_500", operation="submit", times=1)
+    assert client.post("/proposals", dataset(offer)).status_code == 502
+    Proposal.objects.update(sent_until=timezone.now() - timedelta(minutes=10))
+    submission.reconcile(Proposal.objects.get())
+    assert Proposal.objects.get().submission == Phase.NOT_SENT
+    assert client.post("/proposals", changed(offer)).status_code == 201
+    row = Proposal.objects.get()
+    assert (row.dataset["recebimento"]["conta_bancaria"]["conta"], row.next_dataset) == ("999990", None)
+    assert len(simulator.contracts("aroeira")) == 1
+
+
+def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_all(
+    client: Client, simulator: Simulator
+) -> None:
+    """The look before the second try finds the first body at the bank: the partner who sent other data must hear that
+    the contract has not got them."""
+    offer = an_offer(client, "ipe")
+    simulator.bank("ipe", fault="drop_after_accept", operation="submit", times=1)
+    assert client.post("/proposals", dataset(offer)).status_code == 502
+    Proposal.objects.update(submission=Phase.NOT_SENT, next_reconcile_at=None)
+    response = client.post("/proposals", changed(offer))
+    row = Proposal.objects.get()
+    assert (response.status_code, response.json()) == (409, refusal(row))
+    assert (row.submission, row.dataset["recebimento"]["conta_bancaria"]["conta"]) == (Phase.ACCEPTED, "567890")
+    assert client.post("/proposals", dataset(offer)).status_code == 200
+    assert len(simulator.contracts("ipe")) == 1
+
+
+@pytest.mark.parametrize("bank", ["aroeira", "ipe"])  # one that does not deduplicate, and one that does
+def test_of_fifty_equal_and_unequal_ones_at_once_one_is_the_contract(
+    client: Client, simulator: Simulator, bank: str
+) -> None:
+    offer = an_offer(client, bank)
+    bodies = [dataset(offer, changes={ACCOUNT_NUMBER: str(700000 + number % 3)}) for number in range(50)]
+    simulator.bank(bank, latency_ms=300, operation="submit")
+    with ThreadPoolExecutor(50) as pool:
+        replies = list(pool.map(lambda body: client.post("/proposals", body), bodies))
+    row = Proposal.objects.get()
+    won = row.dataset["recebimento"]["conta_bancaria"]["conta"]
+    assert len(simulator.contracts(bank)) == 1
+    assert sum(reply.status_code == 201 for reply in replies) == 1
+    for body, reply in zip(bodies, replies, strict=True):
+        if body["recebimento"]["conta_bancaria"]["conta"] == won:
+            assert reply.status_code in (200, 201)
+            assert reply.json()["proposal_id"] == str(row.pk)
+        else:
+            assert (reply.status_code, reply.json()) == (409, refusal(row))
+
+
+def test_after_a_refusal_other_data_are_a_new_proposal(client: Client) -> None:
+    cpf = "90000001490"
+    offer = client.query(cpf, providers=["ipe"])["proposals"][0]
+    first = client.post("/proposals", dataset(offer, cpf)).json()
+    second = client.post("/proposals", dataset(offer, cpf, {ACCOUNT_NUMBER: "999990"})).json()
+    assert first["code"] == second["code"] == "provider_rejected"
+    assert first["proposal_id"] != second["proposal_id"]
