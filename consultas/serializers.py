@@ -195,13 +195,15 @@ class QueryRequest(Block):
     def get_fields(self) -> dict[str, Any]:
         """With an `authorization_id` the session's evidence counts: the body's own is not even looked at."""
         fields = super().get_fields()
-        body = getattr(self, "initial_data", None)
-        if isinstance(body, dict):
-            if body.get("authorization_id") is None:
-                fields["client_ip"].required, fields["client_ip"].allow_null = True, False
-            else:
-                del fields["client_ip"], fields["geolocation"]
+        if self.variant == "own evidence":
+            fields["client_ip"].required, fields["client_ip"].allow_null = True, False
+        elif self.variant == "session":
+            del fields["client_ip"], fields["geolocation"]
         return fields
+
+    @classmethod
+    def variant_for(cls, data: Mapping[str, Any]) -> str:
+        return "own evidence" if data.get("authorization_id") is None else "session"
 
 
 class IndividualQueryRequest(QueryRequest):

@@ -9,7 +9,7 @@ import datetime
 import ipaddress
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -425,9 +425,24 @@ class BlockList(_Messages, serializers.ListSerializer):
 
 
 class Block(_Messages, serializers.Serializer):
-    """Base of the contract's objects: the body itself and the blocks in it. Unknown fields are ignored."""
+    """Base of the contract's objects: the body itself and the blocks in it. Unknown fields are ignored.
+
+    One instance serves many requests (foundation/validation.py), so validation must not keep anything in it. A block
+    whose fields depend on the body names the `variant_for` it, and reads it in `get_fields` as `self.variant`.
+    """
 
     default_error_messages = {"invalid": "Deve ser um objeto."}
 
     class Meta:
         list_serializer_class = BlockList
+
+    @classmethod
+    def variant_for(cls, data: Mapping[str, Any]) -> str:
+        """Which of the block's variants `data` is validated by."""
+        return ""
+
+    @property
+    def variant(self) -> str:
+        """The variant that this instance validates; empty where it stands for all of them, as in the API's schema."""
+        variant: str = self.context.get("variant", "")
+        return variant

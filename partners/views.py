@@ -6,10 +6,10 @@ from typing import Any
 
 from django.http import HttpResponseBase
 from rest_framework.request import Request
-from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
 from foundation.errors import InvalidInput, UnsupportedMediaType
+from foundation.fields import Block
 from foundation.json import is_json
 from foundation.validation import validated
 from partners.models import ApiKey, Partner
@@ -47,13 +47,12 @@ class PartnerView(APIView):
         request_id: str = self.request.request_id  # type: ignore[attr-defined]
         return request_id
 
-    def valid(self, serializer_class: type[BaseSerializer], *, optional: bool = False) -> dict[str, Any]:
+    def valid(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
         """The validated data of the JSON body. With `optional`, no body at all counts as `{}`.
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names every fault.
         """
-        serializer = serializer_class(data=self._body(optional), context={"request": self.request, "view": self})
-        return validated(serializer)
+        return validated(block, self._body(optional))
 
     def _body(self, optional: bool) -> dict[str, Any]:
         empty = self.request.stream is None

@@ -34,7 +34,7 @@ class ProposalsView(PartnerView):
 
     @schema.listed
     def get(self, request: Request) -> Response:
-        wanted = validated(serializers.ListRequest(data=request.query_params.dict()))
+        wanted = validated(serializers.ListRequest, request.query_params.dict())
         found, cursor = listing.page(self.partner, wanted)
         return Response({"proposals": [serializers.envelope(each) for each in found], "next_cursor": cursor})
 

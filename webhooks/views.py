@@ -22,7 +22,7 @@ class WebhookView(PartnerView):
 class EventsView(PartnerView):
     @schema.listed
     def get(self, request: Request) -> Response:
-        wanted = validated(serializers.EventListRequest(data=request.query_params.dict()))
+        wanted = validated(serializers.EventListRequest, request.query_params.dict())
         found, cursor = events.page(self.partner, wanted)
         return Response({"events": [serializers.listed(each) for each in found], "next_cursor": cursor})
 
