@@ -5,6 +5,7 @@ from typing import Any
 
 from celery import Celery
 from celery.app.amqp import AMQP
+from celery.signals import worker_ready
 from kombu import Connection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -25,3 +26,11 @@ class SteadyAMQP(AMQP):
 app = Celery("origination", amqp=SteadyAMQP)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@worker_ready.connect
+def settle(**_: Any) -> None:
+    """The worker has loaded its tasks and takes the first ones now."""
+    from foundation.memory import freeze_what_is_loaded
+
+    freeze_what_is_loaded()

@@ -91,6 +91,13 @@ class Worker(GeventWorker):
             self.log.debug("the client is gone")
 
 
+def post_worker_init(worker: Any) -> None:
+    """gunicorn's hook: the application is loaded, no request has been taken yet."""
+    from foundation.memory import freeze_what_is_loaded
+
+    freeze_what_is_loaded()
+
+
 class TimedBody:
     """A request's body, all of which has to come within `BODY_TIMEOUT_S` of the first look at it, however it drips.
     Then reading it raises OSError, as where the client is gone. No database connection is held meanwhile."""

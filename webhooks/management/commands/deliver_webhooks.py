@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from foundation.memory import freeze_what_is_loaded
 from webhooks.delivery import Courier
 
 
@@ -21,4 +22,5 @@ class Command(BaseCommand):
 
         signal.signal(signal.SIGTERM, finish)
         signal.signal(signal.SIGINT, finish)
+        freeze_what_is_loaded()
         courier.run(stop)
