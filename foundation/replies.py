@@ -1,10 +1,11 @@
 """How a worker's replies reach the web request that waits for them.
 
-Each web process has one Redis stream and one reader (not a blocked connection per request). A worker adds
-`[request, kind, payload]` to it; the reader takes all that came since its last look and hands each message to
-the inbox of its request. What a bank answered is encrypted: Redis writes everything to its append-only file, which
-keeps a holder's link and offers long after the message is gone. A lost Redis costs the messages under way: the
-reader goes on once it is back, and requests end by their own deadline at the latest.
+Each web process has one Redis stream and one reader (not a blocked connection per request). A worker adds messages
+with the fields request, kind and payload to it; the reader takes all that came since its last look and hands each
+message to the inbox of its request. What a bank answered is sealed: Redis writes everything to its append-only file,
+which keeps a holder's link and offers long after the message is gone. A worker sends its messages by one pipeline at a
+time: those that come while it is under way fill the next. A lost Redis costs the messages under way: the reader goes on
+once it is back, and requests end by their own deadline at the latest.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ from redis.exceptions import RedisError
 
 from foundation.encryption import WrongKey, decrypt, encrypt
 from foundation.redis import redis, waiting_redis
+from foundation.sealing import seal, unseal
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 START, ANSWER, LOST = "start", "answer", "lost"
+#: Begins the address of a mailbox that reads messages in fields. While processes of the release before are replaced,
+#: theirs have another, and get the messages of that release.
+_READS_FIELDS = "replies:2:"
 _STREAM_TTL_S = 120
 _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
@@ -45,8 +50,8 @@ _CLAIM = """
 local held = redis.call('get', KEYS[1])
 if held and held ~= ARGV[1] then return 0 end
 redis.call('set', KEYS[1], ARGV[1], 'EX', ARGV[2])
-redis.call('xadd', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'm', ARGV[4])
-redis.call('expire', KEYS[2], ARGV[5])
+redis.call('xadd', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', unpack(ARGV, 5))
+redis.call('expire', KEYS[2], ARGV[4])
 return 1
 """
 
@@ -75,7 +80,7 @@ class Mailbox:
     """The replies of one web process."""
 
     def __init__(self) -> None:
-        self.address = f"replies:{uuid.uuid4().hex}"
+        self.address = f"{_READS_FIELDS}{uuid.uuid4().hex}"
         self._inboxes: dict[str, tuple[Inbox, ...]] = {}
         self._lock = threading.Lock()
         self._last: bytes | str = "0"
@@ -109,20 +114,23 @@ class Mailbox:
             for _, messages in found or ():
                 for self._last, fields in messages:
                     try:
-                        self._hand_over(fields[b"m"])
-                    except (KeyError, msgspec.DecodeError, WrongKey):
+                        self._hand_over(fields)
+                    except (KeyError, ValueError, msgspec.DecodeError, WrongKey):
                         # Of another version's worker, say: it must not end the one thread that all requests need.
                         log.error("reply_unreadable")
 
-    def _hand_over(self, message: bytes) -> None:
-        request, kind, payload = msgspec.json.decode(message, type=tuple[str, str, msgspec.Raw])
-        inboxes, content = self._inboxes.get(request, ()), bytes(payload)
-        if inboxes and kind == ANSWER:
-            content = decrypt(msgspec.json.decode(payload, type=str)).encode()
+    def _hand_over(self, fields: dict[bytes, bytes]) -> None:
+        if b"m" in fields:
+            request, kind, payload = _read_old(fields[b"m"])
+        else:
+            request, kind, payload = fields[b"request"].decode(), fields[b"kind"].decode(), fields[b"payload"]
+        inboxes = self._inboxes.get(request, ())
+        if inboxes and kind == ANSWER and b"m" not in fields:
+            payload = unseal(payload, request.encode())
         for inbox in inboxes:
             if kind == START:
-                inbox.worker = msgspec.json.decode(payload, type=str)
-            inbox.put(kind, content)
+                inbox.worker = payload.decode()
+            inbox.put(kind, payload)
 
     def _watch(self) -> None:
         """Tell the requests of a worker that died."""
@@ -138,7 +146,7 @@ class Mailbox:
             for inbox in inboxes:
                 if inbox.worker in lost:
                     inbox.worker = None
-                    inbox.put(LOST, b"null")
+                    inbox.put(LOST, b"")
 
     def _lost(self, workers: set[str]) -> set[str]:
         """Those of `workers` whose heartbeat has been missing for `_LOST_AFTER_S`. Raises RedisError."""
@@ -165,6 +173,7 @@ class Mailbox:
 
 _lock = threading.Lock()
 _mailboxes: dict[int, Mailbox] = {}
+_senders: dict[int, _Sender] = {}
 _workers: dict[int, str] = {}
 
 
@@ -176,13 +185,68 @@ def mailbox() -> Mailbox:
         return _mailboxes[os.getpid()]
 
 
+class _Sender:
+    """Sends this process's messages, all that are there by one pipeline; further ones wait until it is back."""
+
+    def __init__(self) -> None:
+        self._next = _Batch()
+        self._lock = threading.Lock()
+        self._filled = threading.Event()
+        threading.Thread(target=self._send, name="replies-send", daemon=True).start()
+
+    def add(self, address: str, fields: dict[Any, Any]) -> None:
+        """Send a message to the stream `address`; returns when Redis has it. Raises RedisError."""
+        with self._lock:
+            batch = self._next
+            batch.messages.append((address, fields))
+        self._filled.set()
+        batch.done.wait()
+        if batch.fault is not None:
+            raise batch.fault
+
+    def _send(self) -> None:
+        while True:
+            self._filled.wait()
+            self._filled.clear()
+            with self._lock:
+                batch, self._next = self._next, _Batch()
+            if not batch.messages:
+                continue
+            try:
+                pipe = redis().pipeline(transaction=False)
+                for address, fields in batch.messages:
+                    pipe.xadd(address, fields, maxlen=_STREAM_LENGTH, approximate=True)
+                pipe.execute()
+            except Exception as fault:  # whoever waits for the batch raises it; the sender serves the next ones
+                batch.fault = fault
+            batch.done.set()
+
+
+class _Batch:
+    """Messages that are sent together, and how that ended."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, dict[Any, Any]]] = []
+        self.done = threading.Event()
+        self.fault: Exception | None = None
+
+
+def _sender() -> _Sender:
+    """This process's sender; a forked process gets its own."""
+    with _lock:
+        if os.getpid() not in _senders:
+            _senders[os.getpid()] = _Sender()
+        return _senders[os.getpid()]
+
+
 def post(address: str, request: str, kind: str, payload: Any, patience_s: float = 0) -> None:
-    """From a worker: send `payload` (anything msgspec encodes) to the request that waits at `address`.
+    """From a worker: send `payload` to the request that waits at `address`. It is text for START, for ANSWER anything
+    that msgspec encodes.
 
     While Redis is away it is tried again for `patience_s` seconds; a message may then arrive twice. Raises RedisError.
     """
-    message: dict[Any, Any] = {"m": _message(request, kind, payload)}
-    _patiently(lambda: redis().xadd(address, message, maxlen=_STREAM_LENGTH, approximate=True), patience_s)
+    fields = _fields(address, request, kind, payload)
+    _patiently(lambda: _sender().add(address, fields), patience_s)
 
 
 @dataclass
@@ -219,15 +283,24 @@ def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float
     """
     mine = uuid.uuid4().hex
     keys = (f"claim:{request}:{round_}", address)
-    start = _message(request, START, worker_id())
-    arguments = (mine, ttl_s, _STREAM_LENGTH, start, _STREAM_TTL_S)
+    fields = [part for field in _fields(address, request, START, worker_id()).items() for part in field]
+    arguments = (mine, ttl_s, _STREAM_LENGTH, _STREAM_TTL_S, *fields)
     return bool(_patiently(lambda: redis().eval(_CLAIM, len(keys), *keys, *arguments), patience_s))
 
 
-def _message(request: str, kind: str, payload: Any) -> bytes:
-    if kind == ANSWER:
-        payload = encrypt(msgspec.json.encode(payload).decode())
-    return msgspec.json.encode((request, kind, payload))
+def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, Any]:
+    """A message as the mailbox at `address` reads it."""
+    if not address.startswith(_READS_FIELDS):
+        told = encrypt(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
+        return {"m": msgspec.json.encode((request, kind, told))}
+    content = seal(msgspec.json.encode(payload), request.encode()) if kind == ANSWER else payload or ""
+    return {"request": request, "kind": kind, "payload": content}
+
+
+def _read_old(message: bytes) -> tuple[str, str, bytes]:
+    """A message of a worker of the release before."""
+    request, kind, told = msgspec.json.decode(message, type=tuple[str, str, str | None])
+    return request, kind, (decrypt(told or "") if kind == ANSWER else told or "").encode()
 
 
 def _patiently(work: Callable[[], T], patience_s: float) -> T:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 
+import msgspec
 import pytest
+from redis.exceptions import RedisError
 from structlog.testing import capture_logs
 
 from foundation import replies
+from foundation.encryption import decrypt, encrypt
 from foundation.redis import redis
+from foundation.sealing import seal
 from tests.processes import wait_until
 
 
@@ -57,7 +63,10 @@ def test_all_who_wait_for_the_same_get_each_message(request_id: str) -> None:
 def test_a_message_that_nobody_can_read_stops_no_other(request_id: str) -> None:
     """It ended the process's reader, and with it every later query of that process."""
     with replies.mailbox().inbox(request_id) as inbox:
-        for strange in ({"m": b"[1, 2]"}, {"m": b"\xff"}, {"other": b""}):
+        told: dict[str, str | bytes] = {"request": request_id, "kind": replies.ANSWER}
+        altered = told | {"payload": seal(b"7", request_id.encode())[:-1] + b"x"}
+        anothers = told | {"payload": seal(b"7", uuid.uuid4().hex.encode())}
+        for strange in ({"m": b"[1, 2]"}, told, told | {"payload": b"7"}, altered, anothers, {"request": b"\xff"}):
             redis().xadd(inbox.address, strange)  # type: ignore[arg-type]
         replies.post(inbox.address, request_id, replies.ANSWER, 7)
         assert inbox.get(5) == (replies.ANSWER, b"7")
@@ -69,3 +78,48 @@ def test_work_that_fails_is_told_at_once(request_id: str) -> None:
             raise ZeroDivisionError
         kinds = [message[0] for message in (inbox.get(5), inbox.get(5)) if message]
     assert kinds == [replies.START, replies.LOST]
+
+
+def test_messages_of_many_at_once_all_arrive_and_each_at_its_own(request_id: str) -> None:
+    requests = [f"{request_id}-{number}" for number in range(40)]
+    with ExitStack() as stack, ThreadPoolExecutor(40) as pool:
+        inboxes = [stack.enter_context(replies.mailbox().inbox(request)) for request in requests]
+        sent = [
+            pool.submit(replies.post, inboxes[0].address, request, replies.ANSWER, [number, answer])
+            for number, request in enumerate(requests)
+            for answer in range(8)
+        ]
+        for each in sent:
+            each.result()
+        for number, inbox in enumerate(inboxes):
+            got = sorted(msgspec.json.decode(message[1]) for _ in range(8) if (message := inbox.get(5)))
+            assert got == [[number, answer] for answer in range(8)]
+
+
+def test_a_message_is_told_to_have_failed_while_redis_is_away(
+    request_id: str, freeze_redis: Callable[[], AbstractContextManager[None]]
+) -> None:
+    redis().ping()
+    with freeze_redis(), pytest.raises(RedisError):
+        replies.post(f"replies:{request_id}", request_id, replies.ANSWER, 7)
+    with replies.mailbox().inbox(request_id) as inbox:
+        replies.post(inbox.address, request_id, replies.ANSWER, 8, patience_s=5)
+        assert inbox.get(5) == (replies.ANSWER, b"8")
+
+
+def test_a_worker_and_a_web_of_the_release_before_are_understood(request_id: str) -> None:
+    """Both are replaced one by one: queries under way meanwhile lost all their answers."""
+    answer = encrypt('{"status":"ok"}')
+    with replies.mailbox().inbox(request_id) as inbox:
+        for told in ([request_id, replies.START, "worker-1"], [request_id, replies.ANSWER, answer]):
+            redis().xadd(inbox.address, {"m": json.dumps(told)})
+        assert inbox.get(5) == (replies.START, b"worker-1")
+        assert inbox.worker == "worker-1"
+        assert inbox.get(5) == (replies.ANSWER, b'{"status":"ok"}')
+    theirs = f"replies:{request_id}"
+    assert replies.claim(theirs, request_id, 0, ttl_s=60, patience_s=5)
+    replies.post(theirs, request_id, replies.ANSWER, {"status": "ok"})
+    found: Any = redis().xrange(theirs)
+    (start, answered) = [json.loads(fields[b"m"]) for _, fields in found]
+    assert start == [request_id, replies.START, replies.worker_id()]
+    assert (answered[:2], decrypt(answered[2])) == ([request_id, replies.ANSWER], '{"status":"ok"}')
