@@ -21,7 +21,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from authorizations import evidence, schema, sessions
-from authorizations.client_ip import client_ip
 from authorizations.models import Session
 from authorizations.seal import sha256
 from authorizations.serializers import (
@@ -30,6 +29,7 @@ from authorizations.serializers import (
     told,
     valid_form,
 )
+from foundation.client_ip import client_ip
 from foundation.errors import Gone, InvalidInput
 from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc

@@ -71,6 +71,8 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
             # It logs the path of every refused request; ours logs the route, which holds no secret.
             "django.request": {"level": "CRITICAL"},
             "django.security.DisallowedHost": {"level": "CRITICAL"},
+            # It quotes whatever was typed for an account's name; foundation/backoffice/login.py notes log-ins.
+            "axes": {"level": "ERROR"},
             # It names bank addresses at every new connection.
             "urllib3": {"level": "ERROR"},
             # A line for every sweep, every two seconds.

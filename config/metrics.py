@@ -25,8 +25,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from authorizations.client_ip import client_ip
 from consultas.models import Pending
+from foundation.client_ip import client_ip
 from proposals.models import Proposal
 from providers import registry
 from providers.breaker import Breaker

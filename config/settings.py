@@ -12,6 +12,7 @@ import hmac
 import ipaddress
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -165,6 +166,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "axes",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -241,6 +243,22 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W021",  # its preload list are for the domain's owner to decide
     "security.W008",  # a key sent by plain http must fail, not be redirected: the proxy has no http listener
 ]
+
+# --- Log-in to the back office (foundation/backoffice/login.py) ------------------------------------------------
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+PASSWORD_HASHERS = ["foundation.hashing.OutsideTheLoop"]
+# So many failures of one account, or from one address, within this time, and neither is looked at again meanwhile.
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+# A log-in forgets no failure: who has one account could else begin anew against all others.
+AXES_RESET_ON_SUCCESS = False
+AXES_USERNAME_CALLABLE = "foundation.backoffice.login.account_of"
+AXES_CLIENT_IP_CALLABLE = "foundation.backoffice.login.network_of"
+AXES_DISABLE_ACCESS_LOG = True  # the log lines tell
+AXES_ENABLE_ADMIN = False
+SILENCED_SYSTEM_CHECKS.append("axes.W002")  # its middleware: the page was rendered by then, which is most of the cost
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},

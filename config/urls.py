@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularSwaggerView
 
 from config import exceptions, health, reference
 from config.metrics import metrics
+from foundation.backoffice.login import login
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/docs/")),
@@ -13,6 +14,7 @@ urlpatterns = [
     path("metrics", metrics),
     # Django's redirect to a row's own page elsewhere, which no row has here; an id that can't be one breaks it.
     path("admin/r/<path:row>", exceptions.unknown),
+    path("admin/login/", login),
     path("admin/", admin.site.urls),
     path("schema/", reference.schema, name="schema"),
     path(

@@ -3,3 +3,8 @@ from django.apps import AppConfig
 
 class FoundationConfig(AppConfig):
     name = "foundation"
+
+    def ready(self) -> None:
+        from foundation.backoffice.login import note_log_ins
+
+        note_log_ins()

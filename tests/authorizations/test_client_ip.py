@@ -9,8 +9,8 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from authorizations import dossier, seal
-from authorizations.client_ip import client_ip
 from authorizations.models import Evidence, Session
+from foundation.client_ip import client_ip
 from tests.authorizations.clients import HolderClient
 
 PROXIES = ["10.0.0.0/8", "2001:db8:ffff::/48"]

@@ -1,0 +1,105 @@
+"""The back office's log-in: how often it may fail, what it may cost others, and what is noted of it.
+
+django-axes counts the failures (docs/decisions/0080-log-in.md). Its backend stands first, so that a log-in that is
+refused for earlier failures costs no hash.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+
+from foundation.client_ip import client_ip
+
+log = structlog.get_logger("login")
+
+#: Log-ins that one process works on at once, and the time that the others wait for their turn.
+AT_ONCE = 2
+PATIENCE_S = 5.0
+TOO_OFTEN = "Muitas tentativas de entrada sem sucesso. Tente novamente em {minutes} minutos.\n"
+BUSY = "Há muitas tentativas de entrada agora. Tente novamente em instantes.\n"
+#: A holder of an IPv6 network changes the rest of the address at will.
+IPV6_PREFIX = 64
+LONGEST_NAME = 150
+
+_turns = threading.BoundedSemaphore(AT_ONCE)
+
+
+@never_cache
+@csrf_protect
+def login(request: HttpRequest) -> HttpResponse:
+    """Django's log-in page. Its form is answered 429 after too many failures, and 503 where too many others wait."""
+    if request.method != "POST":
+        return admin.site.login(request)
+    if not connection.in_atomic_block:
+        connection.close()  # who waits for a turn holds no connection
+    if not _turns.acquire(timeout=PATIENCE_S):
+        return _refusal(503, BUSY, after_s=int(PATIENCE_S))
+    try:
+        response = admin.site.login(request)
+    finally:
+        _turns.release()
+    if getattr(request, "axes_locked_out", False):
+        wait = settings.AXES_COOLOFF_TIME
+        return _refusal(429, TOO_OFTEN.format(minutes=wait.seconds // 60), after_s=wait.seconds)
+    return response
+
+
+def account_of(request: HttpRequest, credentials: dict[str, Any]) -> str:
+    """AXES_USERNAME_CALLABLE: whose failures count together; of a name that is too long for its column, the begin."""
+    return str(credentials.get("username", ""))[:LONGEST_NAME]
+
+
+def network_of(request: HttpRequest) -> str | None:
+    """AXES_CLIENT_IP_CALLABLE: whose failures count together. An IPv4 address, the first one of an IPv6 network, or
+    None where no connection brought the request, as where a test logs an account in."""
+    if "REMOTE_ADDR" not in request.META:
+        return None
+    address = ipaddress.ip_address(client_ip(request))
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    return str(ipaddress.ip_network((address, IPV6_PREFIX), strict=False).network_address)
+
+
+def note_log_ins() -> None:
+    """From now on each log-in, each failure and each log-out is a log line."""
+    user_logged_in.connect(_logged_in, dispatch_uid="backoffice.login")
+    user_logged_out.connect(_logged_out, dispatch_uid="backoffice.login")
+    user_login_failed.connect(_failed, dispatch_uid="backoffice.login")
+
+
+def _logged_in(sender: object, request: HttpRequest, user: AbstractBaseUser, **_: Any) -> None:
+    log.info("logged_in", account=user.get_username(), address=_address(request))
+
+
+def _logged_out(sender: object, request: HttpRequest, user: AbstractBaseUser | None, **_: Any) -> None:
+    log.info("logged_out", account=user.get_username() if user else None, address=_address(request))
+
+
+def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
+    """A name that no account bears is not noted: it may be a password, typed into the wrong field."""
+    name = credentials.get("username")
+    account = name if get_user_model()._default_manager.filter(username=name).exists() else None
+    locked = bool(getattr(request, "axes_locked_out", False))
+    log.warning("log_in_failed", account=account, address=_address(request), locked=locked)
+
+
+def _address(request: HttpRequest | None) -> str | None:
+    return client_ip(request) if request is not None and "REMOTE_ADDR" in request.META else None
+
+
+def _refusal(status: int, text: str, *, after_s: int) -> HttpResponse:
+    headers = {"Retry-After": str(after_s)}
+    return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8", headers=headers)

@@ -1,0 +1,152 @@
+"""The back office's log-in: what wrong passwords cost, and whom."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import pytest
+from django.contrib.auth.hashers import MD5PasswordHasher
+from django.contrib.auth.models import User
+from django.test import Client
+from structlog.testing import capture_logs
+
+from tests.processes import ROOT
+
+PASSWORD = "a-right-password-of-this-test"
+LIMIT = 10
+
+
+class Counting(MD5PasswordHasher):
+    """Notes every hash that is worked out."""
+
+    made: ClassVar[list[str]] = []
+
+    def encode(self, password: str, salt: str) -> str:  # type: ignore[override]
+        self.made.append(salt)
+        return super().encode(password, salt)
+
+
+@pytest.fixture
+def hashes(settings: Any) -> Iterator[list[str]]:
+    settings.PASSWORD_HASHERS = [f"{__name__}.Counting"]
+    Counting.made.clear()
+    yield Counting.made
+    Counting.made.clear()
+
+
+@pytest.fixture
+def operator(db: None, hashes: list[str]) -> User:
+    return User.objects.create_superuser("operadora", password=PASSWORD)
+
+
+def log_in(account: str, password: str, address: str = "203.0.113.7", **headers: str) -> Any:
+    form = {"username": account, "password": password, "next": "/admin/"}
+    return Client(REMOTE_ADDR=address).post("/admin/login/", form, headers=headers)
+
+
+def fail(times: int, account: str = "operadora", address: str = "203.0.113.7") -> list[int]:
+    return [log_in(account, f"wrong-{number}", address).status_code for number in range(times)]
+
+
+def test_the_right_password_lets_in(operator: User) -> None:
+    assert (fail(3), log_in("operadora", PASSWORD).url) == ([200] * 3, "/admin/")
+
+
+def test_after_25_wrong_passwords_the_right_one_does_not_let_in(operator: User, hashes: list[str]) -> None:
+    """Before the fix, the 26th try was looked at like the first."""
+    assert fail(25) == [200] * (LIMIT - 1) + [429] * 16
+    looked = len(hashes)
+    refused = log_in("operadora", PASSWORD)
+    assert (refused.status_code, refused["Retry-After"]) == (429, "900")
+    assert "15 minutos" in refused.content.decode()
+    assert len(hashes) == looked, "a refused try costs no hash"
+
+
+def test_an_account_has_its_limit_whatever_address_fails(operator: User) -> None:
+    for number in range(LIMIT):
+        fail(1, address=f"198.51.100.{number}")
+    assert log_in("operadora", PASSWORD, "203.0.113.200").status_code == 429
+
+
+def test_an_address_has_its_limit_whatever_account_fails(operator: User, hashes: list[str]) -> None:
+    for number in range(LIMIT):
+        fail(1, account=f"ninguem-{number}")
+    looked = len(hashes)
+    assert [log_in(name, PASSWORD).status_code for name in ("operadora", "ninguem")] == [429, 429]
+    assert len(hashes) == looked
+    assert log_in("operadora", PASSWORD, "203.0.113.8").status_code == 302, "others go on"
+
+
+def test_addresses_of_one_ipv6_network_are_one(operator: User) -> None:
+    for number in range(LIMIT):
+        fail(1, account=f"ninguem-{number}", address=f"2001:db8:0:1::{number + 1:x}")
+    assert log_in("operadora", PASSWORD, "2001:db8:0:1:ffff::1").status_code == 429
+    assert log_in("operadora", PASSWORD, "2001:db8:0:2::1").status_code == 302
+
+
+def test_a_header_of_a_stranger_is_no_address(operator: User, settings: Any) -> None:
+    for number in range(LIMIT):
+        log_in(f"ninguem-{number}", "wrong", **{"X-Forwarded-For": f"198.51.100.{number}"})
+    assert log_in("operadora", PASSWORD, **{"X-Forwarded-For": "192.0.2.1"}).status_code == 429
+    settings.TRUSTED_PROXIES = ["203.0.113.7"]
+    assert log_in("operadora", PASSWORD, **{"X-Forwarded-For": "192.0.2.1"}).status_code == 302
+
+
+def test_a_log_in_forgets_no_failure(operator: User) -> None:
+    """Else who has one account would begin anew against all others."""
+    User.objects.create_user("outra", password=PASSWORD, is_staff=True)
+    fail(LIMIT - 1)
+    assert log_in("outra", PASSWORD).status_code == 302
+    assert fail(1) == [429]
+
+
+def test_a_refused_try_does_not_prolong_the_wait(operator: User, settings: Any) -> None:
+    from axes.models import AccessAttempt
+
+    fail(LIMIT + 5)
+    AccessAttempt.objects.update(attempt_time=AccessAttempt.objects.get().attempt_time - timedelta(minutes=16))
+    assert log_in("operadora", PASSWORD).status_code == 302
+
+
+def test_what_cannot_be_a_name_is_no_failure_of_the_database(operator: User) -> None:
+    assert log_in("a\0b", "x").status_code == 200
+    assert log_in("x" * 300, "x").status_code == 200
+
+
+def test_log_ins_are_noted_with_account_and_address_but_no_password(operator: User) -> None:
+    with capture_logs() as lines:
+        log_in("operadora", "wrong-password")
+        log_in("typed-into-the-wrong-field", "x")
+        log_in("operadora", PASSWORD)
+    noted = [{name: line[name] for name in ("event", "account", "address")} for line in lines if "account" in line]
+    assert noted == [
+        {"event": "log_in_failed", "account": "operadora", "address": "203.0.113.7"},
+        {"event": "log_in_failed", "account": None, "address": "203.0.113.7"},
+        {"event": "logged_in", "account": "operadora", "address": "203.0.113.7"},
+    ]
+    assert not [line for line in lines if "wrong" in str(line) or PASSWORD in str(line)]
+
+
+def test_while_a_password_is_hashed_the_loop_goes_on() -> None:
+    """Before the fix, no greenlet of the process ran while a password was hashed."""
+    code = """
+from gevent import monkey; monkey.patch_all()
+import gevent, django; django.setup()
+from django.contrib.auth.hashers import check_password, make_password
+stored = make_password("one", salt="salt" * 4)
+ticks = 0
+def tick():
+    global ticks
+    while True:
+        gevent.sleep(0.002); ticks += 1
+gevent.spawn(tick)
+assert check_password("one", stored) and not check_password("two", stored)
+assert stored.startswith("pbkdf2_sha256$")
+print(ticks)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert int(done.stdout or 0) > 10, done.stderr
