@@ -254,6 +254,8 @@ AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 # A log-in forgets no failure: who has one account could else begin anew against all others.
 AXES_RESET_ON_SUCCESS = False
+# A refusal takes this time, in which its client can't ask again by the same connection.
+REFUSED_LOG_IN_WAIT_S = 2
 AXES_USERNAME_CALLABLE = "foundation.backoffice.login.account_of"
 AXES_CLIENT_IP_CALLABLE = "foundation.backoffice.login.network_of"
 AXES_DISABLE_ACCESS_LOG = True  # the log lines tell

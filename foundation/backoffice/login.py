@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import threading
+import time
 from typing import Any
 
 import structlog
@@ -52,6 +53,9 @@ def login(request: HttpRequest) -> HttpResponse:
     finally:
         _turns.release()
     if getattr(request, "axes_locked_out", False):
+        if not connection.in_atomic_block:
+            connection.close()
+        time.sleep(settings.REFUSED_LOG_IN_WAIT_S)
         wait = settings.AXES_COOLOFF_TIME
         return _refusal(429, TOO_OFTEN.format(minutes=wait.seconds // 60), after_s=wait.seconds)
     return response

@@ -33,6 +33,7 @@ class Counting(MD5PasswordHasher):
 @pytest.fixture
 def hashes(settings: Any) -> Iterator[list[str]]:
     settings.PASSWORD_HASHERS = [f"{__name__}.Counting"]
+    settings.REFUSED_LOG_IN_WAIT_S = 0
     Counting.made.clear()
     yield Counting.made
     Counting.made.clear()
