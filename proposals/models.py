@@ -250,8 +250,10 @@ class Proposal(models.Model):
             self.native_status = found.native_status[:60]
             self.data = {**self.data, **found.data}
             if found.signature_url:
+                # Some banks tell the expiry of a link only once: a later look without one keeps the earlier.
+                if found.signature_expires_at or found.signature_url != self.signature_url:
+                    self.signature_expires_at = found.signature_expires_at
                 self.signature_url = found.signature_url
-                self.signature_expires_at = found.signature_expires_at
         if found.status is not None:
             self.move(found.status, cause, found.native_status)
         self.plan_refresh()

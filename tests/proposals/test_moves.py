@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from consultas.models import Offer
 from partners.models import Partner
@@ -159,3 +161,14 @@ def test_a_value_changed_in_its_place_is_saved_with_the_row(partner: Partner) ->
     with Proposal.locked(row.pk) as locked:
         locked.data["seen"] = "yes"
     assert Proposal.objects.get(pk=row.pk).data["seen"] == "yes"
+
+
+def test_a_later_look_without_an_expiry_keeps_the_earlier_one(proposal: Proposal) -> None:
+    """Before the fix, such a look made a link that had expired usable again."""
+    ends_at = timezone.now() + timedelta(hours=1)
+    link: dict[str, Any] = {"signature_url": "https://bank.example/1"}
+    first = told("w", S.AWAITING_SIGNATURE, signature_expires_at=ends_at, **link)
+    assert accept(proposal, first).signature_expires_at == ends_at
+    assert absorb(proposal, told("w", S.AWAITING_SIGNATURE, **link)).signature_expires_at == ends_at
+    fresh = told("w", S.AWAITING_SIGNATURE, signature_url="https://bank.example/2")
+    assert absorb(proposal, fresh).signature_expires_at is None
