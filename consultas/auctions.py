@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import dataclass
 from typing import Any
 
-import gevent
 import msgspec
 from django.conf import settings
-from django.db import connection
 
 from foundation import workers
 from foundation.encryption import decrypt, encrypt
 from foundation.errors import ApiError, NotFound
 from partners.models import Partner
-from providers import registry
+from providers import operation, registry
 from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
 from providers.models import Provider
 
@@ -48,7 +45,12 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
     patience_s = (own or settings.BANK_TIMEOUT_S) + 2
     # The key is a capability: whoever reads the broker must not learn it.
     answer = workers.ask(
-        "consultas.tasks.look_up_auction", f"auction-{uuid.uuid4().hex}", patience_s, encrypt(key), request_id
+        "consultas.tasks.look_up_auction",
+        f"auction-{uuid.uuid4().hex}",
+        patience_s,
+        encrypt(key),
+        request_id,
+        str(partner.pk),
     )
     if answer is None:
         raise ProviderUnavailable
@@ -58,19 +60,11 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
     return outcome.record
 
 
-def run(encrypted_key: str, request_id: str) -> Outcome:
+def run(encrypted_key: str, request_id: str, partner_id: str) -> Outcome:
     """From a worker: ask the bank for the record of the key."""
-    adapter = registry.auction_bank()
-    provider = Provider.objects.filter(name=adapter.name, enabled=True).first()
-    connection.close()
+    name = registry.auction_bank().name
     try:
-        if provider is None:
-            raise ProviderUnavailable(held_back=True)
-        account = provider.connection()
-        deadline = time.monotonic() + account.timeout_s
-        bank = adapter(account, deadline=deadline, request_id=request_id)
-        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
-        with gevent.Timeout(account.timeout_s + 0.5, ProviderUnavailable()):
-            return Outcome(record=bank.auction_proposal(decrypt(encrypted_key)))
+        bank = operation.client(name, request_id=request_id, partner=partner_id)
+        return Outcome(record=bank.auction_proposal(decrypt(encrypted_key)))
     except ApiError as error:
         return Outcome(error=error.code)

@@ -22,8 +22,8 @@ from consultas.models import Pending, Query
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput, NotFound
 from partners.models import Allowance
-from providers.bank import Bank
 from providers.errors import BankFailure
+from providers.operation import BankClient
 from providers.types import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 from webhooks import outbox
 
@@ -46,7 +46,7 @@ def open_steps(query: Query, banks: list[str]) -> dict[str, Pending]:
     return {row.provider: row for row in rows}
 
 
-def ask(bank: Bank, query: Query, request: BankQuery, step: Pending | None) -> BankResult:
+def ask(bank: BankClient, query: Query, request: BankQuery, step: Pending | None) -> BankResult:
     """The bank's answer to `query`. While a step is open it is only looked at: the same link is shown, also where
     the bank can't tell how the step stands, and no second message is sent. After a refused or expired one the bank
     is queried anew, which opens another."""
@@ -64,19 +64,19 @@ def ask(bank: Bank, query: Query, request: BankQuery, step: Pending | None) -> B
     return _query(bank, query, request)
 
 
-def _query(bank: Bank, query: Query, request: BankQuery) -> BankResult:
-    if query.evidence_number is not None:
-        bank.before_request = partial(_rely, query.evidence_number, bank.name, query)
-    result = bank.query(request)
+def _query(bank: BankClient, query: Query, request: BankQuery) -> BankResult:
+    number = query.evidence_number
+    about_to_send = None if number is None else partial(_record_evidence_use, number, bank.name, query)
+    result = bank.query(request, about_to_send=about_to_send)
     if result.action is not None:
         step = _open(query, bank.name, result.action)
         result = replace(result, action=step.action())
     return result
 
 
-def _rely(number: int, bank: str, query: Query) -> None:
-    """The request that carries the evidence `number` to `bank` is about to go out. Not after it: a use that nobody
-    noted would be worse than one that a process dying at this moment has noted too much."""
+def _record_evidence_use(number: int, bank: str, query: Query) -> None:
+    """Record that the evidence `number` goes to `bank`, before the request is sent. If the process dies in between, one
+    use too many is recorded; the opposite order could lose one."""
     evidence.record_use(number, [bank], call="query", reference=str(query.id))
     connection.close()
 
@@ -112,7 +112,7 @@ def _now_with_link(step: Pending, action: BankAction) -> None:
     Pending.objects.filter(pk=step.pk).update(type=step.type, url=step.url, detail=step.detail)
 
 
-def _look(bank: Bank, step: Pending, request: BankQuery) -> tuple[StepOutcome, BankResult]:
+def _look(bank: BankClient, step: Pending, request: BankQuery) -> tuple[StepOutcome, BankResult]:
     """How the step stands, with the bank's answer to `request` where that makes it known.
 
     A bank that says no ends the step: it would say so again for ever. One that failed, or that holds the step for
@@ -174,7 +174,7 @@ def claim_due(bank: str, limit: int) -> list[Pending]:
     return list(Pending.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
 
 
-def check(bank: Bank, step: Pending) -> None:
+def check(bank: BankClient, step: Pending) -> None:
     """Look at the step without side effects; close it where it ended, else look again later."""
     outcome, result = _look(bank, step, step.query.for_bank(step.provider))
     if outcome is StepOutcome.OPEN:

@@ -6,15 +6,15 @@ import time
 
 import gevent
 import structlog
-from django.db import connection
+from django.db import connection as database
 from gevent.lock import BoundedSemaphore
 from gevent.pool import Pool
 
 from consultas import pending
 from consultas.models import Pending
-from providers import registry
+from providers import operation, registry
 from providers.bank import Connection
-from providers.errors import ProviderUnavailable
+from providers.errors import BankSwitchedOff
 from providers.models import enabled_accounts
 
 #: So long one sweep goes on taking what is due; then the next one does.
@@ -33,40 +33,38 @@ def run() -> None:
     end = time.monotonic() + TICK_S
     looks: list[gevent.Greenlet] = []
     with _turn:  # the sweep before may still be at it
-        accounts: dict[str, Connection] | None = None
+        connections: dict[str, Connection] | None = None
         while time.monotonic() < end and (banks := pending.banks_due()):
-            if accounts is None:
-                accounts = enabled_accounts(registry.names())
+            if connections is None:
+                connections = enabled_accounts(registry.names())
             for bank in banks:
-                looks += _look_at(bank, accounts.get(bank))
-            connection.close()
+                looks += _look_at(bank, connections)
+            database.close()
             gevent.sleep(_PAUSE_S)
-        connection.close()
+        database.close()
     gevent.joinall(looks)
 
 
-def _look_at(bank: str, account: Connection | None) -> list[gevent.Greenlet]:
+def _look_at(bank: str, connections: dict[str, Connection]) -> list[gevent.Greenlet]:
     """Begin to look at as many of the bank's due steps as there are places."""
     places = _places.setdefault(bank, Pool(PLACES))
     steps = pending.claim_due(bank, places.free_count())
     allowed = pending.partners_allowed(bank, steps)
-    return [places.spawn(_look, step, account, step.partner_id in allowed) for step in steps]
+    return [places.spawn(_look, step, connections, step.partner_id in allowed) for step in steps]
 
 
-def _look(step: Pending, account: Connection | None, is_allowed: bool) -> None:
+def _look(step: Pending, connections: dict[str, Connection], is_allowed: bool) -> None:
     """Look at the step, unless its bank left the partner's contract (`is_allowed`): that ends it without a call."""
-    adapter, request_id = registry.get(step.provider), step.query.request_id
+    request_id = step.query.request_id
     structlog.contextvars.bind_contextvars(request_id=request_id)
     try:
         if not is_allowed:
             pending.give_up(step)
             return
-        if adapter is None or account is None:
-            pending.put_off(step)
-            return
-        deadline = time.monotonic() + account.timeout_s
-        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
-        with gevent.Timeout(account.timeout_s + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
-            pending.check(adapter(account, deadline=deadline, request_id=request_id), step)
+        partner = str(step.partner_id)
+        bank = operation.client(step.provider, request_id=request_id, partner=partner, known=connections)
+        pending.check(bank, step)
+    except BankSwitchedOff:
+        pending.put_off(step)
     finally:
-        connection.close()
+        database.close()

@@ -17,9 +17,9 @@ from consultas.models import Pending, Query
 from foundation import replies
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
-from providers import registry
+from providers import operation
 from providers.bank import Connection
-from providers.errors import BankFailure, ProviderError, ProviderUnavailable
+from providers.errors import BankFailure, ProviderError
 from providers.types import QueryStatus
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 @shared_task
 def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     """Ask `banks` for the query's offers, all at once; each answer is pushed as it lands."""
-    query, accounts, steps = order.load(query_id, banks)
+    query, connections, steps = order.load(query_id, banks)
     connection.close()
     # Claimed last: a copy that fails or dies before this leaves the work to the next.
     left = query.seconds_left()
@@ -37,24 +37,24 @@ def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> No
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
-        answer = _answer(query, bank, accounts.get(bank), steps.get(bank))
+        answer = _answer(query, bank, connections, steps.get(bank))
         replies.post(reply_to, query_id, replies.ANSWER, answer, patience_s=query.seconds_left())
 
     gevent.joinall([gevent.spawn(one, bank) for bank in banks])
 
 
-def _answer(query: Query, bank: str, account: Connection | None, step: Pending | None) -> Answer:
+def _answer(query: Query, bank: str, connections: dict[str, Connection], step: Pending | None) -> Answer:
     """What `bank` answers to `query`; whatever goes wrong there becomes its answer and touches no other bank."""
     begun = time.monotonic()
-    adapter = registry.get(bank)
-    if adapter is None or account is None:
-        return failed(bank, ProviderUnavailable("Banco desativado no momento."), begun)
-    seconds = min(query.seconds_left(), account.timeout_s)
     try:
-        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
-        with gevent.Timeout(seconds + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
-            connected = adapter(account, deadline=begun + seconds, request_id=query.request_id)
-            result = pending.ask(connected, query, query.for_bank(bank), step)
+        client = operation.client(
+            bank,
+            request_id=query.request_id,
+            partner=str(query.partner_id),
+            known=connections,
+            longest_s=query.seconds_left(),
+        )
+        result = pending.ask(client, query, query.for_bank(bank), step)
     except BankFailure as failure:
         log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)
         return failed(bank, failure, begun)
@@ -85,10 +85,10 @@ def _as_answer(bank: str, begun: float, **fields: Any) -> Answer:
 
 
 @shared_task
-def look_up_auction(request: str, reply_to: str, encrypted_key: str, request_id: str) -> None:
+def look_up_auction(request: str, reply_to: str, encrypted_key: str, request_id: str, partner_id: str) -> None:
     """Ask the own bank for an auction's record, and answer with it."""
     with replies.answering(reply_to, request, settings.BANK_TIMEOUT_S) as reply:
-        reply.content = auctions.run(encrypted_key, request_id)
+        reply.content = auctions.run(encrypted_key, request_id, partner_id)
 
 
 @shared_task

@@ -42,7 +42,8 @@ def outlasts_restart(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def give_back_connection() -> None:
-    """Close the calling greenlet's database connection, where it has one. To ask for `connection` would make one:
-    more than a call to a bank may cost that touches no row."""
+    """Close the calling greenlet's database connection, where it has one without an open transaction. To ask for
+    `connection` would make one: more than a call to a bank may cost that touches no row."""
     for each in connections.all(initialized_only=True):
-        each.close()
+        if not each.in_atomic_block:
+            each.close()

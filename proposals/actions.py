@@ -20,7 +20,6 @@ from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
 from proposals.submission import from_dict
 from providers import registry
-from providers.bank import Bank
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.types import BankProposal, ProposalStatus
 
@@ -60,7 +59,7 @@ def formalize(proposal: Proposal, channel: str | None, request_id: str) -> Propo
 def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:
     """Cancel at the bank; cancelled already is fine. Raises NotSupported where the bank can't, InvalidState
     where it is too late."""
-    if adapter(proposal.provider).cancel is Bank.cancel:
+    if not adapter(proposal.provider).cancels():
         raise NotSupported("Este banco não permite cancelamento.")
     if proposal.status == ProposalStatus.CANCELLED:
         return proposal

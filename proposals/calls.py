@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import gevent
 import structlog
-from django.db import connection
 
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError
 from proposals.models import BankCall, Proposal
 from providers import registry
-from providers.bank import Bank, Connection
-from providers.errors import ProviderError, ProviderUnavailable
-from providers.models import Provider
+from providers.bank import Bank
+from providers.errors import ProviderError
+from providers.operation import BankClient, client
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -30,19 +28,10 @@ def adapter(provider: str) -> type[Bank]:
     return found
 
 
-@outlasts_restart
-def account(provider: str) -> Connection:
-    """How to reach the bank. Raises ProviderUnavailable where an operator disabled it."""
-    row = Provider.objects.filter(name=provider, enabled=True).first()
-    if row is None:
-        raise ProviderUnavailable("Banco desativado no momento.", sent=False, held_back=True)
-    return row.connection()
-
-
 def call_bank(
     proposal: Proposal,
     operation: BankCall.Operation,
-    ask: Callable[[Bank], T],
+    ask: Callable[[BankClient], T],
     *,
     seconds: float | None = None,
     asked: BankCall | None = None,
@@ -51,19 +40,15 @@ def call_bank(
     """What the bank answers to `ask`, within `seconds` (the bank's own time-out where None).
 
     `asked` is the row of the call where a partner's request made one; what came of the call is written, unless
-    `keep` is False. No database connection is held while the bank thinks. Raises whatever `ask` raises as an
+    `keep` is False. Raises whatever `ask` raises as an
     ApiError; a fault of ours is a ProviderError, since what the bank did is as unknown then as after a time-out.
     """
     row = asked or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
     begun = time.monotonic()
     outcome = ProviderError.code
     try:
-        reached = account(proposal.provider)
-        limit = reached.timeout_s if seconds is None else seconds
-        connection.close()
-        # The timer is the backstop for a bank that drips its headers: no socket time-out ends that.
-        with gevent.Timeout(limit + 0.5, ProviderUnavailable("O banco não respondeu a tempo.")):
-            answer = ask(adapter(proposal.provider)(reached, deadline=begun + limit, request_id=row.request_id))
+        partner = str(proposal.partner_id)
+        answer = ask(client(proposal.provider, request_id=row.request_id, partner=partner, seconds=seconds))
         outcome = "ok" if answer is not None else "not_found"
     except ApiError as error:
         outcome = error.code

@@ -15,7 +15,7 @@ from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput
 from foundation.formats import is_one_word
 from partners.models import Partner
-from providers.bank import Bank, Connection
+from providers.bank import Bank
 from providers.types import (
     Address,
     BankAccount,
@@ -78,9 +78,7 @@ def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iter
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
     if pix and pix["tipo_chave"] == "cpf" and pix["chave"] != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
-    # Rules are facts: no connection is needed to apply them, and the web process has none.
-    rules = bank(Connection("", {}), deadline=0, request_id="")
-    yield from rules.faults(to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, ""))
+    yield from bank.faults(to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, ""))
     if pix and not bank.accepts_pix:
         yield Detail("recebimento.pix", "Este banco não paga por PIX.")
     for field in bank.required:

@@ -36,9 +36,9 @@ from proposals import comparison, dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
-from providers.bank import Bank
 from providers.errors import BankFailure, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.models import Provider
+from providers.operation import BankClient
 from providers.types import BankProposal
 
 log = structlog.get_logger(__name__)
@@ -290,9 +290,8 @@ def _send(proposal: Proposal) -> None:
     seconds = max(0.0, min((TIMEOUTS_PER_TRY - 1) * _timeout_s(proposal), left))
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
 
-    def submit(bank: Bank) -> BankProposal:
-        bank.before_request = partial(_note_evidence, proposal)
-        return bank.submit(body)
+    def submit(bank: BankClient) -> BankProposal:
+        return bank.submit(body, about_to_send=partial(_note_evidence, proposal))
 
     try:
         accepted = call_bank(proposal, Operation.SUBMIT, submit, seconds=seconds)

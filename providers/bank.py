@@ -1,30 +1,22 @@
-"""What a bank is, and how its operations are run over `providers.http`.
+"""What a bank is: the interface, facts and hooks of an adapter, and the helpers that every dialect needs.
 
-`Bank.call` and `Bank.exchange` give each request its absolute deadline, request id, breaker, place in
-flight, token and size limit, repeat what is safe to repeat, and turn whatever goes wrong into an error of
-`providers.errors`. The breaker is asked at an operation's first request and told at its end. An adapter
-(`providers/banks/<bank>.py`) adds only facts and the mapping of its dialect.
+An adapter (`providers/banks/<bank>.py`) adds only facts and the mapping of its dialect. `providers.operation` runs the
+operations; `providers.http` sends the requests.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
-from providers.breaker import Breaker
-from providers.errors import BankFailure, ProviderError, ProviderUnavailable
-from providers.http import Reply, Request, encoded, send
-from providers.metrics import bank_call
-from providers.tokens import Token, TokenCache, tokens
+from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
+from providers.http import Body, Draft, Reply
+from providers.tokens import Token
 from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, ProposalStatus
 
 log = structlog.get_logger(__name__)
@@ -32,16 +24,6 @@ T = TypeVar("T")
 
 #: A bank's callback that is older is refused, signed or not.
 CALLBACK_MAX_AGE_S = 300
-OPERATIONS = (
-    "query",
-    "check",
-    "submit",
-    "find",
-    "formalize",
-    "status",
-    "cancel",
-    "auction_proposal",
-)
 
 
 @dataclass(frozen=True)
@@ -56,43 +38,20 @@ class Connection:
     circuit: str = "auto"
 
 
-def _guarded(method: Callable[..., T]) -> Callable[..., T]:
-    """An adapter's operation: what its mapping stumbles over is turned into "unreadable reply", and the breaker
-    is told how it ended."""
+class Line(Protocol):
+    """What carries an adapter's requests to its bank. `deadline` is absolute, in `time.monotonic()` seconds."""
 
-    @functools.wraps(method)
-    def guarded(self: Bank, *args: Any, **kwargs: Any) -> T:
-        with self._judged():
-            try:
-                return method(self, *args, **kwargs)
-            except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as fault:
-                # The fault's own text may quote the bank's body: only its kind and place are logged.
-                traceback = fault.__traceback__
-                while traceback and traceback.tb_next:
-                    traceback = traceback.tb_next
-                line = f"{traceback.tb_frame.f_code.co_name}:{traceback.tb_lineno}" if traceback else "?"
-                log.error("bank_reply_unmapped", bank=self.name, fault=type(fault).__name__, at=line)
-                raise ProviderError from None
+    deadline: float
 
-    return guarded
+    def send_authenticated(self, bank: Bank, draft: Draft) -> Reply: ...
 
-
-def _counted(method: Callable[..., T]) -> Callable[..., T]:
-    """An adapter's call, with its outcome and duration kept for the metrics."""
-
-    @functools.wraps(method)
-    def counted(self: Bank, *args: Any, **kwargs: Any) -> T:
-        with bank_call(self.name, method.__name__):
-            return method(self, *args, **kwargs)
-
-    return counted
+    def send_plain(self, draft: Draft) -> Reply: ...
 
 
 class Bank:
     """One bank: facts as class attributes, the operations as methods: dataclass in, dataclass out.
 
-    `deadline` is absolute, in `time.monotonic()` seconds: no call of this object outlasts it. One object does one
-    operation at a time.
+    An object does one operation. The facts and the class methods need no object: the web process uses only them.
     """
 
     name: ClassVar[str]
@@ -120,22 +79,9 @@ class Bank:
     #: (requests, seconds) that one token serves, where the bank limits it.
     token_budget: ClassVar[tuple[int, float] | None] = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for operation in OPERATIONS:
-            if operation in cls.__dict__:
-                setattr(cls, operation, _counted(_guarded(cls.__dict__[operation])))
-
-    def __init__(self, connection: Connection, *, deadline: float, request_id: str) -> None:
+    def __init__(self, connection: Connection, line: Line) -> None:
         self.connection = connection
-        self.deadline = deadline
-        self.request_id = request_id
-        #: Called once, when the first authenticated request is about to go out: not while the breaker, the limit in
-        #: flight, a failed login or the deadline keeps it back.
-        self.before_request: Callable[[], None] | None = None
-        self._breaker = Breaker(self.name)
-        self._operating = False
-        self._let_out = False
+        self._line = line
 
     # --- The calls; a bank overrides what it supports ---------------------------------------------------
 
@@ -184,9 +130,15 @@ class Bank:
         """
         raise NotSupported
 
-    def faults(self, submission: BankSubmission) -> list[Detail]:
+    @classmethod
+    def faults(cls, submission: BankSubmission) -> list[Detail]:
         """Rules of this bank on a submission beyond `required`, checked before any call. Empty: all well."""
         return []
+
+    @classmethod
+    def cancels(cls) -> bool:
+        """Whether a proposal can be cancelled at the bank."""
+        return cls.cancel is not Bank.cancel
 
     # --- The dialect's hooks ------------------------------------------------------------------------------
 
@@ -198,26 +150,36 @@ class Bank:
         """Whether the bank says that our credentials are wrong: no outage, and nothing that passes by itself."""
         return 400 <= reply.status < 500
 
+    def authorize_body(self, token: Token | None, content: Any) -> Any:
+        """The content of a request's body with what authenticates it, for banks that want a ticket in the body.
+
+        `content` is what `call` was given: JSON data, form fields or an XML element. Return a copy with the ticket in
+        it, since the same content is authorized again where the bank refuses the token. Called before encoding.
+        """
+        return content
+
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        """The headers that authenticate a request."""
-        return {}
+        """The headers that authenticate a request; `body` is the encoded one. The base sends a bearer token."""
+        return {"Authorization": f"Bearer {token.value}"} if token else {}
 
     def token_refused(self, reply: Reply) -> bool:
         """Whether the bank says that the token is not (or no longer) good. It has done nothing then."""
         return reply.status == 401
 
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         """The error that the partner shall see, where `reply` is the bank's own way to say no."""
         return None
 
-    def proposal_status(self, word: str) -> ProposalStatus | None:
+    @classmethod
+    def proposal_status(cls, word: str) -> ProposalStatus | None:
         """The normalized status of a native word; an unknown one is logged and moves nothing."""
-        status = self.statuses.get(word)
+        status = cls.statuses.get(word)
         if status is None:
-            log.warning("bank_status_unknown", bank=self.name, word=word[:60])
+            log.warning("bank_status_unknown", bank=cls.name, word=word[:60])
         return status
 
-    # --- The seam -------------------------------------------------------------------------------------------
+    # --- Helpers --------------------------------------------------------------------------------------------
 
     def call(
         self,
@@ -235,9 +197,14 @@ class Bank:
         sent again where a connection broke before an answer. Raises ProviderUnavailable, ProviderError or
         whatever `refusal` made of the answer.
         """
-        self._ask_breaker()
-        reply = self._authenticated(method, path, *encoded(json, form, headers), safe)
-        self._refuse_errors(reply)
+        body = Body.of(json=json, form=form)
+        reply = self._line.send_authenticated(self, Draft(method, path, body, headers or {}, safe))
+        if error := self.refusal(reply):
+            raise error
+        if reply.status >= 500:
+            raise ProviderUnavailable
+        if not 200 <= reply.status < 300:
+            raise ProviderError
         return reply
 
     def exchange(
@@ -251,8 +218,7 @@ class Bank:
         safe: bool = True,
     ) -> Reply:
         """One request without a token, for `login`. Answers of 400 and above raise."""
-        body, sent_headers = encoded(json, form, headers)
-        reply = self._send(method, path, body, sent_headers, safe)
+        reply = self._line.send_plain(Draft(method, path, Body.of(json=json, form=form), headers or {}, safe))
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
             raise ProviderError(sent=False)
@@ -260,119 +226,8 @@ class Bank:
             raise ProviderUnavailable(sent=False)
         return reply
 
-    @contextmanager
-    def _judged(self) -> Iterator[None]:
-        """Tells the breaker once how the operation inside ended, if it let a request of it out.
-
-        Only then is it known whether the bank can be worked with: an answer may be well by its status and say
-        nothing that can be read. A refusal is an answer; what the service itself held back says nothing.
-        """
-        if self._operating:
-            yield  # part of the operation around it
-            return
-        self._operating, self._let_out = True, False
-        good: bool | None = None
-        try:
-            yield
-            good = True
-        except BankFailure as failure:
-            good = None if failure.held_back else False
-            raise
-        except ApiError:
-            good = True
-            raise
-        finally:
-            self._operating = False
-            if self._let_out and good is not None:
-                self._breaker.record(good)
-
-    def _ask_breaker(self) -> None:
-        """Once for the operation as a whole: a login and further requests belong to it, also where it is the
-        breaker's probe. Raises ProviderUnavailable."""
-        if self._operating and self._let_out:
-            return
-        circuit = self.connection.circuit
-        if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
-            raise ProviderUnavailable(sent=False, held_back=True)
-        self._let_out = True
-
-    def _authenticated(self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool) -> Reply:
-        """The request with the bank's authentication; once more with a fresh token, or a fresh signature,
-        where it refused ours."""
-        cache = tokens(self.name, _fingerprint(self.connection), self.token_budget) if self.uses_token else None
-        for _ in range(2):
-            token = self._token(cache) if cache is not None else None
-            proof = self.authorize(token, method, path, body)
-            sent_at = time.monotonic()
-            reply = self._send(method, path, body, headers | proof, safe, announce=True)
-            if not self.token_refused(reply):
-                return reply
-            if cache is not None:
-                cache.discard(sent_at)
-        log.error("bank_token_refused", bank=self.name)
-        raise ProviderError(sent=False)
-
-    def _token(self, cache: TokenCache) -> Token:
-        """A token; a failure to get one means that the request itself was never sent."""
-        try:
-            return cache.take(self.login, timeout=max(0.0, self.deadline - time.monotonic()))
-        except BankFailure as failure:
-            failure.sent = False
-            raise
-
-    def _refuse_errors(self, reply: Reply) -> None:
-        error = self.refusal(reply)
-        if error is not None:
-            raise error
-        if reply.status >= 500:
-            raise ProviderUnavailable
-        if not 200 <= reply.status < 300:
-            raise ProviderError
-
-    def _send(
-        self, method: str, path: str, body: bytes, headers: dict[str, str], safe: bool, *, announce: bool = False
-    ) -> Reply:
-        with self._place_in_flight():
-            if announce and self.before_request is not None and time.monotonic() < self.deadline:
-                self.before_request()
-                self.before_request = None
-            request = Request(method, path, body, {"X-Request-Id": self.request_id} | headers, safe)
-            connection = self.connection
-            return send(
-                request,
-                connection.base_url,
-                connections=connection.max_in_flight,
-                deadline=self.deadline,
-                timeout_s=connection.timeout_s,
-            )
-
-    @contextmanager
-    def _place_in_flight(self) -> Iterator[None]:
-        """One of the bank's places, for the time of one request."""
-        places = _places(self.name, self.connection.max_in_flight)
-        if not places.acquire(timeout=max(0.0, self.deadline - time.monotonic())):
-            log.warning("bank_in_flight_limit", bank=self.name)
-            raise ProviderUnavailable(sent=False, held_back=True)
-        try:
-            yield
-        finally:
-            places.release()
-
-
-_lock = threading.Lock()
-_semaphores: dict[tuple[str, int], threading.BoundedSemaphore] = {}
-
-
-def _places(name: str, limit: int) -> threading.BoundedSemaphore:
-    """The bank's places in flight in this process: a hanging bank fills its own, never another's."""
-    with _lock:
-        return _semaphores.setdefault((name, limit), threading.BoundedSemaphore(limit))
-
-
-def _fingerprint(connection: Connection) -> str:
-    """Names a bank's account, so that changed credentials never meet an old token."""
-    parts = [
-        connection.base_url,
-        *(f"{key}={value}" for key, value in sorted(connection.credentials.items())),
-    ]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    def wait(self, seconds: float) -> None:
+        """Wait before another look. Raises BankTimedOut where the operation's deadline comes first."""
+        if time.monotonic() + seconds >= self._line.deadline:
+            raise BankTimedOut
+        time.sleep(seconds)

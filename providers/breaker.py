@@ -2,7 +2,7 @@
 
 It opens when at least half of 10 or more calls within 30 s failed (time-out, connection, 5xx, unreadable;
 never a refusal), stays open 15 s, then lets one probe through: a success closes it, a failure opens it again.
-A call is one operation of `providers.bank.Bank`, however many requests it takes.
+A call is one operation of `providers.operation.BankClient`, however many requests it takes.
 Counts are gathered in the process and written with a failure, else every two seconds; the verdict is read at
 most once a second. Without Redis calls go through: the breaker protects, it is not allowed to be an outage of its own.
 """

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from foundation.errors import ApiError, Detail, InvalidInput, InvalidState, NotFound
 from foundation.formats import sentence
 
@@ -100,18 +97,32 @@ class ProviderError(BankFailure):
     default_message = "O banco respondeu de forma inesperada."
 
 
-@contextmanager
-def at_submit() -> Iterator[None]:
-    """Around the request of a submission: what means something else there than for a proposal that exists.
+class BankTimedOut(ProviderUnavailable):
+    """The bank gave no answer before its time-out or the operation's deadline."""
 
-    Of all that it names only the offer can be unknown; it has no state yet that could forbid anything, so that
-    a conflict is a refusal on the merits; and a step that the holder owes is a matter of the offer.
+    default_message = "O banco não respondeu a tempo."
+
+
+class BankSwitchedOff(ProviderUnavailable):
+    """An operator disabled the bank, or its adapter left the registry. Nothing was sent."""
+
+    default_message = "Banco desativado no momento."
+
+    def __init__(self) -> None:
+        super().__init__(sent=False, held_back=True)
+
+
+def as_submission_error(error: ApiError) -> ApiError:
+    """What a bank's refusal means where it answers a submission.
+
+    A submission names nothing but the offer, so NotFound means that the offer is gone. The proposal has no state
+    yet that could forbid a call, so a Conflict is a refusal on the merits. An owed step is a fault of the offer.
     """
-    try:
-        yield
-    except NotFound:
-        raise OfferExpired from None
-    except Conflict as conflict:
-        raise ProviderRejected(conflict.words) from None
-    except StepOwed as owed:
-        raise InvalidInput(owed.message, field="offer_ref.offer_id") from None
+    match error:
+        case NotFound():
+            return OfferExpired()
+        case Conflict():
+            return ProviderRejected(error.words)
+        case StepOwed():
+            return InvalidInput(error.message, field="offer_ref.offer_id")
+    return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -21,7 +21,7 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
-from providers.errors import ProviderError, ProviderUnavailable
+from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 
 T = TypeVar("T")
 
@@ -55,9 +55,24 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class Body:
+    """What a request carries, before it is encoded: JSON data or the fields of a form."""
+
+    content: Any
+    media_type: str
+    encode: Callable[[Any], bytes]
+
+    @classmethod
+    def of(cls, *, json: Any = None, form: Mapping[str, str] | None = None) -> Body | None:
+        """The body for whichever is given, None where nothing is. Decimals become JSON numbers."""
+        if form is not None:
+            return cls(form, "application/x-www-form-urlencoded", lambda fields: urlencode(fields).encode())
+        return None if json is None else cls(json, "application/json", _encoder.encode)
+
+
+@dataclass(frozen=True)
 class Request:
-    """A request below a bank's base address, encoded. `safe` tells that the request may be sent again where a
-    connection broke before an answer."""
+    """A request below a bank's base address, ready to be sent."""
 
     method: str
     path: str
@@ -66,17 +81,28 @@ class Request:
     safe: bool = False
 
 
-def encoded(
-    json: Any, form: Mapping[str, str] | None, headers: Mapping[str, str] | None
-) -> tuple[bytes, dict[str, str]]:
-    """The body's bytes, and the headers with the content type that goes with them."""
-    if form is not None:
-        own, body = {"Content-Type": "application/x-www-form-urlencoded"}, urlencode(form).encode()
-    elif json is not None:
-        own, body = {"Content-Type": "application/json"}, _encoder.encode(json)
-    else:
-        own, body = {}, b""
-    return body, {**own, **(headers or {})}
+@dataclass(frozen=True)
+class Draft:
+    """A request as an adapter asks for it, before it is authenticated. `safe` tells that the request may be sent again
+    where a connection broke before an answer."""
+
+    method: str
+    path: str
+    body: Body | None = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    safe: bool = False
+
+    @property
+    def content(self) -> Any:
+        """The body before it is encoded, None where there is none."""
+        return self.body.content if self.body else None
+
+    def encoded(self, content: Any) -> Request:
+        """The request with `content` as its body. A content type among the adapter's own headers goes before."""
+        if self.body is None:
+            return Request(self.method, self.path, b"", self.headers, self.safe)
+        headers = {"Content-Type": self.body.media_type, **self.headers}
+        return Request(self.method, self.path, self.body.encode(content), headers, self.safe)
 
 
 def send(request: Request, base_url: str, *, connections: int, deadline: float, timeout_s: float) -> Reply:
@@ -98,7 +124,7 @@ def _once(request: Request, base_url: str, connections: int, deadline: float, ti
     started = time.monotonic()
     remaining = min(deadline - started, timeout_s)
     if remaining <= 0:
-        raise ProviderUnavailable("O banco não respondeu a tempo.", sent=False, held_back=True)
+        raise BankTimedOut(sent=False, held_back=True)
     end = started + remaining
     try:
         response = _pool(base_url, connections).urlopen(
@@ -132,7 +158,7 @@ def _once(request: Request, base_url: str, connections: int, deadline: float, ti
 def _transport_failure(fault: HTTPError) -> ProviderUnavailable:
     """Our error for a failure below HTTP. `sent` is False only where no connection was ever made."""
     if isinstance(fault, ReadTimeoutError):
-        return ProviderUnavailable("O banco não respondeu a tempo.")
+        return BankTimedOut()
     never_sent = isinstance(fault, NewConnectionError | ConnectTimeoutError | NameResolutionError)
     failure = ProviderUnavailable(sent=not never_sent)
     failure.broken = isinstance(fault, ProtocolError) or never_sent
@@ -151,7 +177,7 @@ def _read_body(response: urllib3.BaseHTTPResponse, end: float) -> bytes:
     while True:
         remaining = end - time.monotonic()
         if remaining <= 0:
-            raise ProviderUnavailable("O banco não respondeu a tempo.")
+            raise BankTimedOut
         socket = getattr(response.connection, "sock", None)
         if socket is not None:
             socket.settimeout(remaining)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from providers.errors import BankFailure, ProviderUnavailable
+from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 
 #: A token is renewed this many seconds before its end: it must outlive the request that bears it.
 MARGIN_S = 30.0
@@ -73,7 +73,7 @@ class TokenCache:
                     break
                 flight.waiting += 1
             if not flight.done.wait(max(0.0, end - time.monotonic())):
-                raise ProviderUnavailable("O banco não respondeu a tempo.", sent=False)
+                raise BankTimedOut(sent=False)
             if flight.failure is not None:
                 raise type(flight.failure)(flight.failure.message, sent=False)
         return self._log_in(flight, login, old)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -94,7 +93,7 @@ def record(simulator: str) -> dict[str, list[Call]]:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
     from bench.load import body
-    from providers import registry
+    from providers import operation
     from providers.models import Provider
     from providers.types import BankQuery
 
@@ -117,11 +116,8 @@ def record(simulator: str) -> dict[str, list[Call]]:
         for row in Provider.objects.all():
             account = row.connection()
             own = urlsplit(account.base_url)._replace(netloc=f"127.0.0.1:{recorder.port}").geturl()
-            adapter = registry.get(row.name)
-            assert adapter is not None
-            adapter(
-                replace(account, base_url=own), deadline=time.monotonic() + 20, request_id=f"bench-floor-{number}"
-            ).query(query)
+            known = {row.name: replace(account, base_url=own)}
+            operation.client(row.name, request_id=f"bench-floor-{number}", partner="bench", known=known).query(query)
     end()
     return recorder.calls
 

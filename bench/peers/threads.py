@@ -27,9 +27,10 @@ from foundation.encryption import blind_index
 from foundation.errors import ApiError
 from partners.models import Allowance, ApiKey
 from partners.views import PartnerView
-from providers import registry
-from providers.errors import BankFailure, ProviderUnavailable
-from providers.models import Provider
+from providers import operation
+from providers.bank import Connection
+from providers.errors import BankFailure
+from providers.models import enabled_accounts
 from providers.types import BankQuery, QueryStatus
 from webhooks import outbox
 
@@ -60,7 +61,7 @@ class AggregatedView(PartnerView):
             request_id=self.request_id,
             deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
         )
-        accounts = {row.name: row for row in Provider.objects.filter(name__in=banks, enabled=True)}
+        known = enabled_accounts(banks)
         steps = {
             row.provider: row
             for row in Pending.objects.filter(
@@ -68,7 +69,7 @@ class AggregatedView(PartnerView):
             )
         }
         connection.close()
-        answers = list(_pool.map(lambda bank: _ask(query, bank, accounts.get(bank), steps.get(bank)), banks))
+        answers = list(_pool.map(lambda bank: _ask(query, bank, known, steps.get(bank)), banks))
         query.answers = msgspec.to_builtins(answers)
         query.finished_at = timezone.now()
         with transaction.atomic():
@@ -82,19 +83,18 @@ class AggregatedView(PartnerView):
         return Response(serializers.aggregate(query, answers, shown, elapsed_ms))
 
 
-def _ask(query: Query, bank: str, account: Provider | None, step: Pending | None) -> Answer:
+def _ask(query: Query, bank: str, known: dict[str, Connection], step: Pending | None) -> Answer:
     begun = time.monotonic()
-    adapter = registry.get(bank)
-    if adapter is None or account is None:
-        return failed(bank, ProviderUnavailable("Banco desativado no momento."), begun)
-    connected = adapter(
-        account.connection(),
-        deadline=begun + min(query.seconds_left(), settings.BANK_TIMEOUT_S),
-        request_id=query.request_id,
-    )
     told: dict[str, Any]
     try:
-        result = pending.ask(connected, query, query.for_bank(bank), step)
+        client = operation.client(
+            bank,
+            request_id=query.request_id,
+            partner=str(query.partner_id),
+            known=known,
+            longest_s=query.seconds_left(),
+        )
+        result = pending.ask(client, query, query.for_bank(bank), step)
     except BankFailure as failure:
         return failed(bank, failure, begun)
     except ApiError as refusal:

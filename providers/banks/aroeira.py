@@ -34,7 +34,6 @@ from providers.errors import (
     OfferExpired,
     ProviderRejected,
     ProviderUnavailable,
-    at_submit,
     too_long,
 )
 from providers.http import Reply
@@ -168,10 +167,8 @@ class Aroeira(Bank):
         granted = reply.read(AccessToken)
         return Token.lasting(granted.token, int(granted.validade_segundos))
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {"Authorization": f"Bearer {token.value}"} if token else {}
-
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if _is_page(reply):
             return ProviderUnavailable()
         if reply.status != 200:
@@ -233,7 +230,8 @@ class Aroeira(Bank):
 
     # --- proposal
 
-    def faults(self, submission: BankSubmission) -> list[Detail]:
+    @classmethod
+    def faults(cls, submission: BankSubmission) -> list[Detail]:
         holder, document = submission.holder, submission.document
         found = [
             *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
@@ -245,15 +243,11 @@ class Aroeira(Bank):
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         form = self._submission_form(submission, self._simulate_again(submission))
-        with at_submit():
-            return self._proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
+        return self._proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/clt/proposta/localizar?codigo_externo={quote(reference, safe='')}"
-        try:
-            found = self.call("GET", path, safe=True).read(Proposals).propostas
-        except NotFound:
-            return None
+        found = self.call("GET", path, safe=True).read(Proposals).propostas
         if len(found) > 1:
             log.error("bank_submission_doubled", bank=self.name, reference=reference, count=len(found))
         return self._proposal(found[0])

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from foundation.errors import ApiError, NotFound, Unauthorized
 from foundation.formats import BRASILIA, split_phone
 from providers.bank import CALLBACK_MAX_AGE_S, Bank
-from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, at_submit
+from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -191,14 +191,12 @@ class Canela(Bank):
     def login_refused(self, reply: Reply) -> bool:
         return _says(reply, 500, LOGIN_REFUSED) or super().login_refused(reply)
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {"Authorization": f"Bearer {token.value}"} if token else {}
-
     def token_refused(self, reply: Reply) -> bool:
         # Exactly these words mean that nothing was done; after any other 500 the outcome is unknown.
         return _says(reply, 500, TOKEN_REFUSED)
 
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status == 429:
             return ProviderUnavailable(sent=False)  # the token's limit: nothing was done
         if reply.status not in (400, 403, 404, 409, 422):
@@ -286,8 +284,7 @@ class Canela(Bank):
             **_submission_body(submission),
             "carteiraId": submission.portfolio or self.connection.portfolio,
         }
-        with at_submit():
-            return self._proposal(self.call("POST", "/v3/operacoes", json=body).read(Operation))
+        return self._proposal(self.call("POST", "/v3/operacoes", json=body).read(Operation))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/v3/operacoes?identificadorExterno={quote(reference, safe='')}"

@@ -5,7 +5,6 @@ Its manual is docs/banks/cedro.md.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -18,7 +17,7 @@ from msgspec import Struct
 from foundation.errors import ApiError, Detail, NotFound
 from foundation.formats import money, split_phone, to_decimal
 from providers.bank import Bank
-from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, at_submit
+from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -173,10 +172,8 @@ class Cedro(Bank):
         token = self.exchange("POST", "/oauth/token", form=form).read(AccessToken)
         return Token.lasting(token.access_token, token.expires_in, token.refresh_token)
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {"Authorization": f"Bearer {token.value}"} if token else {}
-
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status == 422:
             faults = reply.read(FieldFaults).detail
             return ProviderRejected("; ".join(f"{'.'.join(each.loc[1:])}: {each.msg}" for each in faults))
@@ -209,16 +206,14 @@ class Cedro(Bank):
         return result if result.step else replace(result, step=StepOutcome.APPROVED)
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
-        """The result of a consult, looked at until it is there. ProviderUnavailable where the deadline comes first."""
+        """The result of a consult, looked at until it is there. Raises BankTimedOut where the deadline comes first."""
         path = f"{CONSULTS}/{quote(consult_id, safe='')}?{urlencode(_wishes(query))}"
         pause = FIRST_PAUSE_S
         while True:
             consult = self.call("GET", path, safe=True).read(Consult)
             if consult.status not in UNDER_WAY:
                 return self._result(consult)
-            if time.monotonic() + pause >= self.deadline:
-                raise ProviderUnavailable("O banco não respondeu a tempo.")
-            time.sleep(pause)
+            self.wait(pause)
             pause = min(pause * PAUSE_FACTOR, LONGEST_PAUSE_S)
 
     def _result(self, consult: Consult) -> BankResult:
@@ -247,7 +242,8 @@ class Cedro(Bank):
 
     # --- proposal
 
-    def faults(self, submission: BankSubmission) -> list[Detail]:
+    @classmethod
+    def faults(cls, submission: BankSubmission) -> list[Detail]:
         if len(submission.references) == 2:
             return []
         return [Detail("referencias", "Este banco exige exatamente duas referências pessoais.")]
@@ -255,15 +251,11 @@ class Cedro(Bank):
     def submit(self, submission: BankSubmission) -> BankProposal:
         portfolio = submission.portfolio or self.connection.portfolio
         body = _known(**_operation_body(submission), originator_code=portfolio)
-        with at_submit():
-            return self._proposal(self.call("POST", OPERATIONS, json=body))
+        return self._proposal(self.call("POST", OPERATIONS, json=body))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"{OPERATIONS}/by-external-id/{quote(reference, safe='')}"
-        try:
-            return self._proposal(self.call("GET", path, safe=True))
-        except NotFound:
-            return None
+        return self._proposal(self.call("GET", path, safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"channel": channel} if channel else {}

@@ -22,7 +22,7 @@ from msgspec import Struct
 from foundation.errors import ApiError, NotFound, Unauthorized
 from foundation.formats import split_phone
 from providers.bank import CALLBACK_MAX_AGE_S, Bank
-from providers.errors import Conflict, OfferExpired, ProviderRejected, StepOwed, at_submit
+from providers.errors import Conflict, OfferExpired, ProviderRejected, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -181,7 +181,8 @@ class Imbuia(Bank):
         # This bank takes the token bare: "Bearer" before it is refused.
         return {"Authorization": token.value} if token else {}
 
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status not in (400, 403, 404, 409, 422):
             return None
         fault = reply.read(Fault)
@@ -245,8 +246,7 @@ class Imbuia(Bank):
     def submit(self, submission: BankSubmission) -> BankProposal:
         portfolio = submission.portfolio or self.connection.portfolio
         body = {**_proposal_body(submission), "codigo_origem": portfolio}
-        with at_submit():
-            return self._proposal(self._ask("POST", "/marketplace/propostas", PROPOSAL, json=body).read(Proposal))
+        return self._proposal(self._ask("POST", "/marketplace/propostas", PROPOSAL, json=body).read(Proposal))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/marketplace/propostas?identificador_parceiro={quote(reference, safe='')}"

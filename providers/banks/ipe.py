@@ -16,7 +16,7 @@ from msgspec import Struct
 from foundation.errors import ApiError, Detail, NotFound
 from foundation.formats import split_phone
 from providers.bank import Bank
-from providers.errors import Conflict, ProviderRejected, at_submit, too_long
+from providers.errors import Conflict, ProviderRejected, too_long
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -150,10 +150,8 @@ class Ipe(Bank):
         token = reply.read(AccessToken)
         return Token.lasting(token.access_token, token.expires_in)
 
-    def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {"Authorization": f"Bearer {token.value}"} if token else {}
-
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if not 400 <= reply.status < 500:
             return None
         fault = reply.read(Fault)
@@ -179,7 +177,8 @@ class Ipe(Bank):
 
     # --- proposal
 
-    def faults(self, submission: BankSubmission) -> list[Detail]:
+    @classmethod
+    def faults(cls, submission: BankSubmission) -> list[Detail]:
         document = submission.document
         return [
             *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
@@ -187,8 +186,7 @@ class Ipe(Bank):
         ]
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        with at_submit():
-            reply = self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission))
+        reply = self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission))
         return self._proposal(reply.read(Debt))
 
     def find(self, reference: str) -> BankProposal | None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from foundation.errors import ApiError, NotFound
 from foundation.formats import from_br_date, from_br_moment, from_cents, split_phone, to_br_date, to_br_time, to_cents
 from providers.bank import Bank
-from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable, at_submit
+from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -135,10 +135,10 @@ class Jatoba(Bank):
         return Token.lasting(token.token, token.expira_em_segundos)
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        bearer = {"Authorization": f"Bearer {token.value}"} if token else {}
-        return {"ApiKey": self.connection.credentials["api_key"], **bearer}
+        return {"ApiKey": self.connection.credentials["api_key"], **super().authorize(token, method, path, body)}
 
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status != 200:
             return None
         verdict = reply.read(Envelope[Any])
@@ -214,15 +214,11 @@ class Jatoba(Bank):
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        with at_submit():
-            return self._proposal(self.call("POST", PROPOSALS, json=self._submission_body(submission)))
+        return self._proposal(self.call("POST", PROPOSALS, json=self._submission_body(submission)))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"{PROPOSALS}?identificadorParceiro={quote(reference, safe='')}"
-        try:
-            return self._proposal(self.call("GET", path, safe=True))
-        except NotFound:
-            return None
+        return self._proposal(self.call("GET", path, safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": channel.upper() if channel else None}

@@ -13,10 +13,10 @@ from urllib.parse import quote
 import structlog
 from msgspec import Struct
 
-from foundation.errors import ApiError, Detail, InvalidInput, NotFound
+from foundation.errors import ApiError, Detail, NotFound
 from foundation.formats import split_phone, to_decimal
 from providers.bank import Bank
-from providers.errors import Conflict, ProviderRejected, at_submit, too_long
+from providers.errors import Conflict, ProviderRejected, StepOwed, too_long
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -146,9 +146,10 @@ class Peroba(Bank):
         return Token.lasting(token.token, token.validade_minutos * 60)
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        return {**self._gateway(), **({"Authorization": f"Bearer {token.value}"} if token else {})}
+        return {**self._gateway(), **super().authorize(token, method, path, body)}
 
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status not in (400, 404, 409):
             return None
         sentence = reply.read(Sentence).mensagem  # an error page of something in between does not have it
@@ -158,7 +159,8 @@ class Peroba(Bank):
             return Conflict(sentence)
         return ProviderRejected(sentence)
 
-    def faults(self, submission: BankSubmission) -> list[Detail]:
+    @classmethod
+    def faults(cls, submission: BankSubmission) -> list[Detail]:
         found = too_long("titular.nacionalidade", submission.holder.nationality, LONGEST_NATIONALITY)
         if submission.pix is not None:
             found.append(Detail("recebimento.pix", "Este banco paga somente em conta bancária, não por PIX."))
@@ -206,24 +208,17 @@ class Peroba(Bank):
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        if submission.account is None:
-            raise InvalidInput(details=self.faults(submission))
-        body = _submission_body(submission, submission.account)
-        with at_submit():
-            reply = self.call("POST", "/ConsignadoPrivado/Propostas", json=body)
+        body = _submission_body(submission, given(submission.account))
+        reply = self.call("POST", "/ConsignadoPrivado/Propostas", json=body)
         if reply.status == AUTHORIZE_FIRST:
-            raise InvalidInput(
-                "O titular ainda não autorizou a consulta neste banco. Aguarde a autorização e consulte de novo.",
-                field="offer_ref.offer_id",
+            raise StepOwed(
+                "O titular ainda não autorizou a consulta neste banco. Aguarde a autorização e consulte de novo."
             )
         return self._proposal(reply)
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/ConsignadoPrivado/Propostas?IdentificadorExterno={quote(reference, safe='')}"
-        try:
-            return self._proposal(self.call("GET", path, safe=True))
-        except NotFound:
-            return None
+        return self._proposal(self.call("GET", path, safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         path = f"/ConsignadoPrivado/Propostas/{quote(native_id, safe='')}/Formalizacao"

@@ -20,7 +20,7 @@ from msgspec import Struct
 from foundation.errors import ApiError, Detail, NotFound
 from foundation.formats import from_cents, to_cents
 from providers.bank import Bank
-from providers.errors import BankFailure, Conflict, OfferExpired, ProviderRejected, at_submit, too_long
+from providers.errors import BankFailure, Conflict, ProviderRejected, too_long
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -142,7 +142,8 @@ class Sucupira(Bank):
         signed = jwt.encode(claims, account["signing_key"], "HS256", headers={"kid": account["key_id"]})
         return {"X-Assinatura": signed}
 
-    def refusal(self, reply: Reply) -> ApiError | None:
+    @classmethod
+    def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status not in (404, 409, 422):
             return None
         errors = reply.read(Errors).errors  # an error page of something in between does not have them
@@ -156,7 +157,8 @@ class Sucupira(Bank):
         missing = list(errors) == [DUE_DATE] and "ausente" in " ".join(errors[DUE_DATE])
         return DueDateMissing(sentence) if missing else ProviderRejected(sentence)
 
-    def faults(self, submission: BankSubmission) -> list[Detail]:
+    @classmethod
+    def faults(cls, submission: BankSubmission) -> list[Detail]:
         document = submission.document
         found = [
             *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
@@ -191,8 +193,7 @@ class Sucupira(Bank):
         return self._submit(body)
 
     def _submit(self, body: dict[str, Any]) -> BankProposal:
-        with at_submit():
-            return self._proposal(self.call("POST", "/credito/operacoes", json=body).read(Operacao))
+        return self._proposal(self.call("POST", "/credito/operacoes", json=body).read(Operacao))
 
     def _save_simulation(self, offer: BankOffer) -> None:
         """Fix the offer's terms and first due date at the bank."""
@@ -201,12 +202,9 @@ class Sucupira(Bank):
             "parcelas": offer.installments,
             DUE_DATE: _midnight(offer.first_due_date) if offer.first_due_date else None,
         }
+        path = f"/credito/simulacoes/{quote(offer.native_offer_id, safe='')}/gravacao"
         try:
-            self.call(
-                "PUT", f"/credito/simulacoes/{quote(offer.native_offer_id, safe='')}/gravacao", json=body, safe=True
-            )
-        except NotFound:
-            raise OfferExpired from None
+            self.call("PUT", path, json=body, safe=True)
         except BankFailure as failure:
             failure.sent = False  # the submission itself was refused: its outcome is known
             raise

@@ -18,8 +18,8 @@ from consultas import pending, tasks
 from consultas.models import Pending, Query
 from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.bank import Bank
 from providers.models import Provider
+from providers.operation import BankClient
 from providers.types import ActionType, BankResult, QueryStatus
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator
@@ -112,10 +112,10 @@ class Banks:
     def __init__(self, door: Receiver) -> None:
         self._door = door
 
-    def __call__(self, name: str) -> Bank:
+    def __call__(self, name: str) -> BankClient:
         return at(name, f"{self._door.root}/{name}")
 
-    def unreachable(self, name: str) -> Bank:
+    def unreachable(self, name: str) -> BankClient:
         return at(name, f"http://127.0.0.1:1/{name}")
 
 
@@ -136,14 +136,14 @@ def a_stored_query(partner: Partner, bank: str, cpf: str) -> Query:
     )
 
 
-def opened(partner: Partner, bank: Bank, cpf: str) -> Pending:
+def opened(partner: Partner, bank: BankClient, cpf: str) -> Pending:
     """The step that a query of the holder opens."""
     query = a_stored_query(partner, bank.name, cpf)
     assert pending.ask(bank, query, query.for_bank(bank.name), None).action is not None
     return Pending.objects.get(partner=partner, state="open")
 
 
-def again(bank: Bank, step: Pending) -> BankResult:
+def again(bank: BankClient, step: Pending) -> BankResult:
     """A re-query while the step is open."""
     query = a_stored_query(step.partner, bank.name, step.query.request["cpf"])
     return pending.ask(bank, query, query.for_bank(bank.name), step)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -20,10 +19,10 @@ from partners.models import SANDBOX_KEY, Partner
 from proposals import submission
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
-from providers import registry
-from providers.bank import Bank
+from providers import operation, registry
 from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
+from providers.operation import BankClient
 from providers.types import BankSubmission
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
@@ -54,11 +53,8 @@ def offered(partner: Partner, bank: str) -> Offer:
     return an_offer(partner, bank, interest_rate=found.interest_rate, **values, **amounts)
 
 
-def at_bank(bank: str) -> Bank:
-    adapter = registry.get(bank)
-    assert adapter is not None
-    connection = Provider.objects.get(name=bank).connection()
-    return adapter(connection, deadline=time.monotonic() + 10, request_id="request-1")
+def at_bank(bank: str) -> BankClient:
+    return operation.client(bank, request_id="request-1", partner="partner-1", seconds=10)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import urllib3
@@ -18,7 +18,10 @@ from tests.processes import Simulator
 from tests.providers.samples import CREDENTIALS
 from tests.receiver import Received, Receiver, Reply
 
-Connect = Callable[..., Bank]
+if TYPE_CHECKING:
+    from providers.operation import BankClient
+
+Connect = Callable[..., "BankClient"]
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +45,9 @@ def simulator(simulator: Simulator) -> Iterator[Simulator]:
 
 @pytest.fixture
 def connect(simulator: Simulator) -> Connect:
-    """The adapter of a bank, connected to its simulated bank for `seconds` seconds from now."""
+    """A bank, connected to its simulated bank for `seconds` seconds from now."""
 
-    def connected(name: str, **options: Any) -> Bank:
+    def connected(name: str, **options: Any) -> BankClient:
         return at(name, f"{simulator.url}/{name}", **options)
 
     return connected
@@ -69,9 +72,32 @@ def between(simulator: Simulator, name: str, change: Callable[[Received, Reply],
         yield bank.root
 
 
-def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> Bank:
-    """The adapter of a bank, connected to that address."""
+def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> BankClient:
+    """A bank, connected to that address."""
     adapter = registry.get(name)
     assert adapter is not None
     account = Connection(url, **{"credentials": CREDENTIALS[name], **settings})
-    return adapter(account, deadline=time.monotonic() + seconds, request_id="request-1")
+    return client_of(adapter, account, seconds=seconds)
+
+
+def adapter_of(bank: BankClient) -> Bank:
+    """The adapter of the bank by itself, in the middle of an operation."""
+    from providers.operation import Operation  # needs the settings, which this file is loaded before
+
+    return bank.adapter(bank.connection, Operation(bank, None))
+
+
+def lenient(bank: BankClient) -> BankClient:
+    """The same bank without rules of its own: for what the bank itself refuses."""
+    adapter = type("Lenient", (bank.adapter,), {"faults": classmethod(lambda *_: []), "longest_texts": {}})
+    return client_of(adapter, bank.connection)
+
+
+def client_of(
+    adapter: type[Bank], connection: Connection, *, seconds: float = 10, partner: str = "partner-1"
+) -> BankClient:
+    """The bank of that adapter, called for `partner`."""
+    from providers.operation import BankClient  # needs the settings, which this file is loaded before
+
+    deadline = time.monotonic() + seconds
+    return BankClient(adapter, connection, deadline=deadline, request_id="request-1", partner=partner)

@@ -6,10 +6,9 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import providers
-from providers.bank import Bank
 from providers.types import (
     Address,
     BankAccount,
@@ -22,6 +21,9 @@ from providers.types import (
     IdentityDocument,
     PersonalReference,
 )
+
+if TYPE_CHECKING:
+    from providers.operation import BankClient
 
 _PROVIDERS = Path(providers.__file__).parent
 _SANDBOX = json.loads((_PROVIDERS / "sandbox.json").read_text("utf-8"))
@@ -64,7 +66,7 @@ def a_query(cpf: str = FULL_FLOW, **changes: Any) -> BankQuery:
     return BankQuery(**{**values, **changes})
 
 
-def reference_of(bank: Bank, cpf: str) -> str:
+def reference_of(bank: BankClient, cpf: str) -> str:
     """Ask for offers; the bank's own name of the step that it wants of the holder first."""
     action = bank.query(a_query(cpf)).action
     assert action is not None

@@ -14,10 +14,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import ApiError, NotFound
-from providers.bank import Bank
 from providers.banks.aroeira import CITIES, UNKNOWN_CITY, Aroeira
 from providers.errors import Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
+from providers.operation import BankClient
 from providers.types import (
     AppAuthorization,
     AppEvidence,
@@ -30,7 +30,7 @@ from providers.types import (
     QueryStatus,
 )
 from tests.processes import Simulator
-from tests.providers.conftest import Connect
+from tests.providers.conftest import Connect, adapter_of, client_of, lenient
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 
 PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
@@ -40,12 +40,12 @@ APP = AppAuthorization(
 
 
 @pytest.fixture
-def aroeira(connect: Connect) -> Bank:
+def aroeira(connect: Connect) -> BankClient:
     return connect("aroeira")
 
 
 @pytest.fixture
-def offer(aroeira: Bank) -> BankOffer:
+def offer(aroeira: BankClient) -> BankOffer:
     return aroeira.query(a_query()).offers[0]
 
 
@@ -62,7 +62,7 @@ def worked(simulator: Simulator, operation: str) -> list[bool]:
 # --- query
 
 
-def test_a_query_is_sent_as_the_manual_shows_it(aroeira: Bank, simulator: Simulator) -> None:
+def test_a_query_is_sent_as_the_manual_shows_it(aroeira: BankClient, simulator: Simulator) -> None:
     aroeira.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC), sex=0, geolocation=None))
     assert sent(simulator, "query") == {
         "nome": "Maria da Silva",
@@ -79,18 +79,18 @@ def test_a_query_is_sent_as_the_manual_shows_it(aroeira: Bank, simulator: Simula
     }
 
 
-def test_a_cost_below_zero_is_read(aroeira: Bank) -> None:
+def test_a_cost_below_zero_is_read(aroeira: BankClient) -> None:
     class Cheap(Aroeira):
         def call(self, method: str, path: str, **sent: Any) -> Reply:
             reply = super().call(method, path, **sent)
             body = re.sub(rb'("cet_mensal": ?)"[^"]*"', rb'\1"-1.234,56"', reply.body)
             return replace(reply, body=body)
 
-    cheap = Cheap(aroeira.connection, deadline=aroeira.deadline, request_id="request-1")
+    cheap = client_of(Cheap, aroeira.connection)
     assert {offer.native["cetMonthlyPercent"] for offer in cheap.query(a_query()).offers} == {"-1234.56"}
 
 
-def test_a_phone_of_ten_digits_keeps_its_mask(aroeira: Bank, simulator: Simulator) -> None:
+def test_a_phone_of_ten_digits_keeps_its_mask(aroeira: BankClient, simulator: Simulator) -> None:
     aroeira.query(a_query(phone="1134567890"))
     assert sent(simulator, "query")["celular"] == "(11) 3456-7890"
 
@@ -103,14 +103,14 @@ def test_a_phone_of_ten_digits_keeps_its_mask(aroeira: Bank, simulator: Simulato
     ],
 )
 def test_amounts_are_sent_as_brazilian_text(
-    aroeira: Bank, simulator: Simulator, wish: dict[str, Any], mode: str, value: str
+    aroeira: BankClient, simulator: Simulator, wish: dict[str, Any], mode: str, value: str
 ) -> None:
     aroeira.query(a_query(installments=24, with_insurance=False, **wish))
     form = sent(simulator, "query")
     assert (form["tipo_simulacao"], form["valor"], form["prazo"], form["seguro"]) == (mode, value, "24", "N")
 
 
-def test_all_evidence_that_was_given_is_passed_on(aroeira: Bank, simulator: Simulator) -> None:
+def test_all_evidence_that_was_given_is_passed_on(aroeira: BankClient, simulator: Simulator) -> None:
     query = a_query(
         sex=1,
         geolocation=PLACE,
@@ -147,21 +147,21 @@ def test_all_evidence_that_was_given_is_passed_on(aroeira: Bank, simulator: Simu
     assert (form["tipo_evidencia"], form["sexo"], form["codigo_origem"]) == ("2", "M", "ORIGEM-7")
 
 
-def test_the_evidence_of_an_app_raises_the_ceiling_by_a_tenth(aroeira: Bank) -> None:
+def test_the_evidence_of_an_app_raises_the_ceiling_by_a_tenth(aroeira: BankClient) -> None:
     offers = aroeira.query(a_query(app_authorization=AppAuthorization("app-1"))).offers
     assert {offer.loan_value for offer in offers} == {Decimal("10780.00")}
 
 
 @pytest.mark.parametrize("empty", [AppAuthorization(), AppAuthorization(evidence=AppEvidence())])
 def test_an_app_authorization_that_says_nothing_is_no_evidence(
-    aroeira: Bank, simulator: Simulator, empty: AppAuthorization
+    aroeira: BankClient, simulator: Simulator, empty: AppAuthorization
 ) -> None:
     offers = aroeira.query(a_query(app_authorization=empty)).offers
     assert {offer.loan_value for offer in offers} == {Decimal("9800.00")}
     assert sent(simulator, "query")["tipo_evidencia"] == "1"
 
 
-def test_numbers_as_text_are_read_and_no_margin_is_made_up(aroeira: Bank) -> None:
+def test_numbers_as_text_are_read_and_no_margin_is_made_up(aroeira: BankClient) -> None:
     result = aroeira.query(a_query())
     assert [link.margin for link in result.links] == [None]
     assert result.links[0].admission_date == date(2019, 3, 11)
@@ -179,7 +179,7 @@ def test_numbers_as_text_are_read_and_no_margin_is_made_up(aroeira: Bank) -> Non
 # --- virada de folha
 
 
-def test_a_page_in_place_of_an_answer_is_an_outage(aroeira: Bank, simulator: Simulator) -> None:
+def test_a_page_in_place_of_an_answer_is_an_outage(aroeira: BankClient, simulator: Simulator) -> None:
     with pytest.raises(ProviderUnavailable) as caught:
         aroeira.query(a_query(HOLDERS["garbage"]))
     assert caught.value.sent
@@ -190,7 +190,9 @@ def test_a_page_in_place_of_an_answer_is_an_outage(aroeira: Bank, simulator: Sim
     assert aroeira.query(a_query()).status is QueryStatus.OK
 
 
-def test_a_page_in_place_of_a_token_is_an_outage_and_nothing_was_asked(aroeira: Bank, simulator: Simulator) -> None:
+def test_a_page_in_place_of_a_token_is_an_outage_and_nothing_was_asked(
+    aroeira: BankClient, simulator: Simulator
+) -> None:
     simulator.bank("aroeira", fault="html")
     with pytest.raises(ProviderUnavailable) as caught:
         aroeira.query(a_query())
@@ -200,7 +202,7 @@ def test_a_page_in_place_of_a_token_is_an_outage_and_nothing_was_asked(aroeira: 
 
 @pytest.mark.parametrize("operation", ["submit", "formalize", "status"])
 def test_a_page_on_any_route_is_an_outage(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator, operation: str
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator, operation: str
 ) -> None:
     proposal = aroeira.submit(a_submission(offer))
     simulator.bank("aroeira", fault="html", operation=operation)
@@ -224,16 +226,16 @@ def test_a_page_on_any_route_is_an_outage(
         ("Cliente com restricao interna", ProviderRejected),
     ],
 )
-def test_the_sentence_tells_the_error(aroeira: Bank, message: str, error: type[ApiError]) -> None:
-    refusal = aroeira.refusal(Reply(200, {}, json.dumps({"erro": True, "mensagem": message}).encode()))
+def test_the_sentence_tells_the_error(aroeira: BankClient, message: str, error: type[ApiError]) -> None:
+    refusal = aroeira.adapter.refusal(Reply(200, {}, json.dumps({"erro": True, "mensagem": message}).encode()))
     assert type(refusal) is error
     assert (refusal.message == message) is (error is ProviderRejected)
 
 
-def test_a_field_that_the_bank_refuses_is_passed_on_in_its_own_words(aroeira: Bank, offer: BankOffer) -> None:
+def test_a_field_that_the_bank_refuses_is_passed_on_in_its_own_words(aroeira: BankClient, offer: BankOffer) -> None:
     whole = a_submission(offer)
     with pytest.raises(ProviderRejected, match=r"^Campo rg_numero: formato invalido$"):
-        aroeira.submit(replace(whole, document=replace(whole.document, number="1" * 21)))
+        lenient(aroeira).submit(replace(whole, document=replace(whole.document, number="1" * 21)))
 
 
 def test_a_wrong_password_asks_nothing(connect: Connect, simulator: Simulator) -> None:
@@ -246,7 +248,9 @@ def test_a_wrong_password_asks_nothing(connect: Connect, simulator: Simulator) -
 # --- proposal
 
 
-def test_a_submission_is_sent_as_the_manual_shows_it(aroeira: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_a_submission_is_sent_as_the_manual_shows_it(
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
     aroeira.submit(a_submission(offer, channel="whatsapp", portfolio="ORIGEM-7"))
     form = sent(simulator, "submit")
     assert form.pop("id_simulacao") != offer.native_offer_id
@@ -286,7 +290,7 @@ def test_a_submission_is_sent_as_the_manual_shows_it(aroeira: Bank, offer: BankO
     }
 
 
-def test_submit_simulates_the_offers_table_and_term_again(aroeira: Bank, simulator: Simulator) -> None:
+def test_submit_simulates_the_offers_table_and_term_again(aroeira: BankClient, simulator: Simulator) -> None:
     query = a_query(installment_value=Decimal("250.00"), installments=18, app_authorization=APP)
     insured = aroeira.query(query).offers[1]
     aroeira.submit(a_submission(insured, query=query, portfolio="ORIGEM-7"))
@@ -298,18 +302,20 @@ def test_submit_simulates_the_offers_table_and_term_again(aroeira: Bank, simulat
     assert (form["tipo_evidencia"], form["app_protocolo"], form["codigo_origem"]) == ("2", "app-1", "ORIGEM-7")
 
 
-def test_an_offer_of_the_raised_ceiling_can_be_submitted(aroeira: Bank, simulator: Simulator) -> None:
+def test_an_offer_of_the_raised_ceiling_can_be_submitted(aroeira: BankClient, simulator: Simulator) -> None:
     query = a_query(app_authorization=AppAuthorization("app-1"))
     aroeira.submit(a_submission(aroeira.query(query).offers[0], query=query))
     assert len(simulator.contracts("aroeira")) == 1
 
 
-def test_the_offer_id_never_expires(aroeira: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_the_offer_id_never_expires(aroeira: BankClient, offer: BankOffer, simulator: Simulator) -> None:
     simulator.advance(90 * 24 * 3600)
     assert aroeira.submit(a_submission(offer)).status is ProposalStatus.CREATED
 
 
-def test_submit_with_a_table_that_is_no_longer_eligible_is_offer_expired(aroeira: Bank, simulator: Simulator) -> None:
+def test_submit_with_a_table_that_is_no_longer_eligible_is_offer_expired(
+    aroeira: BankClient, simulator: Simulator
+) -> None:
     cpf = HOLDERS["offer_expired"]
     offer = aroeira.query(a_query(cpf)).offers[0]
     with pytest.raises(OfferExpired):
@@ -330,7 +336,7 @@ def test_submit_with_a_table_that_is_no_longer_eligible_is_offer_expired(aroeira
     ids=lambda other: next(iter(other)),
 )
 def test_terms_that_the_bank_would_not_give_again_are_never_submitted(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator, other: dict[str, Any]
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator, other: dict[str, Any]
 ) -> None:
     with pytest.raises(OfferExpired):
         aroeira.submit(a_submission(replace(offer, **other)))
@@ -338,7 +344,7 @@ def test_terms_that_the_bank_would_not_give_again_are_never_submitted(
 
 
 def test_without_the_evidence_of_a_query_nothing_is_submitted(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     with pytest.raises(OfferExpired):
         aroeira.submit(a_submission(offer, query=None))
@@ -346,7 +352,7 @@ def test_without_the_evidence_of_a_query_nothing_is_submitted(
 
 
 def test_a_failure_of_the_second_simulation_is_no_unknown_outcome(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     simulator.bank("aroeira", fault="http_503", operation="query")
     with pytest.raises(ProviderUnavailable) as caught:
@@ -356,7 +362,7 @@ def test_a_failure_of_the_second_simulation_is_no_unknown_outcome(
 
 
 def test_a_repeated_reference_makes_a_second_proposal_and_find_gives_the_first_and_says_so(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     first, second = (aroeira.submit(a_submission(offer)) for _ in range(2))
     assert first.native_id != second.native_id
@@ -369,7 +375,7 @@ def test_a_repeated_reference_makes_a_second_proposal_and_find_gives_the_first_a
 
 
 def test_a_submission_is_sent_once_where_its_connection_breaks(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     simulator.bank("aroeira", fault="drop_after_accept", operation="submit")
     with pytest.raises(ProviderUnavailable):
@@ -389,7 +395,7 @@ def test_a_submission_is_sent_once_where_its_connection_breaks(
     ],
 )
 def test_marital_status_has_the_banks_own_code(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator, word: str, code: str
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator, word: str, code: str
 ) -> None:
     whole = a_submission(offer)
     aroeira.submit(replace(whole, holder=replace(whole.holder, sex="M", marital_status=word, father_name=None)))
@@ -399,7 +405,7 @@ def test_marital_status_has_the_banks_own_code(
 
 @pytest.mark.parametrize(("told", "code"), [("Brasileira", "1"), ("brasileiro", "1"), ("Portuguesa", "2")])
 def test_nationality_has_the_banks_own_code(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator, told: str, code: str
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator, told: str, code: str
 ) -> None:
     whole = a_submission(offer)
     aroeira.submit(replace(whole, holder=replace(whole.holder, nationality=told)))
@@ -408,7 +414,7 @@ def test_nationality_has_the_banks_own_code(
 
 @pytest.mark.parametrize(("kind", "code"), [("corrente", "1"), ("poupanca", "2"), ("salario", "3")])
 def test_the_kind_of_account_is_translated(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator, kind: str, code: str
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator, kind: str, code: str
 ) -> None:
     aroeira.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "X", kind, "9")))
     form = sent(simulator, "submit")
@@ -425,7 +431,7 @@ def test_the_kind_of_account_is_translated(
     ],
 )
 def test_a_pix_key_is_sent_as_the_bank_wants_it(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator, kind: str, key: str, code: str, told: str
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator, kind: str, key: str, code: str, told: str
 ) -> None:
     aroeira.submit(a_submission(offer, account=None, pix=PixKey(kind, key)))
     form = sent(simulator, "submit")
@@ -443,39 +449,40 @@ def born_in(offer: BankOffer, city: str | None, state: str | None) -> BankSubmis
     [("São Paulo", "SP", "3648"), ("  são   PAULO ", "SP", "3648"), ("Ji-Paraná", "RO", CITIES["RO"]["JI-PARANA"])],
 )
 def test_a_city_is_found_whatever_its_accents_and_case(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator, city: str, state: str, code: str
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator, city: str, state: str, code: str
 ) -> None:
     submission = born_in(offer, city, state)
-    assert aroeira.faults(submission) == []
+    assert aroeira.adapter.faults(submission) == []
     aroeira.submit(submission)
     assert sent(simulator, "submit")["naturalidade_cidade"] == code
 
 
 @pytest.mark.parametrize(("city", "state"), [("Xique-Xique", "BA"), ("São Paulo", "RJ"), ("Lisboa", "SP")])
 def test_a_city_that_the_bank_does_not_list_is_a_fault_of_its_field(
-    aroeira: Bank, offer: BankOffer, city: str, state: str
+    aroeira: BankClient, offer: BankOffer, city: str, state: str
 ) -> None:
-    [fault] = aroeira.faults(born_in(offer, city, state))
+    [fault] = aroeira.adapter.faults(born_in(offer, city, state))
     assert (fault.field, fault.message) == ("titular.naturalidade_cidade", UNKNOWN_CITY)
 
 
 @pytest.mark.parametrize(("city", "state"), [(None, None), ("São Paulo", None), (None, "SP")])
 def test_a_city_that_is_missing_is_not_called_unknown(
-    aroeira: Bank, offer: BankOffer, city: str | None, state: str | None
+    aroeira: BankClient, offer: BankOffer, city: str | None, state: str | None
 ) -> None:
-    assert aroeira.faults(born_in(offer, city, state)) == []
-    assert {"titular.naturalidade_cidade", "titular.naturalidade_uf"} <= set(aroeira.required)
+    assert aroeira.adapter.faults(born_in(offer, city, state)) == []
+    assert {"titular.naturalidade_cidade", "titular.naturalidade_uf"} <= set(aroeira.adapter.required)
 
 
-def test_our_copy_of_the_city_codes_is_the_banks(aroeira: Bank) -> None:
+def test_our_copy_of_the_city_codes_is_the_banks(aroeira: BankClient) -> None:
     theirs: dict[str, dict[str, str]] = {}
-    for code, city, state in aroeira.call("GET", "/combos/cidades", safe=True).read(dict[str, Any])["cidades"]:
+    reply = adapter_of(aroeira).call("GET", "/combos/cidades", safe=True)
+    for code, city, state in reply.read(dict[str, Any])["cidades"]:
         theirs.setdefault(state, {})[city] = code
     assert theirs == CITIES
 
 
 def test_an_ended_signature_link_is_replaced_by_a_fresh_one(
-    aroeira: Bank, offer: BankOffer, simulator: Simulator
+    aroeira: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     proposal = aroeira.submit(a_submission(offer))
     assert (proposal.native_status, proposal.signature_url) == ("DIGITADA", None)

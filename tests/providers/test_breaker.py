@@ -12,7 +12,7 @@ from providers.banks.ipe import Ipe
 from providers.breaker import Breaker
 from providers.errors import BankFailure, ProviderRejected, ProviderUnavailable
 from providers.types import BankQuery, BankResult
-from tests.providers.conftest import Connect
+from tests.providers.conftest import Connect, client_of
 from tests.providers.samples import a_query
 
 
@@ -134,9 +134,8 @@ class Ending(Ipe):
 def opened_after(connect: Connect, end: Exception, times: int, asks: str | None = Ending.asks) -> bool:
     """Whether `times` such queries opened the bank's breaker."""
     for _ in range(times):
-        well = connect("ipe")
-        bank = Ending(well.connection, deadline=well.deadline, request_id="request-1")
-        bank.end, bank.asks = end, asks
+        adapter = type("Ended", (Ending,), {"end": end, "asks": asks})
+        bank = client_of(adapter, connect("ipe").connection)
         with pytest.raises(ApiError):
             bank.query(a_query())
     return Breaker("ipe").is_open()
@@ -165,14 +164,14 @@ def test_an_operation_without_a_request_says_nothing_of_the_bank(connect: Connec
 
 def test_an_operation_within_an_operation_is_not_counted_twice(connect: Connect) -> None:
     class Twofold(Ending):
+        end = KeyError("unreadable")
+
         def query(self, query: BankQuery) -> BankResult:
             return super().query(query)
 
     for times, opens in ((9, False), (1, True)):
         for _ in range(times):
-            well = connect("ipe")
-            bank = Twofold(well.connection, deadline=well.deadline, request_id="request-1")
-            bank.end = KeyError("unreadable")
+            bank = client_of(Twofold, connect("ipe").connection)
             with pytest.raises(BankFailure):
                 bank.query(a_query())
         assert Breaker("ipe").is_open() is opens

@@ -18,9 +18,9 @@ from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput, InvalidState, Unauthorized
-from providers.bank import Bank
 from providers.banks.canela import Canela
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.operation import BankClient
 from providers.types import (
     ActionType,
     AppAuthorization,
@@ -52,7 +52,7 @@ DESK_REFUSED = HOLDERS["desk_refused"]
 
 
 @pytest.fixture
-def canela(connect: Connect) -> Bank:
+def canela(connect: Connect) -> BankClient:
     return connect("canela")
 
 
@@ -90,7 +90,7 @@ def test_any_other_500_at_login_is_an_outage(body: bytes) -> None:
 
 
 def test_submit_whose_token_is_refused_with_500_was_not_done_and_goes_on_with_another(
-    canela: Bank, simulator: Simulator
+    canela: BankClient, simulator: Simulator
 ) -> None:
     offer = canela.query(a_query()).offers[0]
     simulator.bank("canela", fault="expired_token", operation="submit", times=1)
@@ -109,7 +109,7 @@ def test_submit_whose_token_is_refused_with_500_was_not_done_and_goes_on_with_an
         b'{"erro": "token invalido"}',
     ],
 )
-def test_submit_with_any_other_500_has_an_unknown_outcome_and_is_not_repeated(canela: Bank, body: bytes) -> None:
+def test_submit_with_any_other_500_has_an_unknown_outcome_and_is_not_repeated(canela: BankClient, body: bytes) -> None:
     submission = a_submission(canela.query(a_query()).offers[0])
     with Receiver(answering(Reply(500, body))) as bank:
         with pytest.raises(ProviderUnavailable) as caught:
@@ -118,7 +118,7 @@ def test_submit_with_any_other_500_has_an_unknown_outcome_and_is_not_repeated(ca
     assert caught.value.sent is True
 
 
-def test_200_queries_at_once_log_in_for_as_many_tokens_as_they_need(canela: Bank, simulator: Simulator) -> None:
+def test_200_queries_at_once_log_in_for_as_many_tokens_as_they_need(canela: BankClient, simulator: Simulator) -> None:
     with ThreadPoolExecutor(200) as pool:
         results = list(pool.map(lambda _: canela.query(a_query()), range(200)))
     assert {result.status for result in results} == {QueryStatus.OK}
@@ -126,7 +126,9 @@ def test_200_queries_at_once_log_in_for_as_many_tokens_as_they_need(canela: Bank
     assert len(simulator.calls("canela", "token")) == 7
 
 
-def test_when_the_bank_dropped_all_its_tokens_none_of_them_is_tried_again(canela: Bank, simulator: Simulator) -> None:
+def test_when_the_bank_dropped_all_its_tokens_none_of_them_is_tried_again(
+    canela: BankClient, simulator: Simulator
+) -> None:
     with ThreadPoolExecutor(61) as pool:
         list(pool.map(lambda _: canela.query(a_query()), range(61)))
     assert len(simulator.calls("canela", "token")) == 3
@@ -136,7 +138,7 @@ def test_when_the_bank_dropped_all_its_tokens_none_of_them_is_tried_again(canela
     assert len(simulator.calls("canela", "token")) == 4
 
 
-def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: Bank) -> None:
+def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: BankClient) -> None:
     submission = a_submission(canela.query(a_query()).offers[0])
     limited = Reply(429, b'{"mensagem": "limite de 30 requisicoes por minuto excedido"}')
     with Receiver(answering(limited)) as bank, pytest.raises(ProviderUnavailable) as caught:
@@ -147,7 +149,7 @@ def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: Ba
 # --- query
 
 
-def test_what_was_collected_of_the_holder_reaches_the_bank(canela: Bank, simulator: Simulator) -> None:
+def test_what_was_collected_of_the_holder_reaches_the_bank(canela: BankClient, simulator: Simulator) -> None:
     app = AppEvidence(
         "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
     )
@@ -204,7 +206,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(canela: Bank, simulat
     }
 
 
-def test_what_was_not_collected_is_null(canela: Bank, simulator: Simulator) -> None:
+def test_what_was_not_collected_is_null(canela: BankClient, simulator: Simulator) -> None:
     canela.query(a_query(sex=0, geolocation=None, app_authorization=AppAuthorization("app-1")))
     body = simulator.sent("canela", "query")
     consent = body["consentimento"]
@@ -255,8 +257,8 @@ def test_a_refusal_by_policy_is_no_lack_of_offers() -> None:
         at("canela", bank.root).query(a_query())
 
 
-def test_a_query_whose_connection_breaks_is_not_repeated(canela: Bank, simulator: Simulator) -> None:
-    assert canela.notifies_holder
+def test_a_query_whose_connection_breaks_is_not_repeated(canela: BankClient, simulator: Simulator) -> None:
+    assert canela.adapter.notifies_holder
     simulator.bank("canela", fault="drop_after_accept", operation="query")
     with pytest.raises(ProviderUnavailable):
         canela.query(a_query(SMS_PENDING))
@@ -266,7 +268,7 @@ def test_a_query_whose_connection_breaks_is_not_repeated(canela: Bank, simulator
 # --- the SMS
 
 
-def test_an_sms_is_a_pending_action_without_a_link(canela: Bank, simulator: Simulator) -> None:
+def test_an_sms_is_a_pending_action_without_a_link(canela: BankClient, simulator: Simulator) -> None:
     result = canela.query(a_query(SMS_PENDING))
     assert (result.status, result.step, result.offers) == (QueryStatus.PENDING, StepOutcome.OPEN, ())
     assert result.action is not None
@@ -279,7 +281,7 @@ def test_an_sms_is_a_pending_action_without_a_link(canela: Bank, simulator: Simu
     assert messages(simulator, SMS_PENDING) == 1
 
 
-def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: Bank, simulator: Simulator) -> None:
+def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: BankClient, simulator: Simulator) -> None:
     reference = reference_of(canela, SMS_PENDING)
     simulator.complete(SMS_PENDING, "canela", "sms")
     wish = a_query(SMS_PENDING, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
@@ -292,7 +294,7 @@ def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: Bank, simu
     assert len(simulator.calls("canela", "query")) == messages(simulator, SMS_PENDING) == 1
 
 
-def test_a_refused_one_has_no_offers_and_says_why(canela: Bank, simulator: Simulator) -> None:
+def test_a_refused_one_has_no_offers_and_says_why(canela: BankClient, simulator: Simulator) -> None:
     reference = reference_of(canela, SMS_PENDING)
     simulator.complete(SMS_PENDING, "canela", "sms", "refused")
     result = canela.check(a_query(SMS_PENDING), reference)
@@ -301,7 +303,7 @@ def test_a_refused_one_has_no_offers_and_says_why(canela: Bank, simulator: Simul
     assert messages(simulator, SMS_PENDING) == 1
 
 
-def test_an_expired_one_has_no_offers_and_says_why(canela: Bank, simulator: Simulator) -> None:
+def test_an_expired_one_has_no_offers_and_says_why(canela: BankClient, simulator: Simulator) -> None:
     reference = reference_of(canela, SMS_PENDING)
     simulator.advance(72 * 3600 + 1)
     result = canela.check(a_query(SMS_PENDING), reference)
@@ -309,7 +311,7 @@ def test_an_expired_one_has_no_offers_and_says_why(canela: Bank, simulator: Simu
     assert result.reasons == ("O prazo para o titular responder o SMS do banco terminou.",)
 
 
-def test_an_authorization_that_the_bank_forgot_counts_as_expired(canela: Bank) -> None:
+def test_an_authorization_that_the_bank_forgot_counts_as_expired(canela: BankClient) -> None:
     result = canela.check(a_query(SMS_PENDING), "no-such/authorization?x=ç")
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
 
@@ -409,7 +411,9 @@ def test_without_a_secret_no_callback_is_taken() -> None:
 # --- proposal
 
 
-def test_submit_sends_only_job_title_and_employer_of_the_job_and_no_income(canela: Bank, simulator: Simulator) -> None:
+def test_submit_sends_only_job_title_and_employer_of_the_job_and_no_income(
+    canela: BankClient, simulator: Simulator
+) -> None:
     submission = a_submission(canela.query(a_query()).offers[0])
     assert submission.employment is not None
     assert submission.employment.salary is not None
@@ -422,8 +426,8 @@ def test_submit_sends_only_job_title_and_employer_of_the_job_and_no_income(canel
     assert not re.search(r'[" ]4500(\.0+)?[",}]', json.dumps(body))
 
 
-def test_submit_needs_job_title_and_employer(canela: Bank) -> None:
-    assert set(canela.required) == {"vinculo.cargo", "vinculo.nome_empregador"}
+def test_submit_needs_job_title_and_employer(canela: BankClient) -> None:
+    assert set(canela.adapter.required) == {"vinculo.cargo", "vinculo.nome_empregador"}
     whole = a_submission(canela.query(a_query()).offers[0])
     for employment in (
         Employment(),
@@ -434,7 +438,7 @@ def test_submit_needs_job_title_and_employer(canela: Bank) -> None:
             canela.submit(replace(whole, employment=employment))
 
 
-def test_submit_unauthorized_names_the_offer(canela: Bank, simulator: Simulator) -> None:
+def test_submit_unauthorized_names_the_offer(canela: BankClient, simulator: Simulator) -> None:
     offer = canela.query(a_query()).offers[0]
     for _ in ("before any SMS", "while one is open"):
         with pytest.raises(InvalidInput) as caught:
@@ -445,13 +449,13 @@ def test_submit_unauthorized_names_the_offer(canela: Bank, simulator: Simulator)
     assert simulator.contracts("canela") == []
 
 
-def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(canela: Bank) -> None:
+def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(canela: BankClient) -> None:
     offer = canela.query(a_query()).offers[0]
     with pytest.raises(OfferExpired):
         canela.submit(a_submission(replace(offer, native_offer_id="x")))
 
 
-def test_submit_to_an_account_speaks_the_banks_words(canela: Bank, simulator: Simulator) -> None:
+def test_submit_to_an_account_speaks_the_banks_words(canela: BankClient, simulator: Simulator) -> None:
     offer = canela.query(a_query()).offers[0]
     account = BankAccount("001", "1234", "567890", "X", "poupanca", branch_digit="5")
     canela.submit(a_submission(offer, account=account, channel="whatsapp", portfolio="CARTEIRA-1"))
@@ -495,7 +499,7 @@ def test_submit_to_an_account_speaks_the_banks_words(canela: Bank, simulator: Si
 
 @pytest.mark.parametrize(("kind", "code"), [("poupanca", 1), ("corrente", 2), ("salario", 2)])
 def test_submit_sends_a_salary_account_as_a_current_one(
-    canela: Bank, simulator: Simulator, kind: str, code: int
+    canela: BankClient, simulator: Simulator, kind: str, code: int
 ) -> None:
     offer = canela.query(a_query()).offers[0]
     canela.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "1", kind)))
@@ -503,7 +507,7 @@ def test_submit_sends_a_salary_account_as_a_current_one(
 
 
 @pytest.mark.parametrize(("sex", "word"), [("M", "Masculino"), ("F", "Feminino")])
-def test_submit_writes_the_sex_out(canela: Bank, simulator: Simulator, sex: str, word: str) -> None:
+def test_submit_writes_the_sex_out(canela: BankClient, simulator: Simulator, sex: str, word: str) -> None:
     whole = a_submission(canela.query(a_query()).offers[0])
     canela.submit(replace(whole, holder=replace(whole.holder, sex=sex)))
     assert simulator.sent("canela", "submit")["tomador"]["sexo"] == word
@@ -522,7 +526,7 @@ def test_submit_writes_the_sex_out(canela: Bank, simulator: Simulator, sex: str,
     ],
 )
 def test_submit_translates_the_marital_status(
-    canela: Bank, simulator: Simulator, status: str | None, word: str | None
+    canela: BankClient, simulator: Simulator, status: str | None, word: str | None
 ) -> None:
     whole = a_submission(canela.query(a_query()).offers[0])
     canela.submit(replace(whole, holder=replace(whole.holder, marital_status=status)))
@@ -542,14 +546,14 @@ def test_submit_translates_the_marital_status(
         ),
     ],
 )
-def test_submit_with_a_pix_key(canela: Bank, simulator: Simulator, pix: PixKey, code: int, key: str) -> None:
+def test_submit_with_a_pix_key(canela: BankClient, simulator: Simulator, pix: PixKey, code: int, key: str) -> None:
     offer = canela.query(a_query()).offers[0]
     canela.submit(a_submission(offer, account=None, pix=pix))
     credit = simulator.sent("canela", "submit")["tomador"]["dadosBancarios"]
     assert credit == {"formaCredito": 3, "tipoChavePixId": code, "chavePix": key}
 
 
-def test_submit_repeated_gives_the_same_proposal(canela: Bank, simulator: Simulator) -> None:
+def test_submit_repeated_gives_the_same_proposal(canela: BankClient, simulator: Simulator) -> None:
     submission = a_submission(canela.query(a_query()).offers[0])
     assert canela.submit(submission).native_id == canela.submit(submission).native_id
     assert len(simulator.contracts("canela")) == 1
@@ -558,7 +562,7 @@ def test_submit_repeated_gives_the_same_proposal(canela: Bank, simulator: Simula
 # --- the desk
 
 
-def test_before_the_desk_approved_there_is_no_link(canela: Bank, simulator: Simulator) -> None:
+def test_before_the_desk_approved_there_is_no_link(canela: BankClient, simulator: Simulator) -> None:
     submitted = canela.submit(a_submission(canela.query(a_query()).offers[0]))
     assert (submitted.status, submitted.native_status) == (ProposalStatus.IN_ANALYSIS, "Em mesa de crédito")
     with pytest.raises(InvalidState):
@@ -574,7 +578,7 @@ def test_before_the_desk_approved_there_is_no_link(canela: Bank, simulator: Simu
     assert messages(simulator, FULL_FLOW) == 1
 
 
-def test_a_desk_that_refuses_rejects_the_proposal(canela: Bank, simulator: Simulator) -> None:
+def test_a_desk_that_refuses_rejects_the_proposal(canela: BankClient, simulator: Simulator) -> None:
     offer = canela.query(a_query(DESK_REFUSED)).offers[0]
     submitted = canela.submit(a_submission(offer, DESK_REFUSED))
     simulator.advance(3.1)

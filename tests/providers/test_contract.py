@@ -17,9 +17,9 @@ from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from foundation.fields import TEXT_LENGTH
 from foundation.redis import redis
 from providers import registry
-from providers.bank import Bank
 from providers.breaker import Breaker
 from providers.errors import BankFailure, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.operation import BankClient
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.tokens import forget_all
 from providers.types import BankOffer, BankProposal, ProposalStatus, QueryStatus, StepOutcome
@@ -57,17 +57,17 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bank(connect: Connect, name: str) -> Bank:
+def bank(connect: Connect, name: str) -> BankClient:
     return connect(name)
 
 
 @pytest.fixture
-def offer(bank: Bank) -> BankOffer:
+def offer(bank: BankClient) -> BankOffer:
     return bank.query(a_query()).offers[0]
 
 
 @pytest.fixture
-def submitted(bank: Bank, offer: BankOffer) -> BankProposal:
+def submitted(bank: BankClient, offer: BankOffer) -> BankProposal:
     return bank.submit(a_submission(offer))
 
 
@@ -102,7 +102,7 @@ def keeping(told: list[Reply]) -> Callable[[Received, Reply], Reply]:
 # --- query
 
 
-def test_a_query_gives_the_ceiling_once_per_table(bank: Bank) -> None:
+def test_a_query_gives_the_ceiling_once_per_table(bank: BankClient) -> None:
     result = bank.query(a_query())
     amount, term = ceiling(bank.name)
     assert result.status is QueryStatus.OK
@@ -124,40 +124,40 @@ def test_what_an_offer_keeps_of_the_bank_is_plain_json(offer: BankOffer) -> None
     assert json.loads(json.dumps(offer.native)) == offer.native
 
 
-def test_a_query_names_the_employment_link(bank: Bank) -> None:
+def test_a_query_names_the_employment_link(bank: BankClient) -> None:
     [link] = bank.query(a_query()).links
     assert (link.registration, link.employer_cnpj) == ("100200", "11222333000181")
     assert link.employer_name == "Metalúrgica Aurora Ltda"
     assert link.margin in (None, Decimal("1850.00"))
 
 
-def test_a_query_is_one_request_and_bears_the_request_id(bank: Bank, simulator: Simulator) -> None:
+def test_a_query_is_one_request_and_bears_the_request_id(bank: BankClient, simulator: Simulator) -> None:
     bank.query(a_query())
     [call] = simulator.calls(bank.name, "query")
     assert (call["cpf"], call["request_id"], call["worked"]) == (FULL_FLOW, "request-1", True)
 
 
-def test_no_offers_says_why(bank: Bank) -> None:
+def test_no_offers_says_why(bank: BankClient) -> None:
     result = bank.query(a_query(HOLDERS["no_offers"]))
     assert result.status is QueryStatus.NO_OFFERS
     assert result.offers == ()
     assert result.reasons == ("margem consignavel insuficiente",)
 
 
-def test_a_stranger_has_no_offers(bank: Bank) -> None:
+def test_a_stranger_has_no_offers(bank: BankClient) -> None:
     result = bank.query(a_query(STRANGER))
     assert result.status is QueryStatus.NO_OFFERS
     assert result.offers == ()
 
 
-def test_by_amount(bank: Bank) -> None:
+def test_by_amount(bank: BankClient) -> None:
     offers = bank.query(a_query(loan_value=Decimal("3000.50"), installments=24)).offers
     assert [numbers_of(offer) for offer in offers] == [
         priced(Decimal("3000.50"), 24, RATES[bank.name], insured) for insured in (False, True)
     ]
 
 
-def test_by_amount_above_the_ceiling_is_clamped(bank: Bank) -> None:
+def test_by_amount_above_the_ceiling_is_clamped(bank: BankClient) -> None:
     amount, _ = ceiling(bank.name)
     offers = bank.query(a_query(loan_value=amount * 2, installments=12)).offers
     assert [numbers_of(offer) for offer in offers] == [
@@ -165,7 +165,7 @@ def test_by_amount_above_the_ceiling_is_clamped(bank: Bank) -> None:
     ]
 
 
-def test_by_installment(bank: Bank) -> None:
+def test_by_installment(bank: BankClient) -> None:
     offers = bank.query(a_query(installment_value=Decimal("200.00"), installments=24)).offers
     assert [offer.with_insurance for offer in offers] == [False, True]
     for offer in offers:
@@ -173,30 +173,30 @@ def test_by_installment(bank: Bank) -> None:
         assert abs(offer.installment_value - 200) <= Decimal("0.01")
 
 
-def test_a_few_cents_over_many_months_give_no_offer(bank: Bank) -> None:
+def test_a_few_cents_over_many_months_give_no_offer(bank: BankClient) -> None:
     result = bank.query(a_query(loan_value=Decimal("0.05"), installments=60))
     assert (result.status, result.offers) == (QueryStatus.NO_OFFERS, ())
     assert result.reasons
 
 
-def test_the_amount_goes_before_the_installment(bank: Bank) -> None:
+def test_the_amount_goes_before_the_installment(bank: BankClient) -> None:
     wish = a_query(loan_value=Decimal("3000.00"), installment_value=Decimal("999.00"), installments=24)
     assert {offer.loan_value for offer in bank.query(wish).offers} == {Decimal("3000.00")}
 
 
 @pytest.mark.parametrize(("asked", "given"), [(20, 18), (1, 6), (12, 12)])
-def test_by_term(bank: Bank, asked: int, given: int) -> None:
+def test_by_term(bank: BankClient, asked: int, given: int) -> None:
     amount, _ = ceiling(bank.name)
     offers = bank.query(a_query(installments=asked)).offers
     assert {(offer.loan_value, offer.installments) for offer in offers} == {(amount, given)}
 
 
-def test_without_insurance(bank: Bank) -> None:
+def test_without_insurance(bank: BankClient) -> None:
     [offer] = bank.query(a_query(with_insurance=False)).offers
     assert offer.with_insurance is False
 
 
-def test_unknown_sex_is_fine(bank: Bank) -> None:
+def test_unknown_sex_is_fine(bank: BankClient) -> None:
     assert bank.query(a_query(sex=0)).status is QueryStatus.OK
 
 
@@ -276,7 +276,7 @@ def fails(
     assert caught.value.sent is True
 
 
-def fail(bank: Bank, times: int = 10) -> None:
+def fail(bank: BankClient, times: int = 10) -> None:
     for _ in range(times):
         with pytest.raises(BankFailure):
             bank.query(a_query())
@@ -289,7 +289,7 @@ def half_open(name: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["http_500", "garbage", "html", "huge_body", "reset"])
-def test_a_bank_that_keeps_failing_is_held_back(bank: Bank, simulator: Simulator, fault: str) -> None:
+def test_a_bank_that_keeps_failing_is_held_back(bank: BankClient, simulator: Simulator, fault: str) -> None:
     simulator.bank(bank.name, fault=fault, operation="query")
     fail(bank)
     assert Breaker(bank.name).is_open()
@@ -323,7 +323,7 @@ def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, nam
     assert connect(name).query(a_query()).status is QueryStatus.OK
 
 
-def test_a_refusal_is_an_answer_for_the_breaker(bank: Bank, simulator: Simulator) -> None:
+def test_a_refusal_is_an_answer_for_the_breaker(bank: BankClient, simulator: Simulator) -> None:
     for _ in range(11):
         with pytest.raises(NotFound):
             bank.status("no-such")
@@ -334,7 +334,7 @@ def test_a_refusal_is_an_answer_for_the_breaker(bank: Bank, simulator: Simulator
     assert Breaker(bank.name).is_open()
 
 
-def test_an_operation_counts_once_however_many_requests_it_takes(bank: Bank, simulator: Simulator) -> None:
+def test_an_operation_counts_once_however_many_requests_it_takes(bank: BankClient, simulator: Simulator) -> None:
     for _ in range(5):
         bank.query(a_query())
     simulator.bank(bank.name, fault="garbage", operation="query")
@@ -344,15 +344,9 @@ def test_an_operation_counts_once_however_many_requests_it_takes(bank: Bank, sim
     assert Breaker(bank.name).is_open()
 
 
-def test_a_bank_that_can_not_be_reached_was_not_sent_anything(name: str, connect: Connect) -> None:
-    bank = connect(name, seconds=2)
-    unreachable = type(bank)(
-        type(bank.connection)("http://127.0.0.1:9", bank.connection.credentials),
-        deadline=bank.deadline,
-        request_id="request-1",
-    )
+def test_a_bank_that_can_not_be_reached_was_not_sent_anything(name: str) -> None:
     with pytest.raises(ProviderUnavailable) as caught:
-        unreachable.query(a_query())
+        at(name, "http://127.0.0.1:9", seconds=2).query(a_query())
     assert caught.value.sent is False
 
 
@@ -366,7 +360,7 @@ def test_wrong_credentials_are_a_failure_and_no_holder_is_asked_for(
 
 
 @pytest.mark.parametrize("operation", ["query", "submit"])
-def test_a_token_that_the_bank_dropped_is_renewed_once(bank: Bank, simulator: Simulator, operation: str) -> None:
+def test_a_token_that_the_bank_dropped_is_renewed_once(bank: BankClient, simulator: Simulator, operation: str) -> None:
     offer = bank.query(a_query()).offers[0]
     simulator.bank(bank.name, fault="expired_token", operation=operation, times=1)
     assert bank.query(a_query()).status is QueryStatus.OK
@@ -374,7 +368,7 @@ def test_a_token_that_the_bank_dropped_is_renewed_once(bank: Bank, simulator: Si
     assert len(simulator.contracts(bank.name)) == 1
 
 
-def test_a_token_that_the_bank_drops_again_and_again_is_an_error(bank: Bank, simulator: Simulator) -> None:
+def test_a_token_that_the_bank_drops_again_and_again_is_an_error(bank: BankClient, simulator: Simulator) -> None:
     bank.query(a_query())
     simulator.bank(bank.name, fault="expired_token", operation="query")
     with pytest.raises(ProviderError) as caught:
@@ -383,13 +377,13 @@ def test_a_token_that_the_bank_drops_again_and_again_is_an_error(bank: Bank, sim
     assert [call["worked"] for call in simulator.calls(bank.name, "query")] == [True, False, False]
 
 
-def test_a_token_survives_from_call_to_call(bank: Bank, simulator: Simulator) -> None:
+def test_a_token_survives_from_call_to_call(bank: BankClient, simulator: Simulator) -> None:
     for _ in range(3):
         bank.query(a_query())
     assert len(simulator.calls(bank.name, "token")) <= 1
 
 
-def test_an_ended_token_is_replaced_before_it_is_used(bank: Bank, simulator: Simulator) -> None:
+def test_an_ended_token_is_replaced_before_it_is_used(bank: BankClient, simulator: Simulator) -> None:
     bank.query(a_query())
     simulator.advance(31 * 24 * 3600)
     assert bank.query(a_query()).status is QueryStatus.OK
@@ -398,7 +392,7 @@ def test_an_ended_token_is_replaced_before_it_is_used(bank: Bank, simulator: Sim
 # --- proposals
 
 
-def test_a_proposal_from_submission_to_disbursement(bank: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_a_proposal_from_submission_to_disbursement(bank: BankClient, offer: BankOffer, simulator: Simulator) -> None:
     submitted = bank.submit(a_submission(offer))
     assert submitted.status in (
         ProposalStatus.CREATED,
@@ -423,7 +417,9 @@ def test_a_proposal_from_submission_to_disbursement(bank: Bank, offer: BankOffer
         bank.formalize(submitted.native_id, None)
 
 
-def test_a_refused_signature_rejects_the_proposal(bank: Bank, submitted: BankProposal, simulator: Simulator) -> None:
+def test_a_refused_signature_rejects_the_proposal(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
     bank.formalize(submitted.native_id, None)
@@ -433,7 +429,7 @@ def test_a_refused_signature_rejects_the_proposal(bank: Bank, submitted: BankPro
 
 @pytest.mark.parametrize(("channel", "told_by"), [("sms", "sms"), ("whatsapp", "chat")])
 def test_the_signature_link_is_delivered_to_the_phone_once(
-    bank: Bank, submitted: BankProposal, simulator: Simulator, channel: str, told_by: str
+    bank: BankClient, submitted: BankProposal, simulator: Simulator, channel: str, told_by: str
 ) -> None:
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
@@ -444,7 +440,7 @@ def test_the_signature_link_is_delivered_to_the_phone_once(
     assert phone.count(f'href="{url}"') == 2  # in the message and beside the button
 
 
-def test_the_submission_bears_our_reference(bank: Bank, submitted: BankProposal, simulator: Simulator) -> None:
+def test_the_submission_bears_our_reference(bank: BankClient, submitted: BankProposal, simulator: Simulator) -> None:
     [contract] = simulator.contracts(bank.name)
     assert (contract["contract"], contract["reference"], contract["cpf"]) == (
         submitted.native_id,
@@ -454,7 +450,7 @@ def test_the_submission_bears_our_reference(bank: Bank, submitted: BankProposal,
 
 
 def test_a_submission_whose_connection_broke_is_found_by_its_reference(
-    bank: Bank, offer: BankOffer, simulator: Simulator
+    bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     simulator.bank(bank.name, fault="drop_after_accept", operation="submit")
     with pytest.raises(ProviderUnavailable) as caught:
@@ -467,7 +463,7 @@ def test_a_submission_whose_connection_broke_is_found_by_its_reference(
 
 
 def test_a_submission_that_never_arrived_is_not_found_nor_sent_again(
-    bank: Bank, offer: BankOffer, simulator: Simulator
+    bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     simulator.bank(bank.name, fault="reset", operation="submit")
     with pytest.raises(ProviderUnavailable):
@@ -477,7 +473,7 @@ def test_a_submission_that_never_arrived_is_not_found_nor_sent_again(
 
 
 def test_a_submission_answered_with_what_can_not_be_kept_has_an_unknown_outcome(
-    bank: Bank, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+    bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
 ) -> None:
     word = submitted.native_status.encode()
 
@@ -492,7 +488,7 @@ def test_a_submission_answered_with_what_can_not_be_kept_has_an_unknown_outcome(
 
 
 def test_a_proposal_whose_identifier_can_not_be_kept_is_unreadable(
-    bank: Bank, submitted: BankProposal, simulator: Simulator
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
 ) -> None:
     def longer(request: Received, reply: Reply) -> Reply:
         return replace(reply, body=reply.body.replace(submitted.native_id.encode(), b"9" * 201))
@@ -501,7 +497,7 @@ def test_a_proposal_whose_identifier_can_not_be_kept_is_unreadable(
         at(bank.name, url).find("reference-1")
 
 
-def test_a_refused_submission_passes_on_the_banks_own_message(bank: Bank, simulator: Simulator) -> None:
+def test_a_refused_submission_passes_on_the_banks_own_message(bank: BankClient, simulator: Simulator) -> None:
     cpf = HOLDERS["contract_in_progress"]
     offer = bank.query(a_query(cpf)).offers[0]
     with pytest.raises(ProviderRejected, match=r"^Ja existe contrato em andamento para este cliente\.$"):
@@ -510,7 +506,7 @@ def test_a_refused_submission_passes_on_the_banks_own_message(bank: Bank, simula
 
 
 def test_what_forbids_a_call_on_a_proposal_refuses_a_submission_in_the_banks_own_words(
-    bank: Bank, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+    bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
 ) -> None:
     if submitted.status is ProposalStatus.IN_ANALYSIS:
         simulator.complete(FULL_FLOW, bank.name, "desk")
@@ -533,7 +529,7 @@ def test_what_forbids_a_call_on_a_proposal_refuses_a_submission_in_the_banks_own
 
 @pytest.mark.parametrize("name", OWING)
 def test_a_step_that_is_owed_is_a_matter_of_the_offer_at_submit_only(
-    name: str, bank: Bank, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+    name: str, bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
 ) -> None:
     bank.query(a_query(OWING[name]))
     told: list[Reply] = []
@@ -552,7 +548,7 @@ def test_a_step_that_is_owed_is_a_matter_of_the_offer_at_submit_only(
 
 @pytest.mark.parametrize("name", OWING)
 def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
-    name: str, bank: Bank, offer: BankOffer, simulator: Simulator
+    name: str, bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     action = bank.query(a_query(OWING[name])).action
     assert action is not None
@@ -572,14 +568,14 @@ def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
     assert step is StepOutcome.OPEN
 
 
-def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: Bank, offer: BankOffer) -> None:
-    assert bank.faults(a_submission(offer)) == []
+def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: BankClient, offer: BankOffer) -> None:
+    assert bank.adapter.faults(a_submission(offer)) == []
 
 
 @pytest.mark.parametrize("kind", ["corrente", "poupanca", "salario"])
 @pytest.mark.parametrize("marital_status", ["solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel"])
 def test_every_word_of_the_contract_has_a_code_at_the_bank(
-    bank: Bank, offer: BankOffer, kind: str, marital_status: str
+    bank: BankClient, offer: BankOffer, kind: str, marital_status: str
 ) -> None:
     whole = a_submission(offer)
     assert whole.account is not None
@@ -594,44 +590,44 @@ def test_every_word_of_the_contract_has_a_code_at_the_bank(
         assert bank.submit(submission).native_id
 
 
-def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: Bank, offer: BankOffer) -> None:
+def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: BankClient, offer: BankOffer) -> None:
     whole = a_submission(offer)
     for number, (field, block, name) in enumerate(TEXTS):
         text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # of two words, as a father's name has to be
         changed = replace(getattr(whole, block), **{name: text})
         submission = replace(whole, reference=f"reference-{number}", **{block: changed})
-        faults = [fault.field for fault in bank.faults(submission)]
+        faults = [fault.field for fault in bank.adapter.faults(submission)]
         if faults:
             assert faults == [field]
         else:
             assert bank.submit(submission).native_id, field
 
 
-def test_a_portfolio_as_long_as_the_contract_lets_it_be_is_taken(bank: Bank) -> None:
+def test_a_portfolio_as_long_as_the_contract_lets_it_be_is_taken(bank: BankClient) -> None:
     assert bank.query(a_query(portfolio="x" * TEXT_LENGTH)).status is QueryStatus.OK
 
 
-def test_an_unknown_reference_is_none(bank: Bank) -> None:
+def test_an_unknown_reference_is_none(bank: BankClient) -> None:
     assert bank.find("no-such/reference?x=1&y=ç") is None
 
 
 @pytest.mark.parametrize("call", ["status", "formalize"])
-def test_an_unknown_proposal_is_not_found(bank: Bank, call: str) -> None:
+def test_an_unknown_proposal_is_not_found(bank: BankClient, call: str) -> None:
     arguments: dict[str, tuple[Any, ...]] = {"status": ("no-such",), "formalize": ("no-such", None)}
     with pytest.raises(NotFound):
         getattr(bank, call)(*arguments[call])
 
 
-def test_an_unknown_status_word_is_no_status(bank: Bank) -> None:
-    assert bank.proposal_status("em_orbita") is None
+def test_an_unknown_status_word_is_no_status(bank: BankClient) -> None:
+    assert bank.adapter.proposal_status("em_orbita") is None
 
 
-def test_every_status_has_a_native_word(bank: Bank) -> None:
-    assert set(bank.statuses.values()) == set(ProposalStatus)
+def test_every_status_has_a_native_word(bank: BankClient) -> None:
+    assert set(bank.adapter.statuses.values()) == set(ProposalStatus)
 
 
-def test_cancel_works_where_it_is_supported(bank: Bank, submitted: BankProposal) -> None:
-    if type(bank).cancel is Bank.cancel:
+def test_cancel_works_where_it_is_supported(bank: BankClient, submitted: BankProposal) -> None:
+    if not bank.adapter.cancels():
         with pytest.raises(NotSupported):
             bank.cancel(submitted.native_id, None)
     else:
@@ -648,7 +644,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_no_personal_data_in_a_url_or_a_log_line(
-    bank: Bank, simulator: Simulator, logged: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    bank: BankClient, simulator: Simulator, logged: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offer = bank.query(a_query()).offers[0]
     proposal = bank.submit(a_submission(offer))

@@ -15,9 +15,9 @@ from requests.structures import CaseInsensitiveDict
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput, Unauthorized
-from providers.bank import Bank
 from providers.banks.imbuia import Imbuia
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.operation import BankClient
 from providers.types import (
     ActionType,
     AppAuthorization,
@@ -48,7 +48,7 @@ LIVENESS_REFUSED = HOLDERS["liveness_refused"]
 
 
 @pytest.fixture
-def imbuia(connect: Connect) -> Bank:
+def imbuia(connect: Connect) -> BankClient:
     return connect("imbuia")
 
 
@@ -90,7 +90,7 @@ def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holde
 # --- query
 
 
-def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: Bank, simulator: Simulator) -> None:
+def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: BankClient, simulator: Simulator) -> None:
     app = AppEvidence(
         "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
     )
@@ -142,7 +142,7 @@ def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: Bank, simulat
     }
 
 
-def test_what_was_not_collected_is_said_to_be_so(imbuia: Bank, simulator: Simulator) -> None:
+def test_what_was_not_collected_is_said_to_be_so(imbuia: BankClient, simulator: Simulator) -> None:
     imbuia.query(a_query(sex=0, geolocation=None))
     body = simulator.sent("imbuia", "query")
     assert body["trabalhador"]["sexo"] is None
@@ -159,7 +159,7 @@ def test_what_was_not_collected_is_said_to_be_so(imbuia: Bank, simulator: Simula
 # --- the liveness proof
 
 
-def test_a_proof_is_an_action_with_its_link(imbuia: Bank, simulator: Simulator) -> None:
+def test_a_proof_is_an_action_with_its_link(imbuia: BankClient, simulator: Simulator) -> None:
     result = imbuia.query(a_query(BIOMETRIC))
     assert (result.status, result.step, result.offers) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ())
     assert result.action is not None
@@ -171,7 +171,7 @@ def test_a_proof_is_an_action_with_its_link(imbuia: Bank, simulator: Simulator) 
     assert len(simulator.calls("imbuia", "query")) == 1
 
 
-def test_an_approved_proof_gives_offers_for_the_query_that_asks(imbuia: Bank, simulator: Simulator) -> None:
+def test_an_approved_proof_gives_offers_for_the_query_that_asks(imbuia: BankClient, simulator: Simulator) -> None:
     reference = reference_of(imbuia, BIOMETRIC)
     simulator.complete(BIOMETRIC, "imbuia", "liveness")
     wish = a_query(BIOMETRIC, loan_value=Decimal("3000.00"), installments=12, with_insurance=False)
@@ -182,14 +182,14 @@ def test_an_approved_proof_gives_offers_for_the_query_that_asks(imbuia: Bank, si
     assert imbuia.submit(a_submission(offer, BIOMETRIC)).native_id
 
 
-def test_the_proof_of_the_sandbox_counts_as_done_after_15_seconds(imbuia: Bank, simulator: Simulator) -> None:
+def test_the_proof_of_the_sandbox_counts_as_done_after_15_seconds(imbuia: BankClient, simulator: Simulator) -> None:
     reference = reference_of(imbuia, BIOMETRIC)
     simulator.advance(16)
     assert len(imbuia.check(a_query(BIOMETRIC), reference).offers) == 2
     assert imbuia.query(a_query(BIOMETRIC)).status is QueryStatus.OK
 
 
-def test_a_refused_proof_has_no_offers_and_says_why(imbuia: Bank, simulator: Simulator) -> None:
+def test_a_refused_proof_has_no_offers_and_says_why(imbuia: BankClient, simulator: Simulator) -> None:
     reference = reference_of(imbuia, LIVENESS_REFUSED)
     simulator.advance(16)
     result = imbuia.check(a_query(LIVENESS_REFUSED), reference)
@@ -197,7 +197,7 @@ def test_a_refused_proof_has_no_offers_and_says_why(imbuia: Bank, simulator: Sim
     assert result.reasons == ("A prova de vida do titular não foi aprovada pelo banco.",)
 
 
-def test_a_proof_that_the_bank_forgot_counts_as_expired(imbuia: Bank) -> None:
+def test_a_proof_that_the_bank_forgot_counts_as_expired(imbuia: BankClient) -> None:
     result = imbuia.check(a_query(BIOMETRIC), "no-such/proof")
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
 
@@ -285,15 +285,15 @@ def test_without_a_secret_no_callback_is_taken() -> None:
 # --- proposal
 
 
-def test_submit_needs_the_place_of_birth(imbuia: Bank) -> None:
-    assert set(imbuia.required) == {"titular.naturalidade_cidade", "titular.naturalidade_uf"}
+def test_submit_needs_the_place_of_birth(imbuia: BankClient) -> None:
+    assert set(imbuia.adapter.required) == {"titular.naturalidade_cidade", "titular.naturalidade_uf"}
     whole = a_submission(imbuia.query(a_query()).offers[0])
     for missing in ({"birth_city": None}, {"birth_state": None}):
         with pytest.raises(ProviderRejected, match="naturalidade"):
             imbuia.submit(replace(whole, holder=replace(whole.holder, **missing)))
 
 
-def test_submit_before_the_proof_names_the_offer(imbuia: Bank) -> None:
+def test_submit_before_the_proof_names_the_offer(imbuia: BankClient) -> None:
     offer = imbuia.query(a_query()).offers[0]
     imbuia.query(a_query(BIOMETRIC))
     with pytest.raises(InvalidInput) as caught:
@@ -301,13 +301,13 @@ def test_submit_before_the_proof_names_the_offer(imbuia: Bank) -> None:
     assert caught.value.field == "offer_ref.offer_id"
 
 
-def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(imbuia: Bank) -> None:
+def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(imbuia: BankClient) -> None:
     offer = imbuia.query(a_query()).offers[0]
     with pytest.raises(OfferExpired):
         imbuia.submit(a_submission(replace(offer, native_offer_id="x")))
 
 
-def test_submit_to_an_account_speaks_the_banks_words(imbuia: Bank, simulator: Simulator) -> None:
+def test_submit_to_an_account_speaks_the_banks_words(imbuia: BankClient, simulator: Simulator) -> None:
     offer = imbuia.query(a_query()).offers[0]
     whole = a_submission(
         offer,
@@ -363,7 +363,7 @@ def test_submit_to_an_account_speaks_the_banks_words(imbuia: Bank, simulator: Si
         (PixKey("aleatoria", "123e4567-e89b-42d3-a456-426614174000"), "EVP"),
     ],
 )
-def test_submit_with_a_pix_key(imbuia: Bank, simulator: Simulator, pix: PixKey, kind: str) -> None:
+def test_submit_with_a_pix_key(imbuia: BankClient, simulator: Simulator, pix: PixKey, kind: str) -> None:
     offer = imbuia.query(a_query()).offers[0]
     imbuia.submit(a_submission(offer, account=None, pix=pix))
     body = simulator.sent("imbuia", "submit")
@@ -371,23 +371,23 @@ def test_submit_with_a_pix_key(imbuia: Bank, simulator: Simulator, pix: PixKey, 
     assert "dados_bancarios" not in body
 
 
-def test_submit_without_a_marital_status_is_fine(imbuia: Bank) -> None:
+def test_submit_without_a_marital_status_is_fine(imbuia: BankClient) -> None:
     whole = a_submission(imbuia.query(a_query()).offers[0])
     assert imbuia.submit(replace(whole, holder=replace(whole.holder, marital_status=None))).native_id
 
 
-def test_submit_repeated_gives_the_same_proposal(imbuia: Bank, simulator: Simulator) -> None:
+def test_submit_repeated_gives_the_same_proposal(imbuia: BankClient, simulator: Simulator) -> None:
     submission = a_submission(imbuia.query(a_query()).offers[0])
     assert imbuia.submit(submission).native_id == imbuia.submit(submission).native_id
     assert len(simulator.contracts("imbuia")) == 1
 
 
-def test_a_query_whose_connection_breaks_is_tried_again(imbuia: Bank, simulator: Simulator) -> None:
+def test_a_query_whose_connection_breaks_is_tried_again(imbuia: BankClient, simulator: Simulator) -> None:
     simulator.bank("imbuia", fault="reset", operation="query", times=1)
     assert imbuia.query(a_query(BIOMETRIC)).status is QueryStatus.REQUIRES_ACTION
 
 
-def test_a_submission_whose_connection_breaks_is_not_repeated(imbuia: Bank, simulator: Simulator) -> None:
+def test_a_submission_whose_connection_breaks_is_not_repeated(imbuia: BankClient, simulator: Simulator) -> None:
     offer = imbuia.query(a_query()).offers[0]
     simulator.bank("imbuia", fault="reset", operation="submit", times=1)
     with pytest.raises(ProviderUnavailable):
@@ -395,7 +395,7 @@ def test_a_submission_whose_connection_breaks_is_not_repeated(imbuia: Bank, simu
     assert len(simulator.calls("imbuia", "submit")) == 1
 
 
-def test_a_status_read_shows_the_link_without_formalize(imbuia: Bank, simulator: Simulator) -> None:
+def test_a_status_read_shows_the_link_without_formalize(imbuia: BankClient, simulator: Simulator) -> None:
     submitted = imbuia.submit(a_submission(imbuia.query(a_query()).offers[0]))
     simulator.advance(2)
     proposal = imbuia.status(submitted.native_id)
@@ -405,7 +405,7 @@ def test_a_status_read_shows_the_link_without_formalize(imbuia: Bank, simulator:
     assert proposal.signature_expires_at > datetime.now(UTC) + timedelta(days=29)
 
 
-def test_formalize_delivers_the_link_by_the_channel_asked_for(imbuia: Bank, simulator: Simulator) -> None:
+def test_formalize_delivers_the_link_by_the_channel_asked_for(imbuia: BankClient, simulator: Simulator) -> None:
     submitted = imbuia.submit(a_submission(imbuia.query(a_query()).offers[0]))
     formalized = imbuia.formalize(submitted.native_id, "sms")
     phone = simulator.phone(FULL_FLOW)

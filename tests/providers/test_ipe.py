@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from foundation.errors import InvalidState, NotFound
-from providers.bank import Bank
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.operation import BankClient
 from providers.types import (
     BankAccount,
     BankOffer,
@@ -24,7 +24,7 @@ from providers.types import (
     QueryStatus,
 )
 from tests.processes import Simulator
-from tests.providers.conftest import Connect, at
+from tests.providers.conftest import Connect, at, lenient
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 from tests.receiver import Received, Receiver, Reply
 
@@ -32,17 +32,17 @@ FOUND, BANK_FAILS = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9", "lk_5Fz8cRw1Lh6yNt3Qx
 
 
 @pytest.fixture
-def ipe(connect: Connect) -> Bank:
+def ipe(connect: Connect) -> BankClient:
     return connect("ipe")
 
 
 @pytest.fixture
-def offer(ipe: Bank) -> BankOffer:
+def offer(ipe: BankClient) -> BankOffer:
     return ipe.query(a_query()).offers[0]
 
 
 @pytest.fixture
-def native_id(ipe: Bank, offer: BankOffer) -> str:
+def native_id(ipe: BankClient, offer: BankOffer) -> str:
     """The bank's name of a debt just submitted."""
     return ipe.submit(a_submission(offer)).native_id
 
@@ -105,7 +105,7 @@ def test_a_gateways_page_is_no_refusal() -> None:
         at("ipe", gateway.root).status("debt-1")
 
 
-def test_a_field_that_the_bank_refuses_is_named_in_its_own_words(ipe: Bank) -> None:
+def test_a_field_that_the_bank_refuses_is_named_in_its_own_words(ipe: BankClient) -> None:
     with pytest.raises(ProviderRejected, match=r"ip_address: formato invalido$"):
         ipe.query(a_query(client_ip="none"))
 
@@ -113,7 +113,7 @@ def test_a_field_that_the_bank_refuses_is_named_in_its_own_words(ipe: Bank) -> N
 # --- query
 
 
-def test_a_query_is_sent_as_the_manual_shows_it(ipe: Bank, simulator: Simulator) -> None:
+def test_a_query_is_sent_as_the_manual_shows_it(ipe: BankClient, simulator: Simulator) -> None:
     ipe.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, 0, 250_000, tzinfo=UTC)))
     assert simulator.sent("ipe", "query") == {
         "borrower": {
@@ -146,7 +146,7 @@ def test_a_query_is_sent_as_the_manual_shows_it(ipe: Bank, simulator: Simulator)
     }
 
 
-def test_the_evidence_that_was_given_is_passed_on(ipe: Bank, simulator: Simulator) -> None:
+def test_the_evidence_that_was_given_is_passed_on(ipe: BankClient, simulator: Simulator) -> None:
     place = Geolocation(Decimal("0.0000001"), Decimal("-46.633308"), Decimal("12.5"))
     seen = {"user_agent": "Mozilla/5.0", "device_model": "SM-A155", "authorization_reference": "session-1"}
     ipe.query(a_query(geolocation=place, **seen))
@@ -159,14 +159,16 @@ def test_the_evidence_that_was_given_is_passed_on(ipe: Bank, simulator: Simulato
     ]
 
 
-def test_what_was_not_collected_is_said_to_be_missing_and_the_sex_left_out(ipe: Bank, simulator: Simulator) -> None:
+def test_what_was_not_collected_is_said_to_be_missing_and_the_sex_left_out(
+    ipe: BankClient, simulator: Simulator
+) -> None:
     assert ipe.query(a_query(geolocation=None, sex=0)).status is QueryStatus.OK
     body = simulator.sent("ipe", "query")
     assert body["authorization_term"]["signature"]["authenticity"]["geolocation"] is None
     assert "gender" not in body["borrower"]
 
 
-def test_a_wish_is_sent_in_reais(ipe: Bank, simulator: Simulator) -> None:
+def test_a_wish_is_sent_in_reais(ipe: BankClient, simulator: Simulator) -> None:
     ipe.query(a_query(loan_value=Decimal("3000.5"), installments=24, with_insurance=False))
     assert simulator.sent("ipe", "query")["simulation"] == {
         "disbursed_amount": 3000.5,
@@ -196,14 +198,14 @@ def test_a_rate_is_a_fraction_beside_a_cost_in_percent(offer: BankOffer) -> None
     assert offer.first_due_date.day == 10
 
 
-def test_the_margin_of_each_employment_link_is_reported(ipe: Bank) -> None:
+def test_the_margin_of_each_employment_link_is_reported(ipe: BankClient) -> None:
     first, second = ipe.query(a_query(HOLDERS["two_employers"])).links
     job = ("Operador de Produção", date(2019, 3, 11))
     assert first == Link("100200", "11222333000181", "Metalúrgica Aurora Ltda", *job, Decimal("1850.00"))
     assert (second.registration, second.employer_cnpj, second.margin) == ("B-778", "12ABC34501DE35", Decimal("920.50"))
 
 
-def test_each_offer_belongs_to_the_link_that_it_names(ipe: Bank) -> None:
+def test_each_offer_belongs_to_the_link_that_it_names(ipe: BankClient) -> None:
     offers = ipe.query(a_query(HOLDERS["two_employers"])).offers
     assert [(offer.registration, offer.employer_cnpj, offer.table_code) for offer in offers] == [
         ("100200", "11222333000181", "IPE-CLT-STD"),
@@ -213,7 +215,7 @@ def test_each_offer_belongs_to_the_link_that_it_names(ipe: Bank) -> None:
     ]
 
 
-def test_a_query_whose_connection_breaks_is_tried_again(ipe: Bank, simulator: Simulator) -> None:
+def test_a_query_whose_connection_breaks_is_tried_again(ipe: BankClient, simulator: Simulator) -> None:
     simulator.bank("ipe", fault="reset", operation="query", times=1)
     assert ipe.query(a_query()).offers
 
@@ -221,7 +223,7 @@ def test_a_query_whose_connection_breaks_is_tried_again(ipe: Bank, simulator: Si
 # --- auction
 
 
-def test_an_auctions_record_is_passed_through_as_it_is(ipe: Bank, simulator: Simulator) -> None:
+def test_an_auctions_record_is_passed_through_as_it_is(ipe: BankClient, simulator: Simulator) -> None:
     record = ipe.auction_proposal(FOUND)
     assert record == ipe.auction_proposal(FOUND) | {
         name: record[name] for name in ("event_datetime", "expiration_datetime", "inclusion_limit_datetime")
@@ -233,12 +235,12 @@ def test_an_auctions_record_is_passed_through_as_it_is(ipe: Bank, simulator: Sim
 
 
 @pytest.mark.parametrize("key", ["lk_unknown", "../debts", "a b?c=d&e", "ç"])
-def test_an_unknown_auction_key_is_not_found_whatever_it_looks_like(ipe: Bank, key: str) -> None:
+def test_an_unknown_auction_key_is_not_found_whatever_it_looks_like(ipe: BankClient, key: str) -> None:
     with pytest.raises(NotFound):
         ipe.auction_proposal(key)
 
 
-def test_an_auction_whose_institution_fails_is_an_outage(ipe: Bank) -> None:
+def test_an_auction_whose_institution_fails_is_an_outage(ipe: BankClient) -> None:
     with pytest.raises(ProviderUnavailable):
         ipe.auction_proposal(BANK_FAILS)
 
@@ -246,7 +248,7 @@ def test_an_auction_whose_institution_fails_is_an_outage(ipe: Bank) -> None:
 # --- submit
 
 
-def test_a_submission_is_sent_as_the_manual_shows_it(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_a_submission_is_sent_as_the_manual_shows_it(ipe: BankClient, offer: BankOffer, simulator: Simulator) -> None:
     submission = a_submission(offer, channel="sms")
     ipe.submit(replace(submission, address=replace(submission.address, complement="Sala 1")))
     assert simulator.sent("ipe", "submit") == {
@@ -294,7 +296,9 @@ def test_a_submission_is_sent_as_the_manual_shows_it(ipe: Bank, offer: BankOffer
     }
 
 
-def test_submit_leaves_out_what_is_optional_and_not_told(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_submit_leaves_out_what_is_optional_and_not_told(
+    ipe: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
     submission = a_submission(offer)
     ipe.submit(replace(submission, holder=replace(submission.holder, father_name=None)))
     body = simulator.sent("ipe", "submit")
@@ -308,13 +312,13 @@ def test_submit_leaves_out_what_is_optional_and_not_told(ipe: Bank, offer: BankO
     [("documento.numero", {"number": "1" * 21}), ("documento.orgao_emissor", {"issuer": "x" * 21})],
 )
 def test_submit_names_a_text_of_the_document_that_is_too_long(
-    ipe: Bank, offer: BankOffer, field: str, value: dict[str, Any]
+    ipe: BankClient, offer: BankOffer, field: str, value: dict[str, Any]
 ) -> None:
     submission = a_submission(offer)
     too_long = replace(submission, document=replace(submission.document, **value))
-    assert [found.field for found in ipe.faults(too_long)] == [field]
+    assert [found.field for found in ipe.adapter.faults(too_long)] == [field]
     with pytest.raises(ProviderRejected, match="formato invalido"):
-        ipe.submit(too_long)
+        lenient(ipe).submit(too_long)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +333,7 @@ def test_submit_names_a_text_of_the_document_that_is_too_long(
     ],
 )
 def test_submit_translates_the_marital_status(
-    ipe: Bank, offer: BankOffer, simulator: Simulator, word: str, code: str
+    ipe: BankClient, offer: BankOffer, simulator: Simulator, word: str, code: str
 ) -> None:
     submission = a_submission(offer)
     ipe.submit(replace(submission, holder=replace(submission.holder, marital_status=word)))
@@ -341,7 +345,7 @@ def test_submit_translates_the_marital_status(
     [("corrente", "checking_account"), ("poupanca", "savings_account"), ("salario", "salary_account")],
 )
 def test_submit_translates_the_kind_of_account(
-    ipe: Bank, offer: BankOffer, simulator: Simulator, kind: str, code: str
+    ipe: BankClient, offer: BankOffer, simulator: Simulator, kind: str, code: str
 ) -> None:
     ipe.submit(a_submission(offer, account=BankAccount("237", "123", "45678", "X", kind, branch_digit="9")))
     assert simulator.sent("ipe", "submit")["disbursement"]["bank_account"] == {
@@ -368,24 +372,26 @@ def test_submit_translates_the_kind_of_account(
     ],
 )
 def test_submit_with_a_pix_key(
-    ipe: Bank, offer: BankOffer, simulator: Simulator, kind: str, key: str, sent: dict[str, str]
+    ipe: BankClient, offer: BankOffer, simulator: Simulator, kind: str, key: str, sent: dict[str, str]
 ) -> None:
     ipe.submit(a_submission(offer, account=None, pix=PixKey(kind, key)))
     assert simulator.sent("ipe", "submit")["disbursement"] == {"method": "pix", "pix": sent}
 
 
-def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(ipe: Bank, offer: BankOffer) -> None:
+def test_submit_of_a_simulation_that_the_bank_does_not_know_is_an_expired_offer(
+    ipe: BankClient, offer: BankOffer
+) -> None:
     with pytest.raises(OfferExpired):
         ipe.submit(a_submission(replace(offer, native_offer_id="forgotten")))
 
 
-def test_submit_repeated_gives_the_same_debt(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_submit_repeated_gives_the_same_debt(ipe: BankClient, offer: BankOffer, simulator: Simulator) -> None:
     first, second = (ipe.submit(a_submission(offer)) for _ in range(2))
     assert first == second
     assert len(simulator.contracts("ipe")) == 1
 
 
-def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: Bank, offer: BankOffer) -> None:
+def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: BankClient, offer: BankOffer) -> None:
     with answering(fault(409, "Já existe operação em averbação para este vínculo.")) as bank:
         with pytest.raises(ProviderRejected, match=r"^Já existe operação em averbação para este vínculo\.$"):
             at("ipe", bank.root).submit(a_submission(offer))
@@ -397,20 +403,22 @@ def test_submit_that_meets_a_conflict_is_a_refusal_with_the_banks_sentence(ipe: 
 # --- the debt
 
 
-def test_the_signature_link_tells_its_end(ipe: Bank, native_id: str) -> None:
+def test_the_signature_link_tells_its_end(ipe: BankClient, native_id: str) -> None:
     issued = ipe.formalize(native_id, None)
     assert issued.signature_expires_at is not None
     assert issued.signature_expires_at - datetime.now(UTC) > timedelta(days=29)
     assert (issued.native_status, issued.status) == ("waiting_signature", ProposalStatus.AWAITING_SIGNATURE)
 
 
-def test_an_ended_signature_link_is_replaced_by_a_fresh_one(ipe: Bank, native_id: str, simulator: Simulator) -> None:
+def test_an_ended_signature_link_is_replaced_by_a_fresh_one(
+    ipe: BankClient, native_id: str, simulator: Simulator
+) -> None:
     first = ipe.formalize(native_id, None).signature_url
     simulator.advance(31 * 24 * 3600)
     assert ipe.formalize(native_id, None).signature_url not in (None, first)
 
 
-def test_a_debt_that_nobody_signs_expires(ipe: Bank, simulator: Simulator) -> None:
+def test_a_debt_that_nobody_signs_expires(ipe: BankClient, simulator: Simulator) -> None:
     cpf = HOLDERS["unsigned"]
     debt = ipe.submit(a_submission(ipe.query(a_query(cpf)).offers[0], cpf)).native_id
     ipe.formalize(debt, None)
@@ -421,7 +429,7 @@ def test_a_debt_that_nobody_signs_expires(ipe: Bank, simulator: Simulator) -> No
 
 @pytest.mark.parametrize(("reason", "sent"), [("Desistiu.", "Desistiu."), (None, "Cancelamento a pedido do titular.")])
 def test_cancel_gives_a_reason_and_may_be_repeated(
-    ipe: Bank, native_id: str, simulator: Simulator, reason: str | None, sent: str
+    ipe: BankClient, native_id: str, simulator: Simulator, reason: str | None, sent: str
 ) -> None:
     for _ in range(2):
         cancelled = ipe.cancel(native_id, reason)
@@ -429,7 +437,9 @@ def test_cancel_gives_a_reason_and_may_be_repeated(
     assert simulator.sent("ipe", "cancel") == {"reason": sent}
 
 
-def test_a_signed_debt_can_be_cancelled_and_a_paid_one_not(ipe: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_a_signed_debt_can_be_cancelled_and_a_paid_one_not(
+    ipe: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
     for advance, forbidden in ((0, False), (6, True)):
         debt = ipe.submit(a_submission(offer, reference=f"reference-{advance}")).native_id
         ipe.formalize(debt, None)
@@ -442,7 +452,7 @@ def test_a_signed_debt_can_be_cancelled_and_a_paid_one_not(ipe: Bank, offer: Ban
             assert ipe.cancel(debt, None).status is ProposalStatus.CANCELLED
 
 
-def test_a_word_that_the_manual_does_not_know_moves_nothing(ipe: Bank) -> None:
+def test_a_word_that_the_manual_does_not_know_moves_nothing(ipe: BankClient) -> None:
     cpf = HOLDERS["strange_status"]
     [offer, _] = ipe.query(a_query(cpf)).offers
     submitted = ipe.submit(a_submission(offer, cpf))

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from foundation.errors import ApiError
-from providers.bank import Bank
 from providers.banks.jatoba import WITHOUT_GEOLOCATION
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
+from providers.operation import BankClient
 from providers.types import (
     AppAuthorization,
     AppEvidence,
@@ -32,14 +32,14 @@ from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_
 
 
 @pytest.fixture
-def jatoba(connect: Connect) -> Bank:
+def jatoba(connect: Connect) -> BankClient:
     return connect("jatoba")
 
 
 # --- query
 
 
-def test_a_query_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Simulator) -> None:
+def test_a_query_is_sent_as_the_manual_shows_it(jatoba: BankClient, simulator: Simulator) -> None:
     jatoba.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC)))
     body = simulator.sent("jatoba", "query")
     signature = body["termo"].pop("assinatura")
@@ -80,7 +80,7 @@ def test_a_query_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Simulat
     ],
 )
 def test_amounts_are_sent_as_whole_cents(
-    jatoba: Bank, simulator: Simulator, wish: dict[str, Any], modality: str, value: int
+    jatoba: BankClient, simulator: Simulator, wish: dict[str, Any], modality: str, value: int
 ) -> None:
     jatoba.query(a_query(installments=24, with_insurance=False, **wish))
     assert simulator.sent("jatoba", "query")["simulacao"] == {
@@ -91,7 +91,7 @@ def test_amounts_are_sent_as_whole_cents(
     }
 
 
-def test_all_evidence_that_was_given_is_passed_on(jatoba: Bank, simulator: Simulator) -> None:
+def test_all_evidence_that_was_given_is_passed_on(jatoba: BankClient, simulator: Simulator) -> None:
     place = Geolocation(Decimal("0.0000001"), Decimal("-46.633308"), Decimal("12.5"))
     evidence = AppEvidence("App/2.1", "Android 15", "SM-A155", "Celular da Maria", "phone", place)
     query = a_query(
@@ -131,7 +131,7 @@ def test_all_evidence_that_was_given_is_passed_on(jatoba: Bank, simulator: Simul
     assert body["codigoOrigem"] == "ORIGEM-7"
 
 
-def test_app_evidence_that_was_not_collected_stays_null(jatoba: Bank, simulator: Simulator) -> None:
+def test_app_evidence_that_was_not_collected_stays_null(jatoba: BankClient, simulator: Simulator) -> None:
     assert jatoba.query(a_query(app_authorization=AppAuthorization("app-1"))).status is QueryStatus.OK
     app = simulator.sent("jatoba", "query")["termo"]["autorizacaoApp"]
     assert app.pop("id") == "app-1"
@@ -146,7 +146,7 @@ def test_the_operators_portfolio_is_used_where_the_call_names_none(connect: Conn
     assert [body["codigoOrigem"] for body in bodies] == ["CARTEIRA-1", "CARTEIRA-1"]
 
 
-def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: Bank, simulator: Simulator) -> None:
+def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: BankClient, simulator: Simulator) -> None:
     result = jatoba.query(a_query(geolocation=None))
     assert (result.status, result.offers, result.reasons) == (QueryStatus.NO_OFFERS, (), (WITHOUT_GEOLOCATION,))
     assert "geolocalização" in WITHOUT_GEOLOCATION
@@ -154,7 +154,7 @@ def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: Ba
     assert len(simulator.calls("jatoba", "query")) == 1
 
 
-def test_each_employment_link_has_its_margin_and_its_own_offers(jatoba: Bank) -> None:
+def test_each_employment_link_has_its_margin_and_its_own_offers(jatoba: BankClient) -> None:
     result = jatoba.query(a_query(HOLDERS["two_employers"]))
     assert [(link.registration, link.employer_cnpj, link.margin) for link in result.links] == [
         ("100200", "11222333000181", Decimal("1850.00")),
@@ -168,7 +168,7 @@ def test_each_employment_link_has_its_margin_and_its_own_offers(jatoba: Bank) ->
     ]
 
 
-def test_the_rate_is_percent_and_the_cost_is_kept(jatoba: Bank) -> None:
+def test_the_rate_is_percent_and_the_cost_is_kept(jatoba: BankClient) -> None:
     plain, insured = jatoba.query(a_query()).offers
     assert (plain.interest_rate, plain.native) == (Decimal("2.15"), {"cetMonthlyPercent": "2.15"})
     assert insured.native["cetMonthlyPercent"] > "2.15"
@@ -188,7 +188,7 @@ def test_a_wrong_password_asks_nothing(connect: Connect, simulator: Simulator) -
     assert simulator.calls("jatoba", "query") == []
 
 
-def test_broken_json_is_a_failure(jatoba: Bank) -> None:
+def test_broken_json_is_a_failure(jatoba: BankClient) -> None:
     with pytest.raises(ProviderError):
         jatoba.query(a_query(HOLDERS["garbage"]))
 
@@ -203,9 +203,11 @@ def test_broken_json_is_a_failure(jatoba: Bank) -> None:
         ("77", ProviderError),
     ],
 )
-def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(jatoba: Bank, code: str, error: type[ApiError]) -> None:
+def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(
+    jatoba: BankClient, code: str, error: type[ApiError]
+) -> None:
     body = {"sucesso": False, "codigo": code, "mensagem": "Mensagem do banco", "dados": None}
-    refusal = jatoba.refusal(Reply(200, {}, json.dumps(body).encode()))
+    refusal = jatoba.adapter.refusal(Reply(200, {}, json.dumps(body).encode()))
     assert type(refusal) is error
     assert (refusal.message == "Mensagem do banco") is (error is ProviderRejected)
 
@@ -213,7 +215,7 @@ def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(jatoba: Bank, co
 # --- proposal
 
 
-def test_a_submission_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Simulator) -> None:
+def test_a_submission_is_sent_as_the_manual_shows_it(jatoba: BankClient, simulator: Simulator) -> None:
     offer = jatoba.query(a_query()).offers[0]
     jatoba.submit(a_submission(offer, channel="sms"))
     assert simulator.sent("jatoba", "submit") == {
@@ -260,15 +262,15 @@ def test_a_submission_is_sent_as_the_manual_shows_it(jatoba: Bank, simulator: Si
     }
 
 
-def test_submit_needs_the_registration_of_the_employment_link(jatoba: Bank) -> None:
-    assert "vinculo.matricula" in jatoba.required
+def test_submit_needs_the_registration_of_the_employment_link(jatoba: BankClient) -> None:
+    assert "vinculo.matricula" in jatoba.adapter.required
     offer = jatoba.query(a_query()).offers[0]
     whole = a_submission(offer)
     with pytest.raises(ProviderRejected, match=r"vinculo\.matricula"):
         jatoba.submit(replace(whole, employment=replace(whole.employment, registration=None)))
 
 
-def test_what_the_holder_did_not_tell_of_the_employment_is_null(jatoba: Bank, simulator: Simulator) -> None:
+def test_what_the_holder_did_not_tell_of_the_employment_is_null(jatoba: BankClient, simulator: Simulator) -> None:
     whole = a_submission(jatoba.query(a_query()).offers[0])
     told = replace(whole.employment, job_title=None, salary=None, admission_date=None)
     jatoba.submit(replace(whole, employment=told))
@@ -280,7 +282,7 @@ def test_what_the_holder_did_not_tell_of_the_employment_is_null(jatoba: Bank, si
     }
 
 
-def test_submit_phone_pix_becomes_the_holders_cpf_key(jatoba: Bank, simulator: Simulator) -> None:
+def test_submit_phone_pix_becomes_the_holders_cpf_key(jatoba: BankClient, simulator: Simulator) -> None:
     offer = jatoba.query(a_query()).offers[0]
     pix = PixKey("telefone", "11987654321")
     assert jatoba.submit(a_submission(offer, account=None, pix=pix)).native_id
@@ -295,14 +297,16 @@ def test_submit_phone_pix_becomes_the_holders_cpf_key(jatoba: Bank, simulator: S
         ("aleatoria", "123e4567-e89b-12d3-a456-426614174000", "EVP"),
     ],
 )
-def test_the_other_pix_keys_keep_their_kind(jatoba: Bank, simulator: Simulator, kind: str, key: str, code: str) -> None:
+def test_the_other_pix_keys_keep_their_kind(
+    jatoba: BankClient, simulator: Simulator, kind: str, key: str, code: str
+) -> None:
     offer = jatoba.query(a_query()).offers[0]
     assert jatoba.submit(a_submission(offer, account=None, pix=PixKey(kind, key))).native_id
     assert simulator.sent("jatoba", "submit")["credito"] == {"forma": "PIX", "tipoChave": code, "chave": key}
 
 
 @pytest.mark.parametrize(("kind", "code"), [("corrente", "CC"), ("poupanca", "CP"), ("salario", "CS")])
-def test_the_kind_of_account_is_translated(jatoba: Bank, simulator: Simulator, kind: str, code: str) -> None:
+def test_the_kind_of_account_is_translated(jatoba: BankClient, simulator: Simulator, kind: str, code: str) -> None:
     offer = jatoba.query(a_query()).offers[0]
     jatoba.submit(a_submission(offer, account=BankAccount("001", "1234", "567890", "X", kind, "9")))
     credit = simulator.sent("jatoba", "submit")["credito"]
@@ -320,27 +324,29 @@ def test_the_kind_of_account_is_translated(jatoba: Bank, simulator: Simulator, k
         ("uniao_estavel", "60"),
     ],
 )
-def test_sex_and_marital_status_are_translated(jatoba: Bank, simulator: Simulator, word: str, code: str) -> None:
+def test_sex_and_marital_status_are_translated(jatoba: BankClient, simulator: Simulator, word: str, code: str) -> None:
     whole = a_submission(jatoba.query(a_query()).offers[0])
     jatoba.submit(replace(whole, holder=replace(whole.holder, sex="M", marital_status=word, father_name=None)))
     holder = simulator.sent("jatoba", "submit")["proponente"]
     assert (holder["sexo"], holder["estadoCivil"], holder["nomePai"]) == ("1", code, None)
 
 
-def test_an_offer_that_the_bank_no_longer_knows_is_expired(jatoba: Bank, simulator: Simulator) -> None:
+def test_an_offer_that_the_bank_no_longer_knows_is_expired(jatoba: BankClient, simulator: Simulator) -> None:
     offer = jatoba.query(a_query()).offers[0]
     with pytest.raises(OfferExpired):
         jatoba.submit(a_submission(replace(offer, native_offer_id="gone")))
     assert simulator.contracts("jatoba") == []
 
 
-def test_a_repeated_reference_is_one_proposal(jatoba: Bank, simulator: Simulator) -> None:
+def test_a_repeated_reference_is_one_proposal(jatoba: BankClient, simulator: Simulator) -> None:
     offer = jatoba.query(a_query()).offers[0]
     assert jatoba.submit(a_submission(offer)).native_id == jatoba.submit(a_submission(offer)).native_id
     assert len(simulator.contracts("jatoba")) == 1
 
 
-def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(jatoba: Bank, simulator: Simulator) -> None:
+def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(
+    jatoba: BankClient, simulator: Simulator
+) -> None:
     proposal = jatoba.submit(a_submission(jatoba.query(a_query()).offers[0]))
     assert (proposal.status, proposal.native_status) == (ProposalStatus.CREATED, "DIGITADA")
     simulator.advance(2)
@@ -351,7 +357,7 @@ def test_a_status_read_shows_the_contract_that_the_bank_issued_by_itself(jatoba:
     assert 29 <= (seen.signature_expires_at - datetime.now(UTC)).days <= 30
 
 
-def test_an_ended_signature_link_is_replaced_by_a_fresh_one(jatoba: Bank, simulator: Simulator) -> None:
+def test_an_ended_signature_link_is_replaced_by_a_fresh_one(jatoba: BankClient, simulator: Simulator) -> None:
     proposal = jatoba.submit(a_submission(jatoba.query(a_query()).offers[0]))
     first = jatoba.formalize(proposal.native_id, None).signature_url
     simulator.advance(31 * 24 * 3600)

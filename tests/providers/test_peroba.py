@@ -12,10 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput
-from providers.bank import Bank
 from providers.banks.peroba import Peroba
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
+from providers.operation import BankClient
 from providers.types import (
     ActionType,
     BankOffer,
@@ -26,19 +26,19 @@ from providers.types import (
     StepOutcome,
 )
 from tests.processes import Simulator
-from tests.providers.conftest import Connect
+from tests.providers.conftest import Connect, client_of
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
 
 CHAT_PENDING = HOLDERS["chat_pending"]
 
 
 @pytest.fixture
-def peroba(connect: Connect) -> Bank:
+def peroba(connect: Connect) -> BankClient:
     return connect("peroba")
 
 
 @pytest.fixture
-def offer(peroba: Bank) -> BankOffer:
+def offer(peroba: BankClient) -> BankOffer:
     return peroba.query(a_query()).offers[0]
 
 
@@ -50,7 +50,7 @@ def messages(simulator: Simulator, cpf: str) -> int:
 # --- query
 
 
-def test_an_offer_is_read_from_decimals_in_text(peroba: Bank) -> None:
+def test_an_offer_is_read_from_decimals_in_text(peroba: BankClient) -> None:
     plain, insured = peroba.query(a_query()).offers
     assert plain == BankOffer(
         native_offer_id=plain.native_offer_id,
@@ -70,12 +70,12 @@ def test_an_offer_is_read_from_decimals_in_text(peroba: Bank) -> None:
     assert (insured.table_code, insured.installment_value) == ("PRB02", Decimal("491.88"))
 
 
-def test_the_margin_is_not_reported(peroba: Bank) -> None:
+def test_the_margin_is_not_reported(peroba: BankClient) -> None:
     [link] = peroba.query(a_query()).links
     assert link.margin is None
 
 
-def test_the_evidence_that_was_given_is_passed_on_and_nothing_else(peroba: Bank, simulator: Simulator) -> None:
+def test_the_evidence_that_was_given_is_passed_on_and_nothing_else(peroba: BankClient, simulator: Simulator) -> None:
     peroba.query(
         a_query(
             geolocation=Geolocation(Decimal("-23.5505"), Decimal("0.0000001"), Decimal(12)),
@@ -101,14 +101,14 @@ def test_the_evidence_that_was_given_is_passed_on_and_nothing_else(peroba: Bank,
     }
 
 
-def test_evidence_that_was_not_given_is_said_to_be_missing(peroba: Bank, simulator: Simulator) -> None:
+def test_evidence_that_was_not_given_is_said_to_be_missing(peroba: BankClient, simulator: Simulator) -> None:
     peroba.query(a_query(geolocation=None))
     sent = simulator.sent("peroba", "query")["Aceite"]
     assert {key for key, value in sent.items() if value is not None} == {"EnderecoIp", "DataHora"}
 
 
 @pytest.mark.parametrize(("sex", "code"), [(0, None), (1, "H"), (2, "M")])
-def test_the_sex_of_a_query_is_translated(peroba: Bank, simulator: Simulator, sex: int, code: str | None) -> None:
+def test_the_sex_of_a_query_is_translated(peroba: BankClient, simulator: Simulator, sex: int, code: str | None) -> None:
     peroba.query(a_query(sex=sex))
     assert simulator.sent("peroba", "query")["Cliente"]["Genero"] == code
 
@@ -126,7 +126,7 @@ def test_a_wrong_gateway_key_is_our_fault_and_not_tried_again(connect: Connect, 
     assert [call["operation"] for call in simulator.calls("peroba")] == ["token"]
 
 
-def test_a_sentence_of_the_bank_is_passed_on(peroba: Bank) -> None:
+def test_a_sentence_of_the_bank_is_passed_on(peroba: BankClient) -> None:
     with pytest.raises(ProviderRejected, match=r"^Aceite\.EnderecoIp: formato invalido\.$"):
         peroba.query(a_query(client_ip="none"))
 
@@ -134,7 +134,7 @@ def test_a_sentence_of_the_bank_is_passed_on(peroba: Bank) -> None:
 # --- the chat
 
 
-def test_a_holder_who_has_to_authorize_first_gets_one_message(peroba: Bank, simulator: Simulator) -> None:
+def test_a_holder_who_has_to_authorize_first_gets_one_message(peroba: BankClient, simulator: Simulator) -> None:
     result = peroba.query(a_query(CHAT_PENDING))
     assert (result.status, result.step, result.offers) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN, ())
     assert result.action is not None
@@ -145,14 +145,14 @@ def test_a_holder_who_has_to_authorize_first_gets_one_message(peroba: Bank, simu
     assert messages(simulator, CHAT_PENDING) == 1
 
 
-def test_a_query_whose_connection_broke_is_not_repeated(peroba: Bank, simulator: Simulator) -> None:
+def test_a_query_whose_connection_broke_is_not_repeated(peroba: BankClient, simulator: Simulator) -> None:
     simulator.bank("peroba", fault="reset", operation="query", times=1)
     with pytest.raises(ProviderUnavailable):
         peroba.query(a_query(CHAT_PENDING))
     assert len(simulator.calls("peroba", "query")) == 1
 
 
-def test_an_open_chat_is_looked_at_without_another_message(peroba: Bank, simulator: Simulator) -> None:
+def test_an_open_chat_is_looked_at_without_another_message(peroba: BankClient, simulator: Simulator) -> None:
     opened = peroba.query(a_query(CHAT_PENDING)).action
     assert opened is not None
     for _ in range(2):
@@ -164,14 +164,14 @@ def test_an_open_chat_is_looked_at_without_another_message(peroba: Bank, simulat
     assert len(simulator.calls("peroba", "poll")) == 2
 
 
-def test_a_look_is_repeated_where_the_connection_broke(peroba: Bank, simulator: Simulator) -> None:
+def test_a_look_is_repeated_where_the_connection_broke(peroba: BankClient, simulator: Simulator) -> None:
     opened = peroba.query(a_query(CHAT_PENDING)).action
     assert opened is not None
     simulator.bank("peroba", fault="reset", times=1)
     assert peroba.check(a_query(CHAT_PENDING), opened.reference).step is StepOutcome.OPEN
 
 
-def test_an_approved_chat_gives_the_offers_that_are_asked_for(peroba: Bank, simulator: Simulator) -> None:
+def test_an_approved_chat_gives_the_offers_that_are_asked_for(peroba: BankClient, simulator: Simulator) -> None:
     opened = peroba.query(a_query(CHAT_PENDING)).action
     assert opened is not None
     simulator.complete(CHAT_PENDING, "peroba", "chat")
@@ -183,7 +183,7 @@ def test_an_approved_chat_gives_the_offers_that_are_asked_for(peroba: Bank, simu
     assert peroba.submit(a_submission(result.offers[0], CHAT_PENDING)).status is ProposalStatus.CREATED
 
 
-def test_a_refused_chat_ends_and_the_next_query_opens_another(peroba: Bank, simulator: Simulator) -> None:
+def test_a_refused_chat_ends_and_the_next_query_opens_another(peroba: BankClient, simulator: Simulator) -> None:
     opened = peroba.query(a_query(CHAT_PENDING)).action
     assert opened is not None
     simulator.complete(CHAT_PENDING, "peroba", "chat", "refused")
@@ -196,7 +196,7 @@ def test_a_refused_chat_ends_and_the_next_query_opens_another(peroba: Bank, simu
     assert messages(simulator, CHAT_PENDING) == 2
 
 
-def test_a_chat_expires(peroba: Bank, simulator: Simulator) -> None:
+def test_a_chat_expires(peroba: BankClient, simulator: Simulator) -> None:
     opened = peroba.query(a_query(CHAT_PENDING)).action
     assert opened is not None
     simulator.advance(72 * 3600)
@@ -205,7 +205,7 @@ def test_a_chat_expires(peroba: Bank, simulator: Simulator) -> None:
     assert result.reasons == ("O prazo da autorizacao terminou.",)
 
 
-def test_a_chat_that_the_bank_forgot_has_expired(peroba: Bank) -> None:
+def test_a_chat_that_the_bank_forgot_has_expired(peroba: BankClient) -> None:
     result = peroba.check(a_query(CHAT_PENDING), "forgotten")
     assert (result.status, result.step) == (QueryStatus.NO_OFFERS, StepOutcome.EXPIRED)
 
@@ -219,7 +219,7 @@ def test_an_unknown_word_of_an_authorization_leaves_it_open(connect: Connect) ->
             return Reply(201, {}, json.dumps(payload).encode())
 
     known = connect("peroba")
-    bank = Stranger(known.connection, deadline=known.deadline, request_id="request-1")
+    bank = client_of(Stranger, known.connection)
     with capture_logs() as lines:
         result = bank.check(a_query(CHAT_PENDING), "protocol")
     assert (result.status, result.step) == (QueryStatus.REQUIRES_ACTION, StepOutcome.OPEN)
@@ -230,9 +230,11 @@ def test_an_unknown_word_of_an_authorization_leaves_it_open(connect: Connect) ->
 
 
 @pytest.mark.parametrize("kind", ["cpf", "telefone", "email", "aleatoria"])
-def test_submit_pix_is_refused_on_its_field(peroba: Bank, offer: BankOffer, simulator: Simulator, kind: str) -> None:
+def test_submit_pix_is_refused_on_its_field(
+    peroba: BankClient, offer: BankOffer, simulator: Simulator, kind: str
+) -> None:
     submission = a_submission(offer, account=None, pix=PixKey(kind, FULL_FLOW))
-    assert [fault.field for fault in peroba.faults(submission)] == ["recebimento.pix"]
+    assert [fault.field for fault in peroba.adapter.faults(submission)] == ["recebimento.pix"]
     with pytest.raises(InvalidInput) as caught:
         peroba.submit(submission)
     assert caught.value.field == "recebimento.pix"
@@ -244,7 +246,7 @@ def test_submit_needs_the_bank_account() -> None:
     assert Peroba.accepts_pix is False
 
 
-def test_submit_unauthorized_names_the_offer(peroba: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_submit_unauthorized_names_the_offer(peroba: BankClient, offer: BankOffer, simulator: Simulator) -> None:
     peroba.query(a_query(CHAT_PENDING))
     with pytest.raises(InvalidInput) as caught:
         peroba.submit(a_submission(offer, CHAT_PENDING))
@@ -253,19 +255,21 @@ def test_submit_unauthorized_names_the_offer(peroba: Bank, offer: BankOffer, sim
     assert simulator.contracts("peroba") == []
 
 
-def test_submit_of_a_simulation_that_the_bank_forgot_has_expired(peroba: Bank, offer: BankOffer) -> None:
+def test_submit_of_a_simulation_that_the_bank_forgot_has_expired(peroba: BankClient, offer: BankOffer) -> None:
     with pytest.raises(OfferExpired):
         peroba.submit(a_submission(replace(offer, native_offer_id="forgotten")))
 
 
 @pytest.mark.parametrize(("sex", "code"), [("M", "H"), ("F", "M")])
-def test_submit_translates_the_sex(peroba: Bank, offer: BankOffer, simulator: Simulator, sex: str, code: str) -> None:
+def test_submit_translates_the_sex(
+    peroba: BankClient, offer: BankOffer, simulator: Simulator, sex: str, code: str
+) -> None:
     submission = a_submission(offer)
     peroba.submit(replace(submission, holder=replace(submission.holder, sex=sex)))
     assert simulator.sent("peroba", "submit")["Cliente"]["Genero"] == code
 
 
-def test_submit_speaks_the_banks_words(peroba: Bank, offer: BankOffer, simulator: Simulator) -> None:
+def test_submit_speaks_the_banks_words(peroba: BankClient, offer: BankOffer, simulator: Simulator) -> None:
     submission = a_submission(offer, channel="whatsapp")
     peroba.submit(replace(submission, holder=replace(submission.holder, marital_status="separado")))
     sent = simulator.sent("peroba", "submit")
@@ -282,21 +286,21 @@ def test_submit_speaks_the_banks_words(peroba: Bank, offer: BankOffer, simulator
     }
 
 
-def test_submit_without_what_is_optional(peroba: Bank, offer: BankOffer) -> None:
+def test_submit_without_what_is_optional(peroba: BankClient, offer: BankOffer) -> None:
     submission = a_submission(offer, document=None, employment=None, references=(), query=None)
     holder = replace(submission.holder, father_name=None, nationality=None, marital_status=None)
     assert peroba.submit(replace(submission, holder=holder)).status is ProposalStatus.CREATED
 
 
 def test_submit_with_a_reference_sent_twice_gives_one_proposal(
-    peroba: Bank, offer: BankOffer, simulator: Simulator
+    peroba: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
     first, again = peroba.submit(a_submission(offer)), peroba.submit(a_submission(offer))
     assert first.native_id == again.native_id
     assert len(simulator.contracts("peroba")) == 1
 
 
-def test_the_signature_link_tells_its_end(peroba: Bank, offer: BankOffer) -> None:
+def test_the_signature_link_tells_its_end(peroba: BankClient, offer: BankOffer) -> None:
     issued = peroba.formalize(peroba.submit(a_submission(offer)).native_id, None)
     assert issued.signature_expires_at is not None
     assert issued.signature_expires_at - datetime.now(UTC) > timedelta(days=29)
@@ -314,4 +318,4 @@ def test_an_amount_that_is_none_is_unreadable(connect: Connect, text: str) -> No
 
     known = connect("peroba")
     with pytest.raises(ProviderError):
-        Odd(known.connection, deadline=known.deadline, request_id="request-1").query(a_query())
+        client_of(Odd, known.connection).query(a_query())

@@ -1,0 +1,314 @@
+"""The one place that runs an operation of a bank.
+
+`client` gives a `BankClient`: one bank, called for one partner until one deadline. Each method of it is one operation.
+An operation closes the database connection, keeps the deadline, asks the circuit breaker before its first request and
+reports to it at its end, takes a place in flight for each request, authenticates, counts itself for the metrics, and
+turns a fault of the adapter's mapping into "unreadable answer".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import gevent
+import structlog
+from gevent.monkey import is_module_patched
+
+from foundation.database import give_back_connection, outlasts_restart
+from foundation.errors import ApiError, InvalidInput, NotFound
+from providers import http, registry
+from providers.bank import Bank, Connection
+from providers.breaker import Breaker
+from providers.errors import (
+    BankFailure,
+    BankSwitchedOff,
+    BankTimedOut,
+    ProviderError,
+    ProviderUnavailable,
+    as_submission_error,
+)
+from providers.http import Draft, Reply, Request
+from providers.metrics import bank_call
+from providers.models import enabled_accounts
+from providers.tokens import Token, TokenCache, tokens
+from providers.types import BankProposal, BankQuery, BankResult, BankSubmission
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+#: The timer ends what no socket time-out ends, such as headers that drip in byte by byte. It leaves the socket's own
+#: time-out this many seconds to be first.
+TIMER_MARGIN_S = 0.5
+
+
+def client(
+    name: str,
+    *,
+    request_id: str,
+    partner: str,
+    known: Mapping[str, Connection] | None = None,
+    seconds: float | None = None,
+    longest_s: float | None = None,
+) -> BankClient:
+    """The bank `name`, to be called for the partner with the id `partner`.
+
+    All operations of the client together last `seconds` seconds (the bank's own time-out where None), and no longer
+    than `longest_s`. `known` are connections loaded before; without them this one is loaded here. Raises
+    BankSwitchedOff.
+    """
+    begun = time.monotonic()
+    bank = registry.get(name)
+    connection = (_enabled([name]) if known is None else known).get(name)
+    if bank is None or connection is None:
+        raise BankSwitchedOff
+    limit = connection.timeout_s if seconds is None else seconds
+    if longest_s is not None:
+        limit = min(limit, longest_s)
+    return BankClient(bank, connection, deadline=begun + limit, request_id=request_id, partner=partner)
+
+
+_enabled = outlasts_restart(enabled_accounts)
+
+
+class BankClient:
+    """One bank, called for one partner. `deadline` is absolute, in `time.monotonic()` seconds: no call outlasts it.
+
+    Each method raises an ApiError for the bank's refusal and a BankFailure for its failure. `about_to_send` is called
+    once, when the operation's first authenticated request is about to go out: not while the breaker, the places in
+    flight, a failed login or the deadline keep that request back. What it raises is raised here, and nothing is sent.
+    """
+
+    def __init__(
+        self, adapter: type[Bank], connection: Connection, *, deadline: float, request_id: str, partner: str
+    ) -> None:
+        self.adapter = adapter
+        self.name = adapter.name
+        self.connection = connection
+        self.deadline = deadline
+        self.request_id = request_id
+        self.partner = partner
+
+    def query(self, query: BankQuery, *, about_to_send: Callable[[], None] | None = None) -> BankResult:
+        """See `Bank.query`."""
+        return self._run("query", lambda bank: bank.query(query), about_to_send)
+
+    def check(self, query: BankQuery, reference: str) -> BankResult:
+        """See `Bank.check`."""
+        return self._run("check", lambda bank: bank.check(query, reference))
+
+    def submit(self, submission: BankSubmission, *, about_to_send: Callable[[], None] | None = None) -> BankProposal:
+        """See `Bank.submit`. Raises InvalidInput, before any call, where the bank's own rules are broken."""
+        if faults := self.adapter.faults(submission):
+            raise InvalidInput(details=faults)
+        try:
+            return self._run("submit", lambda bank: bank.submit(submission), about_to_send)
+        except ApiError as error:
+            raise as_submission_error(error) from None
+
+    def find(self, reference: str) -> BankProposal | None:
+        """See `Bank.find`. None where the bank says that it does not know the reference."""
+        try:
+            return self._run("find", lambda bank: bank.find(reference))
+        except NotFound:
+            return None
+
+    def formalize(self, native_id: str, channel: str | None) -> BankProposal:
+        """See `Bank.formalize`."""
+        return self._run("formalize", lambda bank: bank.formalize(native_id, channel))
+
+    def status(self, native_id: str) -> BankProposal:
+        """See `Bank.status`."""
+        return self._run("status", lambda bank: bank.status(native_id))
+
+    def cancel(self, native_id: str, reason: str | None) -> BankProposal:
+        """See `Bank.cancel`."""
+        return self._run("cancel", lambda bank: bank.cancel(native_id, reason))
+
+    def auction_proposal(self, key: str) -> dict[str, Any]:
+        """See `Bank.auction_proposal`."""
+        return self._run("auction_proposal", lambda bank: bank.auction_proposal(key))
+
+    def _run(self, name: str, ask: Callable[[Bank], T], about_to_send: Callable[[], None] | None = None) -> T:
+        give_back_connection()  # none is held while the bank thinks
+        operation = Operation(self, about_to_send)
+        seconds = max(0.0, self.deadline - time.monotonic()) + TIMER_MARGIN_S
+        with bank_call(self.name, name), operation.reported_to_breaker(), _timer(seconds):
+            try:
+                return ask(self.adapter(self.connection, operation))
+            except BankFailure as failure:
+                failure.sent = failure.sent and operation.has_sent
+                raise
+            except ApiError:
+                raise
+            except Exception as fault:
+                if fault is operation.callers_fault:
+                    raise
+                raise _unreadable(self.name, fault, sent=operation.has_sent) from None
+
+
+class Operation:
+    """One operation under way: what carries the adapter's requests (`providers.bank.Line`)."""
+
+    def __init__(self, client: BankClient, about_to_send: Callable[[], None] | None) -> None:
+        self.deadline = client.deadline
+        #: Whether an authenticated request went out.
+        self.has_sent = False
+        #: What `about_to_send` raised.
+        self.callers_fault: Exception | None = None
+        self._client = client
+        self._about_to_send = about_to_send
+        self._breaker = Breaker(client.name)
+        self._is_admitted = False
+
+    # --- the breaker
+
+    @contextmanager
+    def reported_to_breaker(self) -> Iterator[None]:
+        """Tell the breaker how the operation inside ended, if the breaker admitted it.
+
+        Only the end of an operation shows whether the bank can be worked with: an answer may have a good HTTP status
+        and still be unreadable. A refusal is a success. What the service itself held back is not counted.
+        """
+        is_success: bool | None = None
+        try:
+            yield
+            is_success = True
+        except BankFailure as failure:
+            is_success = None if failure.held_back else False
+            raise
+        except ApiError:
+            is_success = True
+            raise
+        finally:
+            if self._is_admitted and is_success is not None:
+                self._breaker.record(is_success)
+
+    def _ask_breaker(self) -> None:
+        """Ask once for the operation as a whole: its login and further requests belong to it, also where the
+        operation is the breaker's probe. Raises ProviderUnavailable."""
+        if self._is_admitted:
+            return
+        circuit = self._client.connection.circuit
+        if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
+            raise ProviderUnavailable(sent=False, held_back=True)
+        self._is_admitted = True
+
+    # --- requests
+
+    def send_authenticated(self, bank: Bank, draft: Draft) -> Reply:
+        """The bank's answer to `draft`, sent with the bank's authentication; sent once more with a fresh token, or a
+        fresh signature, where the bank refused the first. Raises a BankFailure."""
+        self._ask_breaker()
+        cache = _token_cache(bank) if bank.uses_token else None
+        for _ in range(2):
+            token = self._token(bank, cache) if cache is not None else None
+            request = draft.encoded(bank.authorize_body(token, draft.content))
+            proof = bank.authorize(token, request.method, request.path, request.body)
+            sent_at = time.monotonic()
+            reply = self._send(replace(request, headers={**request.headers, **proof}), announce=True)
+            if not bank.token_refused(reply):
+                return reply
+            if cache is not None:
+                cache.discard(sent_at)
+        log.error("bank_token_refused", bank=bank.name)
+        raise ProviderError(sent=False)
+
+    def send_plain(self, draft: Draft) -> Reply:
+        """The bank's answer to `draft`, sent without a token. Raises a BankFailure."""
+        return self._send(draft.encoded(draft.content))
+
+    def _token(self, bank: Bank, cache: TokenCache) -> Token:
+        """A token. Raises a BankFailure that says "not sent": without a token the request itself never went out."""
+
+        def login(old: Token | None) -> Token:
+            try:
+                return bank.login(old)
+            except BankFailure as failure:
+                failure.sent = False
+                raise
+            except Exception as fault:
+                raise _unreadable(bank.name, fault, sent=False) from None
+
+        try:
+            return cache.take(login, timeout=max(0.0, self.deadline - time.monotonic()))
+        except BankFailure as failure:
+            failure.sent = False
+            raise
+
+    def _send(self, request: Request, *, announce: bool = False) -> Reply:
+        connection = self._client.connection
+        with self._place_in_flight():
+            if announce and time.monotonic() < self.deadline:
+                self._announce()
+            return http.send(
+                replace(request, headers={"X-Request-Id": self._client.request_id, **request.headers}),
+                connection.base_url,
+                connections=connection.max_in_flight,
+                deadline=self.deadline,
+                timeout_s=connection.timeout_s,
+            )
+
+    def _announce(self) -> None:
+        callback, self._about_to_send = self._about_to_send, None
+        if callback is not None:
+            try:
+                callback()
+            except Exception as fault:
+                self.callers_fault = fault
+                raise
+        self.has_sent = True
+
+    @contextmanager
+    def _place_in_flight(self) -> Iterator[None]:
+        """One of the bank's places, for the time of one request."""
+        places = _places(self._client.name, self._client.connection.max_in_flight)
+        if not places.acquire(timeout=max(0.0, self.deadline - time.monotonic())):
+            log.warning("bank_in_flight_limit", bank=self._client.name)
+            raise ProviderUnavailable(sent=False, held_back=True)
+        try:
+            yield
+        finally:
+            places.release()
+
+
+def _timer(seconds: float) -> AbstractContextManager[object]:
+    """Raises BankTimedOut in the greenlet inside after `seconds`. Bank workers run on gevent; in any other process the
+    timer could never fire, and sockets have only their own time-outs."""
+    if is_module_patched("socket"):
+        timer: AbstractContextManager[object] = gevent.Timeout(seconds, BankTimedOut())
+        return timer
+    return nullcontext()
+
+
+def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
+    """The error for what the adapter's mapping stumbled over, logged by kind and place: its text may quote the
+    bank's answer."""
+    traceback = fault.__traceback__
+    while traceback and traceback.tb_next:
+        traceback = traceback.tb_next
+    line = f"{traceback.tb_frame.f_code.co_name}:{traceback.tb_lineno}" if traceback else "?"
+    log.error("bank_reply_unmapped", bank=bank, fault=type(fault).__name__, at=line)
+    return ProviderError(sent=sent)
+
+
+def _token_cache(bank: Bank) -> TokenCache:
+    """The tokens of the bank's user. Its name is a fingerprint, so that changed credentials never meet an old token."""
+    connection = bank.connection
+    parts = [connection.base_url, *(f"{key}={value}" for key, value in sorted(connection.credentials.items()))]
+    return tokens(bank.name, hashlib.sha256("\0".join(parts).encode()).hexdigest(), bank.token_budget)
+
+
+_lock = threading.Lock()
+_semaphores: dict[tuple[str, int], threading.BoundedSemaphore] = {}
+
+
+def _places(name: str, limit: int) -> threading.BoundedSemaphore:
+    """The bank's places in flight in this process: a hanging bank fills its own, never another's."""
+    with _lock:
+        return _semaphores.setdefault((name, limit), threading.BoundedSemaphore(limit))
