@@ -25,7 +25,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from authorizations import dossier, views
+from authorizations import dossier, endings, views
 from authorizations.models import Evidence, Session, Terms
 from foundation.backoffice.admins import ReadOnlyAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin
@@ -34,7 +34,8 @@ from foundation.encryption import blind_index
 from foundation.formats import only_digits
 from partners.models import SECRETS_OF_PARTNER, Partner
 
-_REVOKED = "revogada"
+#: What an operator may revoke: an authorization, and the link of a session that is still pending.
+_REVOCABLE = (Session.Status.PENDING, Session.Status.AUTHORIZED)
 _DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}
 
 
@@ -165,7 +166,7 @@ class LiveStatusFilter(admin.SimpleListFilter):
     parameter_name = "situacao"
 
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [*Session.Status.choices, ("revoked", _REVOKED)]
+        return list(Session.Status.choices)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         over = Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
@@ -176,7 +177,9 @@ class LiveStatusFilter(admin.SimpleListFilter):
                 return queryset.filter(status=Session.Status.PENDING).exclude(over)
             case Session.Status.AUTHORIZED:
                 return queryset.filter(status=Session.Status.AUTHORIZED, revoked_at=None)
-            case "revoked":
+            case Session.Status.DECLINED:
+                return queryset.filter(status=Session.Status.DECLINED)
+            case Session.Status.REVOKED:
                 return queryset.filter(revoked_at__isnull=False)
         return queryset
 
@@ -196,8 +199,10 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         "terms",
         "created_at",
         "expires_at",
+        "partner_reference",
         "accepted_at",
         "evidence_number",
+        "declined_at",
         "revoked_at",
         "revoked_by",
         "revocation_reason",
@@ -233,14 +238,16 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         return request.user.has_perm("authorizations.revoke_authorization")
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """Nothing to read, export or revoke where there is no evidence, and nothing to revoke twice."""
+        """Nothing to read or export where there is no evidence, and nothing to revoke where nothing is open."""
         session = self.row_of(request, object_id)
-        if session is None or not hasattr(session, "evidence"):
+        if session is None:
             return []
-        offered = super().get_actions_detail(request, object_id)
-        if session.revoked_at is None:
-            return offered
-        return [each for each in offered if each.action_name != "authorizations_session_revoke"]
+        idle = set()
+        if not hasattr(session, "evidence"):
+            idle = {"authorizations_session_read_evidence", "authorizations_session_export_dossier"}
+        if session.status_at(timezone.now()) not in _REVOCABLE:
+            idle.add("authorizations_session_revoke")
+        return [each for each in super().get_actions_detail(request, object_id) if each.action_name not in idle]
 
     @display(description="Parceiro")
     def partner_unlinked(self, session: Session) -> str:
@@ -260,12 +267,11 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
             Session.Status.PENDING.label: "info",
             Session.Status.AUTHORIZED.label: "success",
             Session.Status.EXPIRED.label: "warning",
-            _REVOKED: "danger",
+            Session.Status.DECLINED.label: "warning",
+            Session.Status.REVOKED.label: "danger",
         },
     )
     def live_status(self, session: Session) -> str:
-        if session.revoked_at is not None:
-            return _REVOKED
         return session.status_at(timezone.now()).label
 
     @display(description="Aceita em")
@@ -314,20 +320,21 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         form = RevokeForm(request.POST if request.method == "POST" else None)
         with transaction.atomic():
             session = self.locked(request, object_id)
-            if session.status != Session.Status.AUTHORIZED:
+            if session.revoked_at is None and session.status_at(timezone.now()) not in _REVOCABLE:
                 raise Http404
             if session.revoked_at is not None:
-                messages.info(request, "A autorização já foi revogada.")
+                messages.info(request, "A sessão já foi revogada.")
                 return HttpResponseRedirect(reverse("admin:authorizations_session_change", args=[session.pk]))
             if form.is_valid():
-                session.revoke(request.user.get_username(), form.cleaned_data["reason"])
+                endings.revoke(session, request.user.get_username(), form.cleaned_data["reason"])
                 return self.done(request, session, "Autorização revogada.")
         return self.confirmation_page(
             request,
             session,
             form,
             title="Revogar a autorização",
-            text="Vale já para a próxima consulta e não pode ser desfeito. A evidência e as consultas já feitas ficam. "
+            text="Vale já para a próxima consulta e não pode ser desfeito. Um link ainda pendente deixa de abrir. "
+            "A evidência e as consultas já feitas ficam. "
             "Para voltar a consultar, o parceiro abre uma nova sessão e o titular autoriza de novo.",
             button="Revogar",
             danger=True,

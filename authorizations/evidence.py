@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -76,7 +77,8 @@ class QueryEvidence:
 def accept(authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None) -> Evidence:
     """Record the holder's acceptance and tell the partner. The first one counts; a repeat returns it, revoked or not.
 
-    Raises NotFound, Gone (expired), and InvalidInput where `terms_version` is not the one the session shows.
+    Raises NotFound, Gone (expired, declined, revoked), and InvalidInput where `terms_version` is not the one that
+    the session shows.
     """
     with transaction.atomic():
         session = sessions.locked(authorization_id)
@@ -85,7 +87,7 @@ def accept(authorization_id: str, observed: Observed, told: Told, terms_version:
         now = timezone.now()
         if session.status == Session.Status.AUTHORIZED:
             return session.evidence
-        if session.status_at(now) == Session.Status.EXPIRED:
+        if session.status_at(now) != Session.Status.PENDING:
             raise Gone
         evidence = _append(session, _record(session, observed, told, now), now)
         session.status = Session.Status.AUTHORIZED
@@ -195,6 +197,7 @@ def _payload(session: Session, now: datetime) -> dict[str, Any]:
         "cpf": session.cpf,
         "status": session.status,
         "authorized_at": iso_utc(now),
+        "partner_reference": session.partner_reference or None,
     }
 
 
@@ -203,7 +206,7 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
 
     Raises InvalidInput on `authorization_id`, in the same words, for a session that is unknown, another
     partner's, another CPF's, erased, revoked or not authorized. Whose it is, is read from the sealed record:
-    the session's own columns could be moved.
+    the session's own columns could be moved. In other words for one older than `AUTHORIZATION_MAX_AGE_DAYS`.
     """
     refusal = InvalidInput("Autorização inexistente ou ainda não concluída para este CPF.", field="authorization_id")
     try:
@@ -218,6 +221,9 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     whose = (content["authorization_id"], declared["partner_id"], declared["cpf"])
     if whose != (authorization_id, str(partner.pk), cpf):
         raise refusal
+    if timezone.now() - evidence.sealed_at > timedelta(days=settings.AUTHORIZATION_MAX_AGE_DAYS):
+        days = settings.AUTHORIZATION_MAX_AGE_DAYS
+        raise InvalidInput(f"A autorização tem mais de {days} dias. Peça outra ao titular.", field="authorization_id")
     observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session"))
     return QueryEvidence(
         number=evidence.number,

@@ -100,7 +100,10 @@ class Session(models.Model):
 
     `status` is what was last written; what counts is `status_at`, because time alone expires a session.
     `erased_at`: since then the holder's data stand in the evidence alone, and no query can use the session.
-    `revoked_at`: since then no query can use it, and it counts as expired; what was proven stays proven.
+    `revoked_at`: since then no query can use it, or its link is gone; what was proven stays proven. The stored status
+    of a revoked session stays `authorized` where the holder had accepted, since its evidence hangs on it.
+    `partner_reference` is the partner's own name of the session, empty where it gave none; `return_url` is where the
+    holder's page leads back to, None where the partner named no address.
 
     Once it is accepted a trigger keeps what says whose it is. CPF, name and phone can't be kept that way, since
     `reencrypt` renews their ciphertext: what counts is then read from the evidence, and `verify_evidence` compares.
@@ -110,6 +113,8 @@ class Session(models.Model):
         PENDING = "pending", "pendente"
         AUTHORIZED = "authorized", "autorizada"
         EXPIRED = "expired", "expirada"
+        DECLINED = "declined", "recusada"
+        REVOKED = "revoked", "revogada"
 
     authorization_id = models.CharField(
         "identificador", max_length=ID_LENGTH, unique=True, default=new_authorization_id, editable=False
@@ -124,9 +129,12 @@ class Session(models.Model):
     created_at = models.DateTimeField("criada em", db_index=True)
     expires_at = models.DateTimeField("expira em")
     erased_at = models.DateTimeField("dados apagados em", null=True, editable=False)
+    declined_at = models.DateTimeField("recusada em", null=True, editable=False)
     revoked_at = models.DateTimeField("revogada em", null=True, editable=False)
     revoked_by = models.CharField("revogada por", max_length=150, default="")
     revocation_reason = EncryptedTextField("motivo da revogação", null=True)
+    partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
+    return_url = models.CharField("link de volta", max_length=500, null=True, blank=True)
     #: How many uses of its evidence were noted: the last one's number, so that a lost end of them shows.
     use_count = models.PositiveIntegerField(default=0, editable=False)
 
@@ -178,24 +186,38 @@ class Session(models.Model):
     def status_at(self, now: datetime) -> Session.Status:
         """The status that counts at `now`."""
         if self.revoked_at is not None:
-            return self.Status.EXPIRED
+            return self.Status.REVOKED
         if self.status == self.Status.PENDING and now >= self.expires_at:
             return self.Status.EXPIRED
         return self.Status(self.status)
 
-    def revoke(self, by: str, reason: str) -> None:
-        """Let no further query use it, and note who said so and why. The first time counts.
+    def decline(self) -> None:
+        """End a pending session at the holder's wish. Of a locked row."""
+        self.status, self.declined_at = self.Status.DECLINED, timezone.now()
+        self.save(update_fields=["status", "declined_at"])
 
-        Of a locked row. Raises ValidationError for a session that was not authorized, and without `by` or `reason`.
+    def expire(self) -> None:
+        """End a pending session whose time is over. Of a locked row."""
+        self.status = self.Status.EXPIRED
+        self.save(update_fields=["status"])
+
+    def revoke(self, by: str, reason: str) -> bool:
+        """Let no further query use it, or end its link, and note who said so and why. The first time counts.
+
+        Returns whether this was the first time. Of a locked row. Raises ValidationError for a session that is
+        neither pending nor authorized, and without `by` or `reason`.
         """
-        if self.status != self.Status.AUTHORIZED:
-            raise ValidationError("Só uma autorização já dada pode ser revogada.")
         if self.revoked_at is not None:
-            return
+            return False
+        if self.status_at(timezone.now()) not in (self.Status.PENDING, self.Status.AUTHORIZED):
+            raise ValidationError("Só uma sessão pendente ou autorizada pode ser revogada.")
         self.revoked_at, self.revoked_by, self.revocation_reason = timezone.now(), by.strip(), reason.strip()
         written = {"revoked_at", "revoked_by", "revocation_reason"}
         self.clean_fields(exclude={field.name for field in self._meta.fields} - written)
-        self.save(update_fields=written)
+        if self.status == self.Status.PENDING:
+            self.status = self.Status.REVOKED  # a new session may be opened now
+        self.save(update_fields=[*written, "status"])
+        return True
 
 
 class Evidence(models.Model):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, OpenApiWebhook, extend_schema
 from rest_framework import serializers as drf
 
 from authorizations.models import Session
-from authorizations.serializers import AcceptSerializer, OpenSerializer
-from foundation.errors import Detail, Gone, InvalidInput, NotFound
+from authorizations.serializers import AcceptSerializer, OpenSerializer, RevokeSerializer
+from foundation.errors import Detail, Gone, InvalidInput, InvalidState, NotFound
 from partners.schema import errors, request_example, response_example
 from webhooks.schema import EventSchema, webhook
 
 _ID = "Jd0cW2mQ8sT5vX1zB4nK7pR3yU6aE9gH"
 _URL = f"https://api.exemplo.com.br/partners/v1/authorizations/public/{_ID}"
 _EXPIRES_AT = "2026-02-02T12:12:01.480Z"
+_REVOKED_AT = "2026-02-10T17:40:02.051Z"
 _ACCEPTED_AT = "2026-01-30T12:15:40.112Z"
 _SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 _PLACE = {"lat": -23.55052, "lng": -46.633308, "accuracy": 12.5}
@@ -27,7 +28,7 @@ _DEVICE = {
     "screen": "360x740@3",
     "deviceModel": "SM-A156M",
 }
-_OPENED = {"authorization_id": _ID, "url": _URL, "expires_at": _EXPIRES_AT}
+_OPENED = {"authorization_id": _ID, "url": _URL, "expires_at": _EXPIRES_AT, "partner_reference": None}
 _EVIDENCE = {
     "ip": "203.0.113.9",
     "geolocation": _PLACE,
@@ -44,6 +45,7 @@ class OpenedSchema(drf.Serializer[Any]):
     authorization_id = drf.CharField(help_text="Quem o conhece é tido pelo titular: não o registre nem o exponha.")
     url = drf.URLField(help_text="Link para o titular.")
     expires_at = drf.DateTimeField(help_text="72 horas depois da abertura.")
+    partner_reference = drf.CharField(allow_null=True, help_text="A referência que o parceiro deu à sessão.")
 
     class Meta:
         ref_name = "AuthorizationOpened"
@@ -87,11 +89,15 @@ class EvidenceSchema(drf.Serializer[Any]):
 class SessionSchema(OpenedSchema):
     status = drf.ChoiceField(
         Session.Status.choices,
-        help_text="`pending`: o titular ainda não aceitou; `authorized`: aceitou; `expired`: não vale mais.",
+        help_text="`pending`: o titular ainda não respondeu; `authorized`: aceitou; `declined`: não autorizou; "
+        "`expired`: o prazo acabou sem resposta; `revoked`: revogada.",
     )
     evidence = EvidenceSchema(required=False, help_text="Presente desde o aceite, também depois de uma revogação.")
     revoked_at = drf.DateTimeField(
-        required=False, help_text="Presente quando a autorização foi revogada; `status` é então `expired`."
+        required=False, help_text="Presente depois de uma revogação; `status` é então `revoked`."
+    )
+    declined_at = drf.DateTimeField(
+        required=False, help_text="Presente quando o titular não autorizou; `status` é então `declined`."
     )
 
     class Meta:
@@ -130,6 +136,7 @@ class AcceptedSchema(drf.Serializer[Any]):
 _TAGS = ["Autorizações"]
 _HOLDER_TAGS = ["Link do titular"]
 _UNKNOWN = NotFound("Autorização não encontrada.")
+_LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])
 _PARAMETERS = [
     OpenApiParameter("authorization_id", str, OpenApiParameter.PATH, description="O `authorization_id` da abertura.")
 ]
@@ -164,7 +171,25 @@ session = extend_schema(
         response_example("Autorizada", {**_OPENED, "status": "authorized", "evidence": _EVIDENCE}),
         response_example(
             "Revogada",
-            {**_OPENED, "status": "expired", "evidence": _EVIDENCE, "revoked_at": "2026-02-10T17:40:02.051Z"},
+            {**_OPENED, "status": "revoked", "evidence": _EVIDENCE, "revoked_at": _REVOKED_AT},
+        ),
+    ],
+)
+revoke = extend_schema(
+    operation_id="authorization_revoke",
+    tags=_TAGS,
+    summary="Revoga uma autorização, ou desfaz um link ainda pendente",
+    description=(
+        "O corpo é opcional. Nenhuma nova consulta se apoia na sessão; um link ainda pendente deixa de abrir (410). "
+        "A primeira revogação vale, e uma repetição devolve a mesma sessão. Consultas já feitas e propostas ficam."
+    ),
+    parameters=_PARAMETERS,
+    request=RevokeSerializer,
+    responses={200: SessionSchema, **errors(_UNKNOWN, InvalidState(), _LONG_REASON)},
+    examples=[
+        request_example("A pedido do titular", {"motivo": "Pedido do titular no chat."}),
+        response_example(
+            "Revogada", {**_OPENED, "status": "revoked", "evidence": _EVIDENCE, "revoked_at": _REVOKED_AT}
         ),
     ],
 )
@@ -224,25 +249,86 @@ accept = extend_schema(
 )
 
 
-class CompletedSchema(EventSchema):
+decline = extend_schema(exclude=True)  # the page's own button; partners have no use for it
+
+
+class EndSchema(EventSchema):
+    """What every event about a session's end has in common."""
+
     external_reference = drf.CharField(help_text="O `authorization_id`.")
     authorization_id = drf.CharField(help_text="O mesmo `authorization_id`.")
     cpf = drf.CharField(help_text="CPF do titular, 11 dígitos.")
-    status = drf.ChoiceField(["authorized"], help_text="Sempre `authorized`.")
-    authorized_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
+    partner_reference = drf.CharField(allow_null=True, help_text="A referência que o parceiro deu à sessão.")
+
+
+class CompletedSchema(EndSchema):
+    status = drf.ChoiceField(["authorized"], help_text="A situação da sessão.")
+    authorized_at = drf.DateTimeField(help_text="Quando o titular aceitou.")
 
     class Meta:
         ref_name = "AuthorizationCompletedEvent"
 
 
-completed_event = webhook(
+class DeclinedSchema(EndSchema):
+    status = drf.ChoiceField(["declined"], help_text="A situação da sessão.")
+    declined_at = drf.DateTimeField(help_text="Quando o titular respondeu que não autoriza.")
+
+    class Meta:
+        ref_name = "AuthorizationDeclinedEvent"
+
+
+class RevokedSchema(EndSchema):
+    status = drf.ChoiceField(["revoked"], help_text="A situação da sessão.")
+    revoked_at = drf.DateTimeField(help_text="Quando foi revogada.")
+
+    class Meta:
+        ref_name = "AuthorizationRevokedEvent"
+
+
+class ExpiredSchema(EndSchema):
+    status = drf.ChoiceField(["expired"], help_text="A situação da sessão.")
+    expired_at = drf.DateTimeField(help_text="O `expires_at` da sessão.")
+
+    class Meta:
+        ref_name = "AuthorizationExpiredEvent"
+
+
+def _end(name: str, body: type[EndSchema], summary: str, when: str, **fields: str) -> OpenApiWebhook:
+    return webhook(
+        name, body, summary, when, _ID, authorization_id=_ID, cpf="90000000175", partner_reference=None, **fields
+    )
+
+
+_ASKED_FOR = "Só para cadastros que pedem este evento. "
+completed_event = _end(
     "authorization.completed",
     CompletedSchema,
     "O titular aceitou pelo link",
     "A partir dele o `authorization_id` vale nas consultas desse CPF.",
-    _ID,
-    authorization_id=_ID,
-    cpf="90000000175",
     status="authorized",
     authorized_at=_ACCEPTED_AT,
+)
+declined_event = _end(
+    "authorization.declined",
+    DeclinedSchema,
+    "O titular não autorizou",
+    f"{_ASKED_FOR}O link deixa de abrir; um novo pedido abre outra sessão.",
+    status="declined",
+    declined_at=_ACCEPTED_AT,
+)
+revoked_event = _end(
+    "authorization.revoked",
+    RevokedSchema,
+    "Uma sessão foi revogada",
+    f"{_ASKED_FOR}Pelo parceiro ou pelo operador; nenhuma nova consulta se apoia nela.",
+    status="revoked",
+    revoked_at=_REVOKED_AT,
+)
+expired_event = _end(
+    "authorization.expired",
+    ExpiredSchema,
+    "O prazo de um link acabou sem resposta do titular",
+    f"{_ASKED_FOR}Vem até cerca de um minuto depois do fim do prazo.",
+    status="expired",
+    expired_at=_EXPIRES_AT,
 )

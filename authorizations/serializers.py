@@ -17,6 +17,7 @@ from foundation.fields import (
     CPFField,
     NumberField,
     PhoneField,
+    ReferenceField,
     TextField,
 )
 from foundation.validation import field_faults
@@ -32,6 +33,23 @@ class OpenSerializer(Block):
     cpf = CPFField(help_text="CPF do titular, 11 dígitos sem máscara, com dígitos verificadores válidos.")
     nome = TextField(help_text="Nome completo do titular.")
     telefone = PhoneField(help_text="DDD e número; um 55 inicial é removido.")
+    partner_reference = ReferenceField(
+        required=False,
+        allow_null=True,
+        help_text="Nome que o parceiro dá à sessão, sem dados pessoais. Em uma repetição vale o mais novo.",
+    )
+    return_url = TextField(
+        max_length=500,
+        required=False,
+        allow_null=True,
+        help_text="Para onde a página leva de volta: https, em um domínio registrado pelo operador.",
+    )
+
+
+class RevokeSerializer(Block):
+    """`POST /authorizations/{authorization_id}/revoke`."""
+
+    motivo = TextField(required=False, allow_null=True, allow_blank=True, help_text="Por quê, sem dados pessoais.")
 
 
 class GeolocationSerializer(Block):

@@ -1,25 +1,33 @@
-"""Opening and finding sessions."""
+"""Opening, finding and ending sessions."""
 
 from __future__ import annotations
 
 import re
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from authorizations import endings
 from authorizations.models import ID_LENGTH, VALIDITY, Session, Terms
 from foundation.encryption import blind_index
-from foundation.errors import NotFound
+from foundation.errors import Gone, InvalidState, NotFound
 from partners.models import Partner
 
+#: Who revoked a session that its partner revoked, and why where the partner did not say.
+BY_PARTNER = "parceiro"
+NO_REASON = "sem motivo informado"
 _ID_SHAPE = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}", re.ASCII)
 
 
-def open_session(partner: Partner, *, cpf: str, name: str, phone: str) -> tuple[Session, bool]:
+def open_session(
+    partner: Partner, *, cpf: str, name: str, phone: str, partner_reference: str = "", return_url: str | None = None
+) -> tuple[Session, bool]:
     """The partner's live pending session for this CPF, and whether it was made just now.
 
-    `name` and `phone` count for a new session only. However many calls race, also at the very end of the old
-    session's life, one session comes out: the unique index lets one pending row in, the others find it.
+    `name` and `phone` count for a new session only; of `partner_reference` and `return_url` the newest that was given
+    counts. However many calls race, also at the very end of the old session's life, one session comes out: the unique
+    index lets one pending row in, the others find it.
     """
     now = timezone.now()
     index = blind_index("cpf", cpf)
@@ -29,21 +37,36 @@ def open_session(partner: Partner, *, cpf: str, name: str, phone: str) -> tuple[
         cpf_index=index,
         name=name,
         phone=phone,
+        partner_reference=partner_reference,
+        return_url=return_url,
         terms=Terms.current(),
         created_at=now,
         expires_at=now + VALIDITY,
     )
-    pending = Session.objects.select_related("terms").filter(
+    pending = Session.objects.select_related("terms", "partner").filter(
         partner=partner, cpf_index=index, status=Session.Status.PENDING
     )
     while True:
         with transaction.atomic():
-            pending.filter(expires_at__lte=now).update(status=Session.Status.EXPIRED)
+            for old in pending.filter(expires_at__lte=now).select_for_update(of=("self",)):
+                endings.expire(old)
             Session.objects.bulk_create([new], ignore_conflicts=True)
             session = pending.first()
+            if session is not None:
+                _rename(session, partner_reference, return_url)
         if session is not None:
             return session, session.authorization_id == new.authorization_id
         # The one in our way was accepted since the insert: the next pass gets ours in.
+
+
+def _rename(session: Session, partner_reference: str, return_url: str | None) -> None:
+    """Let a repeat's `partner_reference` and `return_url` count, where it gave them."""
+    given = {"partner_reference": partner_reference, "return_url": return_url}
+    news = {name: value for name, value in given.items() if value and value != getattr(session, name)}
+    if news:
+        for name, value in news.items():
+            setattr(session, name, value)
+        session.save(update_fields=list(news))
 
 
 def find(authorization_id: str, partner: Partner | None = None) -> Session:
@@ -60,12 +83,41 @@ def find(authorization_id: str, partner: Partner | None = None) -> Session:
         raise NotFound("Autorização não encontrada.") from None
 
 
-def locked(authorization_id: str) -> Session:
-    """The session, locked until the transaction ends: the second of two acceptances sees the first one's.
+def locked(authorization_id: str, partner: Partner | None = None) -> Session:
+    """Like `find`, locked until the transaction ends: the second of two acceptances sees the first one's.
 
     Asked for anew after the lock is there: what was joined before the wait would be of before the wait, and the
     session may be gone. Raises NotFound.
     """
-    found = find(authorization_id)
+    found = find(authorization_id, partner)
     Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()
     return find(authorization_id)
+
+
+def decline(authorization_id: str) -> Session:
+    """The holder does not authorize: end the pending session. A repeat, and a session accepted before, change nothing.
+
+    Raises NotFound, and Gone for a session that expired or was revoked.
+    """
+    with transaction.atomic():
+        session = locked(authorization_id)
+        match session.status_at(timezone.now()):
+            case Session.Status.PENDING:
+                endings.decline(session)
+            case Session.Status.EXPIRED | Session.Status.REVOKED:
+                raise Gone
+    return session
+
+
+def revoke(partner: Partner, authorization_id: str, reason: str | None) -> Session:
+    """Revoke the partner's session at its wish, and return the session. The first revocation counts.
+
+    Raises NotFound, and InvalidState for a session that the holder declined or that expired.
+    """
+    with transaction.atomic():
+        session = locked(authorization_id, partner)
+        try:
+            endings.revoke(session, BY_PARTNER, reason or NO_REASON)
+        except ValidationError:
+            raise InvalidState("A sessão já terminou: não está pendente nem autorizada.") from None
+    return session

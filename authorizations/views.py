@@ -26,6 +26,7 @@ from authorizations.seal import sha256
 from authorizations.serializers import (
     AcceptSerializer,
     OpenSerializer,
+    RevokeSerializer,
     told,
     valid_form,
 )
@@ -35,6 +36,7 @@ from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc
 from foundation.json import StrictJSONParser, parse_json_object, read_body
 from partners.views import PartnerView
+from providers import registry
 
 FORM = "application/x-www-form-urlencoded"
 _FORM_FIELDS = 20
@@ -58,7 +60,20 @@ def _opened(session: Session) -> dict[str, Any]:
         "authorization_id": session.authorization_id,
         "url": settings.PUBLIC_BASE_URL + path,
         "expires_at": iso_utc(session.expires_at),
+        "partner_reference": session.partner_reference or None,
     }
+
+
+def _read(session: Session) -> dict[str, Any]:
+    """The session as its partner reads it."""
+    body = {**_opened(session), "status": session.status_at(timezone.now())}
+    if session.status == Session.Status.AUTHORIZED:
+        body["evidence"] = session.evidence.as_contract()
+    if session.declined_at is not None:
+        body["declined_at"] = iso_utc(session.declined_at)
+    if session.revoked_at is not None:
+        body["revoked_at"] = iso_utc(session.revoked_at)
+    return body
 
 
 class OpenView(PartnerView):
@@ -67,8 +82,16 @@ class OpenView(PartnerView):
     @schema.opened
     def post(self, request: Request) -> Response:
         data = self.valid(OpenSerializer)
+        return_url = data.get("return_url")
+        if return_url is not None and not self.partner.leads_back_to(return_url):
+            raise InvalidInput("Informe um endereço https de um domínio registrado pelo operador.", field="return_url")
         session, created = sessions.open_session(
-            self.partner, cpf=data["cpf"], name=data["nome"], phone=data["telefone"]
+            self.partner,
+            cpf=data["cpf"],
+            name=data["nome"],
+            phone=data["telefone"],
+            partner_reference=data.get("partner_reference") or "",
+            return_url=return_url,
         )
         return Response(_opened(session), status.HTTP_201_CREATED if created else status.HTTP_200_OK)
 
@@ -78,13 +101,17 @@ class SessionView(PartnerView):
 
     @schema.session
     def get(self, request: Request, authorization_id: str) -> Response:
-        session = sessions.find(authorization_id, self.partner)
-        body = {**_opened(session), "status": session.status_at(timezone.now())}
-        if session.status == Session.Status.AUTHORIZED:
-            body["evidence"] = session.evidence.as_contract()
-        if session.revoked_at is not None:
-            body["revoked_at"] = iso_utc(session.revoked_at)
-        return Response(body, headers={"Cache-Control": "no-store"})
+        return Response(_read(sessions.find(authorization_id, self.partner)), headers={"Cache-Control": "no-store"})
+
+
+class RevokeView(PartnerView):
+    """`POST /authorizations/{authorization_id}/revoke`."""
+
+    @schema.revoke
+    def post(self, request: Request, authorization_id: str) -> Response:
+        data = self.valid(RevokeSerializer, optional=True)
+        session = sessions.revoke(self.partner, authorization_id, data.get("motivo"))
+        return Response(_read(session), headers={"Cache-Control": "no-store"})
 
 
 class PublicView(PartnerView):
@@ -121,6 +148,12 @@ def _failure_page(request: Request, authorization_id: str, failure: Response) ->
     return holder_page(request._request, template, context, failure.status_code)
 
 
+def _banks(session: Session) -> list[str]:
+    """The banks of the partner's contract, as people call them."""
+    adapters = (registry.get(bank.name) for bank in session.partner.allowed_banks())
+    return [adapter.label for adapter in adapters if adapter is not None]
+
+
 def _token_salt(authorization_id: str) -> str:
     return f"authorizations.page:{authorization_id}"
 
@@ -134,12 +167,14 @@ class HolderPageView(PublicView):
         session = sessions.find(authorization_id)
         if session.status == Session.Status.AUTHORIZED:  # once given, also when it was revoked
             return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
+        if session.status == Session.Status.DECLINED:
+            return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
         now = timezone.now()
-        if session.status_at(now) == Session.Status.EXPIRED:
+        if session.status_at(now) != Session.Status.PENDING:
             raise Gone
         shown = {"at": iso_utc(now), "declaration": session.declaration}
         token = signing.dumps(shown, salt=_token_salt(authorization_id))
-        return holder_page(request._request, "ask", {"session": session, "token": token})
+        return holder_page(request._request, "ask", {"session": session, "token": token, "banks": _banks(session)})
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         failure = super().handle_exception(exc)
@@ -155,7 +190,7 @@ class TermsView(PublicView):
     def get(self, request: Request, authorization_id: str) -> Response:
         session = sessions.find(authorization_id)
         current = session.status_at(timezone.now())
-        if current == Session.Status.EXPIRED:
+        if current not in (Session.Status.PENDING, Session.Status.AUTHORIZED):
             raise Gone
         terms = session.terms
         return Response(
@@ -269,6 +304,23 @@ class AcceptView(PublicView):
         except signing.BadSignature:
             return {}
         return shown
+
+
+@method_decorator(csp(PAGE_POLICY), name="dispatch")
+class DeclineView(PublicView):
+    """`POST /authorizations/public/{authorization_id}/decline`: the page's button "Não autorizo". It leads back to the
+    page. The body is not read."""
+
+    @schema.decline
+    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+        sessions.decline(authorization_id)
+        return _see_page(authorization_id)
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
+        failure = super().handle_exception(exc)
+        if self.request.method != "POST":
+            return failure
+        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
 
 
 def _see_page(authorization_id: str) -> HttpResponse:

@@ -278,6 +278,7 @@ STATIC_ROOT = DATA_DIR / "static"
 # --- Limits and times of the contract -------------------------------------------------------------------
 BANK_TIMEOUT_S = _whole("BANK_TIMEOUT_S", 25)
 QUERY_DEADLINE_S = _whole("QUERY_DEADLINE_S", 30)
+AUTHORIZATION_MAX_AGE_DAYS = _whole("AUTHORIZATION_MAX_AGE_DAYS", 30)  # an older authorization serves no new query
 # Silence after which a comment line keeps a stream's connection alive.
 STREAM_HEARTBEAT_S = env.float("STREAM_HEARTBEAT_S", 10.0)
 PROPOSAL_WAIT_S = _whole("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
@@ -356,6 +357,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "check-steps": {"task": "consultas.tasks.check_steps", "schedule": 2, "options": {"expires": 2}},
     "reconcile-proposals": {"task": "proposals.tasks.reconcile", "schedule": 2, "options": {"expires": 2}},
     "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
+    "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
@@ -377,6 +379,9 @@ SPECTACULAR_SETTINGS = {
         "consultas.schema.lead_event",
         "consultas.schema.authorization_result_event",
         "authorizations.schema.completed_event",
+        "authorizations.schema.declined_event",
+        "authorizations.schema.revoked_event",
+        "authorizations.schema.expired_event",
         "proposals.schema.move_event",
         "webhooks.schema.test_event",
     ],

@@ -36,6 +36,7 @@ STATES = (
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_REFERENCE = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 _ISO_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
 _CEP = re.compile(r"\d{5}[-.\s]?\d{3}|\d{2}\.\d{3}-\d{3}", re.ASCII)
 _MASK = re.compile(r"[.\-/\s]")
@@ -230,6 +231,16 @@ class UUIDField(_CodeField):
             return None
 
 
+class ReferenceField(_CodeField):
+    """A name that the caller gives a thing of its own: 1 to 64 of `A-Z a-z 0-9 . _ : -`."""
+
+    keywords = {"minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9._:-]+$"}
+    default_error_messages = {"form": "Informe de 1 a 64 caracteres entre A-Z, a-z, 0-9, “.”, “_”, “:” e “-”."}
+
+    def parse(self, text: str) -> str | None:
+        return text if _REFERENCE.fullmatch(text) else None
+
+
 class DateField(_Messages, serializers.DateField):
     """A real date as `YYYY-MM-DD`; with `not_future` one of a living person's life, from 1900 to today (in
     Brasília's time)."""
@@ -261,6 +272,7 @@ class DateField(_Messages, serializers.DateField):
 class MomentField(_CodeField):
     """A moment as ISO 8601 with `Z` or an offset, from the year 1900 on. The value is an aware `datetime` in UTC."""
 
+    keywords = {"minLength": 17, "maxLength": 32, "format": "date-time"}
     default_error_messages = {"form": "Informe data e hora com fuso, como 2026-01-31T12:00:00Z."}
 
     def parse(self, text: str) -> datetime.datetime | None:

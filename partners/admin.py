@@ -26,6 +26,7 @@ from unfold.decorators import action, display
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
 )
 
@@ -47,6 +48,17 @@ from providers.models import Provider
 _GOOD, _BAD, _OLD = "success", "danger", "warning"
 
 
+class HostsField(forms.CharField):
+    """Host names, one a line; the value is a list."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        hosts = dict.fromkeys(line.strip().lower() for line in (super().to_python(value) or "").splitlines())
+        return [host for host in hosts if host]
+
+
 class PartnerForm(forms.ModelForm):
     """`new_id`, on adding only, is the id of the partner to be: a repeated POST makes no second one."""
 
@@ -57,6 +69,13 @@ class PartnerForm(forms.ModelForm):
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
         required=False,
         initial=default_webhook_events,
+    )
+
+    return_hosts = HostsField(
+        label="Domínios de volta",
+        help_text="Um por linha, como chat.exemplo.com.br. Só a eles a página de autorização leva o titular de volta.",
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -174,6 +193,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
     readonly_fields = ("id", "situation", "secret", "created_at")
     fieldsets = (
         (None, {"fields": ("name", "id", "situation", "rate_limit", "created_at")}),
+        ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts")}),
         ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
     )
     inlines = (AllowanceInline, ApiKeyInline)
@@ -192,7 +212,8 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         if obj is not None:
             return super().get_fieldsets(request, obj)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
-        return ((None, {"fields": ("new_id", "name", "rate_limit")}), webhook)
+        page = ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts")})
+        return ((None, {"fields": ("new_id", "name", "rate_limit")}), page, webhook)
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
         return self.inlines if obj else (AllowanceInline,)

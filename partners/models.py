@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+import re
 import secrets
 import uuid
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from django.utils import timezone
 
 from foundation import statements
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.formats import cnpj_is_valid
 from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)
@@ -31,6 +33,7 @@ SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
 # Public by design: anybody may try the sandbox. Production takes no test key (partners/authentication.py).
 SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
 _VISIBLE = len("cpk_live_") + 6
+_HOST = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}", re.ASCII)
 
 
 class WebhookEvent(models.TextChoices):
@@ -39,6 +42,9 @@ class WebhookEvent(models.TextChoices):
     LEAD = "lead", "lead: consulta que guardou ofertas"
     AUTHORIZATION_RESULT = "authorization_result", "authorization_result: autorização externa concluída"
     AUTHORIZATION_COMPLETED = "authorization.completed", "authorization.completed: link de autorização aceito"
+    AUTHORIZATION_DECLINED = "authorization.declined", "authorization.declined: o titular não autorizou"
+    AUTHORIZATION_REVOKED = "authorization.revoked", "authorization.revoked: autorização revogada"
+    AUTHORIZATION_EXPIRED = "authorization.expired", "authorization.expired: link vencido sem resposta"
     PROPOSAL = "proposal", "proposal: cada mudança de estado de uma proposta"
 
 
@@ -77,6 +83,18 @@ def validate_webhook_url(url: str) -> None:
         raise ValidationError("A URL do webhook não pode apontar para um endereço privado.")
 
 
+def validate_cnpj(cnpj: str) -> None:
+    """Raises ValidationError unless `cnpj` is a CNPJ without mask."""
+    if not cnpj_is_valid(cnpj):
+        raise ValidationError("Informe um CNPJ válido: 14 caracteres, sem máscara.")
+
+
+def validate_hosts(hosts: list[str]) -> None:
+    """Raises ValidationError unless `hosts` is a list of host names in lower case, without port and path."""
+    if not isinstance(hosts, list) or not all(isinstance(host, str) and _HOST.fullmatch(host) for host in hosts):
+        raise ValidationError("Informe domínios como chat.exemplo.com.br, sem https:// e sem caminho.")
+
+
 @dataclass(frozen=True)
 class AllowedBank:
     """A bank of a partner's contract. `portfolio`, where the contract fixes one, is the `originador` of every
@@ -101,6 +119,23 @@ class Partner(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField("nome", max_length=120)
     status = models.CharField("situação", max_length=10, choices=Status.choices, default=Status.ACTIVE, editable=False)
+    cnpj = models.CharField("CNPJ", max_length=14, blank=True, default="", db_default="", validators=[validate_cnpj])
+    privacy_contact = models.CharField(
+        "contato de privacidade",
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="E-mail, telefone ou endereço que o titular lê na página de autorização.",
+    )
+    return_hosts = models.JSONField(
+        "domínios de volta",
+        default=list,
+        db_default=[],
+        blank=True,
+        validators=[validate_hosts],
+        help_text="Domínios a que a página de autorização pode levar o titular de volta (return_url).",
+    )
     rate_limit = models.PositiveIntegerField("limite por minuto (não aplicado)", null=True, blank=True)
     webhook_url = models.CharField("URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url])
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
@@ -141,6 +176,23 @@ class Partner(models.Model):
             Allowance.objects.bulk_create(
                 [Allowance(partner=self, provider_id=name) for name in names], ignore_conflicts=True
             )
+
+    @property
+    def masked_cnpj(self) -> str:
+        """The CNPJ as people read it, `12.ABC.345/01DE-35`; empty where none is registered."""
+        c = self.cnpj
+        return f"{c[:2]}.{c[2:5]}.{c[5:8]}/{c[8:12]}-{c[12:]}" if c else ""
+
+    def leads_back_to(self, url: str) -> bool:
+        """Whether the operator registered the host of `url`, which must be an https address without user and port."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:
+            return False
+        sound = parts.scheme == "https" and parts.username is None and port in (None, 443)
+        plain = url.isascii() and url.isprintable() and not set(url) & set(' "<>\\')
+        return sound and plain and parts.hostname in self.return_hosts
 
     def wants_event(self, event: str) -> bool:
         """Whether the registration asks for `event`, the name as it is in the payload (`proposal.signed`)."""

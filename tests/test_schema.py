@@ -16,13 +16,16 @@ import yaml
 from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
+from django.utils import timezone
 from jsonschema import FormatChecker
 
-from authorizations import evidence, sessions
+from authorizations import endings, evidence, sessions
 from authorizations.evidence import Observed, Told
+from authorizations.models import Session
 from consultas import serializers
 from consultas.fan_out import Answer
 from consultas.schema import QUERY
+from partners.models import WebhookEvent
 from proposals.models import Cause, Proposal
 from proposals.schema import DATASET
 from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutcome
@@ -225,6 +228,9 @@ def test_every_event_is_told_with_an_example_that_fits(schema: dict[str, Any]) -
         "lead",
         "authorization_result",
         "authorization.completed",
+        "authorization.declined",
+        "authorization.revoked",
+        "authorization.expired",
         "proposal.<status>",
         "webhook.test",
     }
@@ -247,7 +253,7 @@ def test_the_guide_shows_one_body_of_each_event(schema: dict[str, Any]) -> None:
 def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
     partner = PartnerFactory(
         webhook_url="https://partner.example/webhooks",
-        webhook_events=["lead", "authorization_result", "authorization.completed", "proposal"],
+        webhook_events=WebhookEvent.values,
     )
     partner.rotate_webhook_secret()
     offer = an_offer(partner, "ipe")
@@ -263,6 +269,13 @@ def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
         row.accept(BankProposal("N-1", "x", ProposalStatus.AWAITING_SIGNATURE, None), Cause.SUBMIT)
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
     evidence.accept(session.authorization_id, Observed("203.0.113.9", "203.0.113.9", None, None, "r", "json"), Told())
+    sessions.revoke(partner, session.authorization_id, None)
+    sessions.decline(
+        sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")[0].authorization_id
+    )
+    sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
+    Session.objects.filter(status="pending").update(expires_at=timezone.now())
+    endings.expire_due()
     events.send_test(partner)
     sent = [json.loads(event.body or "") for event in Event.objects.all()]
     assert {assert_told(schema, body) for body in sent} == set(schema["webhooks"])

@@ -5,6 +5,7 @@
   var form = document.getElementById("accept");
   var share = document.getElementById("share");
   var shareStatus = document.getElementById("share-status");
+  var offline = document.getElementById("offline");
   var told = { device: {} };
   var sent = false;
   var button = form.querySelector("button");
@@ -58,8 +59,19 @@
     }, { enableHighAccuracy: true, timeout: 20000, maximumAge: 0 });
   }
 
+  /* Without a connection the browser would leave the page for its own error page. */
+  function isOffline(event) {
+    offline.textContent = "";
+    if (navigator.onLine !== false) return false;
+    event.preventDefault();
+    offline.textContent = "Você está sem internet. Nada foi enviado: conecte-se e toque de novo.";
+    offline.focus();
+    return true;
+  }
+
   function submit(event) {
     if (sent) return event.preventDefault(); /* a double tap */
+    if (isOffline(event)) return;
     sent = true;
     button.setAttribute("aria-disabled", "true");
     button.textContent = "Registrando…";
@@ -78,6 +90,8 @@
   document.getElementById("location").hidden = false;
   share.addEventListener("click", askLocation);
   form.addEventListener("submit", submit);
+  document.getElementById("decline").addEventListener("submit", isOffline);
+  window.addEventListener("online", function () { offline.textContent = ""; });
   /* Back from the next page out of the browser's memory: show what holds now. */
   window.addEventListener("pageshow", function (event) { if (event.persisted) location.reload(); });
 })();

@@ -103,6 +103,7 @@ def test_the_partner_is_told(session: Session, holder: HolderClient) -> None:
         "cpf": CPF,
         "status": "authorized",
         "authorized_at": reply.json()["authorized_at"],
+        "partner_reference": None,
         "timestamp": body["timestamp"],
     }
     holder.accept(session)

@@ -26,6 +26,7 @@ def test_a_new_session(api: PartnerClient) -> None:
         "authorization_id": session.authorization_id,
         "url": f"{settings.PUBLIC_BASE_URL}/partners/v1/authorizations/public/{session.authorization_id}",
         "expires_at": reply.json()["expires_at"],
+        "partner_reference": None,
     }
     assert reply.json()["expires_at"].endswith("Z")
     lifetime = datetime.fromisoformat(reply.json()["expires_at"]) - before

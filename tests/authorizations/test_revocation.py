@@ -15,7 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from authorizations import chain, dossier, retention, seal
+from authorizations import chain, dossier, retention, seal, sessions
 from authorizations.evidence import for_query, record_use
 from authorizations.models import Evidence, Session
 from foundation.errors import InvalidInput
@@ -66,7 +66,7 @@ def test_the_partner_reads_it(api: PartnerClient, accepted: Session) -> None:
     assert accepted.revoked_at is not None
     assert api.get(route(accepted)).json() == {
         **before,
-        "status": "expired",
+        "status": "revoked",
         "revoked_at": iso_utc(accepted.revoked_at),
     }
 
@@ -143,11 +143,12 @@ def test_by_command(accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_the_command_refuses(session: Session, accepted: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    pending = open_session(session.partner, cpf="11144477735")
+    declined = open_session(session.partner, cpf="11144477735")
+    sessions.decline(declined.authorization_id)
     for typed, reason, refusal in (
         ("", REASON, "A entrada padrão não tem o authorization_id"),
         ("x" * 32, REASON, "A entrada padrão não tem o authorization_id"),
-        (pending.authorization_id, REASON, "Só uma autorização já dada"),
+        (declined.authorization_id, REASON, "Só uma sessão pendente ou autorizada"),
         (accepted.authorization_id, "  ", "revocation_reason"),
     ):
         with pytest.raises(CommandError, match=refusal) as error:
@@ -201,7 +202,21 @@ def test_only_with_its_permission(accepted: Session) -> None:
     assert Session.objects.get().revoked_at is None
 
 
-def test_a_pending_session_has_nothing_to_revoke(session: Session) -> None:
+def test_an_operator_ends_a_pending_link(session: Session, holder: HolderClient) -> None:
+    client = operator("view_session", "revoke_authorization")
+    html = client.get(page(session, "change")).content.decode()
+    assert page(session, "revoke") in html
+    assert page(session, "read_evidence") not in html
+    assert client.post(page(session, "revoke"), {"reason": REASON}).status_code == 302
+    assert holder.get(public(session)).status_code == 410
+
+
+@pytest.mark.parametrize("end", ["declined", "expired"])
+def test_a_session_that_ended_has_nothing_to_revoke(session: Session, end: str) -> None:
+    if end == "declined":
+        sessions.decline(session.authorization_id)
+    else:
+        Session.objects.update(expires_at=timezone.now())
     client = operator("view_session", "revoke_authorization")
     assert client.post(page(session, "revoke"), {"reason": REASON}).status_code == 404
     assert page(session, "revoke") not in client.get(page(session, "change")).content.decode()

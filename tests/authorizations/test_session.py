@@ -22,6 +22,7 @@ def test_a_pending_session(api: PartnerClient, session: Session) -> None:
         "authorization_id": session.authorization_id,
         "url": settings.PUBLIC_BASE_URL + public(session),
         "expires_at": iso_utc(session.expires_at),
+        "partner_reference": None,
         "status": "pending",
     }
     assert reply["Cache-Control"] == "no-store"
@@ -41,6 +42,7 @@ def test_an_authorized_session(api: PartnerClient, session: Session, holder: Hol
         "authorization_id": session.authorization_id,
         "url": settings.PUBLIC_BASE_URL + public(session),
         "expires_at": iso_utc(session.expires_at),
+        "partner_reference": None,
         "status": "authorized",
         "evidence": {
             "ip": "2001:db8::7",

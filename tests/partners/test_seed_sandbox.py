@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from partners.models import SANDBOX_KEY, ApiKey, Partner
+from partners.models import SANDBOX_KEY, ApiKey, Partner, WebhookEvent
 from providers import registry
 from providers.models import Provider
 
@@ -31,7 +31,7 @@ def test_an_empty_database_becomes_a_sandbox(settings, client):
     assert set(Provider.objects.exclude(callback_secret=None).values_list("name", flat=True)) == {"canela", "imbuia"}
     partner = Partner.objects.get()
     assert (partner.name, partner.webhook_url) == ("Parceiro Sandbox", "")
-    assert partner.webhook_events == ["lead", "authorization_result", "authorization.completed", "proposal"]
+    assert partner.webhook_events == WebhookEvent.values
     assert [bank.name for bank in partner.allowed_banks()] == BANKS
     [secret] = partner.webhook_secrets()
     assert secret not in said

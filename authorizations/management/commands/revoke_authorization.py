@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from authorizations import sessions
+from authorizations import endings, sessions
 from foundation.errors import NotFound
 from partners.management.base import JSONCommand
 
@@ -23,15 +23,16 @@ class Command(JSONCommand):
         parser.add_argument("--reason", metavar="TEXT", required=True, help="por quê, sem dados pessoais")
 
     def act(self, *, by: str, reason: str, **options: Any) -> dict[str, Any]:
-        """`{session, evidence, revoked_at, revoked_by}`; a second time those of the first revocation."""
+        """`{session, evidence, revoked_at, revoked_by}`; `evidence` is null for a session that was still pending. A
+        second time those of the first revocation."""
         try:
             session = sessions.locked(_read_id())
         except NotFound:
             raise CommandError("A entrada padrão não tem o authorization_id de uma sessão.") from None
-        session.revoke(by, reason)
+        endings.revoke(session, by, reason)
         return {
             "session": session.pk,
-            "evidence": session.evidence.number,
+            "evidence": session.evidence.number if hasattr(session, "evidence") else None,
             "revoked_at": session.revoked_at,
             "revoked_by": session.revoked_by,
         }

@@ -1,0 +1,69 @@
+"""How a session ends without an acceptance: declined by the holder, revoked, expired. The partner is told of each."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+from django.utils import timezone
+
+from authorizations.models import Session
+from foundation.formats import iso_utc
+from partners.models import WebhookEvent
+from webhooks import outbox
+
+log = structlog.get_logger(__name__)
+
+#: Sessions that one transaction of the sweep expires.
+BATCH = 100
+
+
+def decline(session: Session) -> None:
+    """End a locked pending session at the holder's wish, inside a transaction."""
+    session.decline()
+    _tell(session, WebhookEvent.AUTHORIZATION_DECLINED, declined_at=session.declined_at)
+
+
+def revoke(session: Session, by: str, reason: str) -> None:
+    """Revoke a locked session, inside a transaction. A session revoked before stays as it is.
+
+    Raises ValidationError for a session that is neither pending nor authorized, and without `by` or `reason`.
+    """
+    if session.revoke(by, reason):
+        _tell(session, WebhookEvent.AUTHORIZATION_REVOKED, revoked_at=session.revoked_at)
+
+
+def expire(session: Session) -> None:
+    """End a locked pending session whose time is over, inside a transaction."""
+    session.expire()
+    _tell(session, WebhookEvent.AUTHORIZATION_EXPIRED, expired_at=session.expires_at)
+
+
+def expire_due() -> int:
+    """End every pending session whose time is over; returns how many. Safe to run twice at once."""
+    expired = 0
+    while True:
+        with transaction.atomic():
+            due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
+            rows = due.select_related("partner").select_for_update(skip_locked=True, of=("self",)).order_by("pk")
+            found = list(rows[:BATCH])
+            for session in found:
+                expire(session)
+        expired += len(found)
+        if len(found) < BATCH:
+            break
+    if expired:
+        log.info("sessions_expired", sessions=expired)
+    return expired
+
+
+def _tell(session: Session, event: WebhookEvent, **ended_at: datetime | None) -> None:
+    payload = {
+        "authorization_id": session.authorization_id,
+        "cpf": session.cpf,
+        "status": session.status_at(timezone.now()),
+        "partner_reference": session.partner_reference or None,
+        **{name: iso_utc(moment) for name, moment in ended_at.items() if moment is not None},
+    }
+    outbox.send(session.partner, event, session.authorization_id, payload)
