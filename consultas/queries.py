@@ -20,6 +20,7 @@ from django.db import Error as DatabaseFailure
 from django.db import connection, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
+from redis.lock import Lock
 
 from authorizations import evidence
 from authorizations.evidence import QueryEvidence
@@ -50,7 +51,6 @@ _FLIGHT_BEAT_S = 1.0
 _FLIGHT_TTL_S = 5
 _FINISH = "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s WHERE id = %s"
 _FINISH_ONCE = f"{_FINISH} AND finished_at IS NULL"
-_RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
 @dataclass(frozen=True)
@@ -164,43 +164,45 @@ def _ask(query: Query, flight: _Flight, banks: list[str]) -> list[Answer]:
 class _Flight:
     """A query's part in its flight: identical queries at the same moment, of which one asks the banks.
 
-    `leader` is the id of the query that already asks, None where this one shall: it then keeps the flight up.
-    Without Redis everybody asks; that costs calls, never an answer. The first look that fails is the last one:
-    at a frozen Redis each takes its time-out, and the flight ends by itself.
+    `leader` is the id of the query that asks the banks already; None where this query shall ask them. Then it holds the
+    flight's lock, whose token is its id. Without Redis every query asks: that costs calls, never an answer. After the
+    first error Redis is left alone, because each further look at a frozen Redis would cost a full time-out; the lock
+    ends by itself.
     """
 
     def __init__(self, query: Query) -> None:
         self.leader: str | None = None
-        self._key, self._id = _flight_key(query), str(query.id)
-        self._is_held = False
+        self._lock: Lock | None = None
         if not query.fingerprint:
             return
         connection.close()
+        lock = redis().lock(_flight_key(query), timeout=_FLIGHT_TTL_S, blocking=False, thread_local=False)
         try:
-            self._is_held = bool(redis().set(self._key, self._id, nx=True, ex=_FLIGHT_TTL_S))
-            if not self._is_held:
-                held = redis().get(self._key)
-                # Its end may come between the two looks: the caller tries again.
+            if lock.acquire(token=str(query.id)):
+                self._lock = lock
+            else:
+                held = redis().get(lock.name)
+                # The lock may have ended between the two looks: the caller tries again.
                 self.leader = held.decode() if isinstance(held, bytes) else ""
         except RedisError:
             log.warning("flight_unreachable")
         self._kept_at = time.monotonic()
 
     def keep_up(self) -> None:
-        """Say that the one who asks is still there, where the last time is long enough ago."""
-        if self._is_held and time.monotonic() - self._kept_at >= _FLIGHT_BEAT_S:
+        """Prolong the lock, if the last time is long enough ago."""
+        if self._lock and time.monotonic() - self._kept_at >= _FLIGHT_BEAT_S:
             try:
-                redis().expire(self._key, _FLIGHT_TTL_S)
+                self._lock.reacquire()
                 self._kept_at = time.monotonic()
-            except RedisError:
-                self._is_held = False
+            except RedisError:  # Redis is away, or another query has the lock by now
+                self._lock = None
 
     def end(self) -> None:
-        """Let the next one ask."""
-        if self._is_held:
+        """Let the next query ask."""
+        if self._lock:
             connection.close()
-            with suppress(RedisError):  # it ends by itself
-                redis().eval(_RELEASE, 1, self._key, self._id)
+            with suppress(RedisError):
+                self._lock.release()
 
 
 @contextmanager
