@@ -67,6 +67,12 @@ def mask_phone(phone: str) -> str:
     return f"({phone[:2]}) *****-{phone[-4:]}" if len(phone) in (10, 11) else "***"
 
 
+def mask_account(number: str) -> str:
+    """An account's number as its last two digits behind asterisks, whose count does not tell its length; a number of
+    three digits or fewer as asterisks alone."""
+    return f"****{number[-2:]}" if len(number) > 3 else "****"
+
+
 def local_phone(text: str) -> str | None:
     """A phone as the contract takes it: 10-11 digits as they are (also where they begin with area code 55);
     of 12-13 digits a leading 55 is removed; None for anything else."""

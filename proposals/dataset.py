@@ -21,6 +21,7 @@ from providers.types import (
     BankAccount,
     BankOffer,
     BankSubmission,
+    Disbursement,
     Employment,
     Holder,
     IdentityDocument,
@@ -113,6 +114,11 @@ def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmis
     query = offer.query.for_bank(offer.provider)
     submission = _submission(data, offer.as_bank_offer(), reference)
     return replace(submission, portfolio=query.portfolio, query=query)
+
+
+def disbursement(bank: type[Bank], data: dict[str, Any]) -> Disbursement:
+    """Where `bank` pays the money of the submission `data`, which comes from a row."""
+    return bank.disbursement(_submission(data, NO_OFFER, ""))
 
 
 def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankSubmission:

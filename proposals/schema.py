@@ -11,7 +11,7 @@ from consultas.schema import OFFER, OfferSchema
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import ErrorSchema, errors, request_example, response_example
 from proposals.comparison import OtherData
-from proposals.serializers import CancelRequest, FormalizeRequest, SubmissionRequest
+from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS, CancelRequest, FormalizeRequest, SubmissionRequest
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import ProposalStatus
 from webhooks.schema import EventSchema, webhook
@@ -38,6 +38,33 @@ class SignatureSchema(drf.Serializer[Any]):
         ref_name = "SignatureAction"
 
 
+class PaidAccountSchema(drf.Serializer[Any]):
+    banco = drf.CharField(help_text="Código COMPE.")
+    conta = drf.CharField(help_text="Mascarada: os dois últimos dígitos, como `****90`.")
+    tipo_conta = drf.ChoiceField(ACCOUNT_KINDS, help_text="O tipo em que o banco credita.")
+
+    class Meta:
+        ref_name = "PaidAccount"
+
+
+class PaidPixSchema(drf.Serializer[Any]):
+    tipo_chave = drf.ChoiceField(PIX_KINDS, help_text="O tipo da chave em que o banco paga.")
+
+    class Meta:
+        ref_name = "PaidPix"
+
+
+class DisbursementSchema(drf.Serializer[Any]):
+    conta_bancaria = PaidAccountSchema(allow_null=True, help_text="A conta que recebe, ou nulo.")
+    pix = PaidPixSchema(allow_null=True, help_text="A chave PIX que recebe, ou nulo.")
+    observacao = drf.CharField(
+        allow_null=True, help_text="O que o banco faz diferente do enviado, como pagar em outra chave; nulo se nada."
+    )
+
+    class Meta:
+        ref_name = "Disbursement"
+
+
 class ProposalSchema(drf.Serializer[Any]):
     proposal_id = drf.UUIDField(help_text="Identificador da proposta neste serviço.")
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
@@ -46,6 +73,7 @@ class ProposalSchema(drf.Serializer[Any]):
     )
     offer = OfferSchema(help_text="A oferta enviada, como a consulta a deu.")
     action = SignatureSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
+    recebimento = DisbursementSchema(help_text="Onde o banco paga o valor, mascarado.")
     error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
     provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")
     created_at = drf.DateTimeField(help_text="Quando foi enviada, UTC.")
@@ -137,6 +165,11 @@ _PROPOSAL: dict[str, Any] = {
         "type": "signature",
         "url": "https://banco.example/assinar/AbC",
         "delivery": {"channel": "sms", "destination": "(11) *****-4321"},
+    },
+    "recebimento": {
+        "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
+        "pix": None,
+        "observacao": None,
     },
     "error": None,
     "provider_data": {

@@ -24,9 +24,11 @@ from foundation.fields import (
     TextField,
     UFField,
 )
-from foundation.formats import cpf_is_valid, iso_utc, mask_phone, only_digits, pix_phone, pix_random_key
-from proposals import compe
+from foundation.formats import cpf_is_valid, iso_utc, mask_account, mask_phone, only_digits, pix_phone, pix_random_key
+from proposals import compe, dataset
 from proposals.models import Proposal
+from providers import registry
+from providers.bank import Bank
 
 CHANNELS = ("sms", "whatsapp")
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
@@ -266,6 +268,7 @@ def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[st
         "status": proposal.status,
         "offer": proposal.terms,
         "action": _action(proposal),
+        "recebimento": _disbursement(proposal),
         "error": error or proposal.error,
         "provider_data": {
             **proposal.data,
@@ -274,6 +277,18 @@ def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[st
         },
         "created_at": iso_utc(proposal.created_at),
         "updated_at": iso_utc(proposal.updated_at),
+    }
+
+
+def _disbursement(proposal: Proposal) -> dict[str, Any]:
+    """Where the bank pays the money, masked: the account's bank and last digits, or the kind of PIX key."""
+    paid = dataset.disbursement(registry.get(proposal.provider) or Bank, proposal.dataset)
+    account, pix = paid.account, paid.pix
+    return {
+        "conta_bancaria": account
+        and {"banco": account.bank, "conta": mask_account(account.number), "tipo_conta": account.kind},
+        "pix": pix and {"tipo_chave": pix.kind},
+        "observacao": paid.remark,
     }
 
 

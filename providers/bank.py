@@ -17,7 +17,7 @@ from foundation.errors import ApiError, Detail, NotSupported
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 from providers.http import Body, Draft, Reply
 from providers.tokens import Token
-from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, ProposalStatus
+from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, Disbursement, ProposalStatus
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -139,6 +139,12 @@ class Bank:
     def cancels(cls) -> bool:
         """Whether a proposal can be cancelled at the bank."""
         return cls.cancel is not Bank.cancel
+
+    @classmethod
+    def disbursement(cls, submission: BankSubmission) -> Disbursement:
+        """Where this bank pays the money of `submission`. A bank that replaces the key or the kind of account that it
+        was given overrides this with a remark, and its `submit` sends what this returns: partners are told."""
+        return Disbursement(submission.account, submission.pix)
 
     # --- The dialect's hooks ------------------------------------------------------------------------------
 

@@ -361,6 +361,19 @@ class PixKey:
 
 
 @dataclass(frozen=True)
+class Disbursement:
+    """Where a bank pays the money of a submission: exactly one of `account` and `pix`.
+
+    `remark` is Portuguese for the partner: what the bank does otherwise than the submission says. None where it pays
+    as asked.
+    """
+
+    account: BankAccount | None = None
+    pix: PixKey | None = None
+    remark: str | None = None
+
+
+@dataclass(frozen=True)
 class PersonalReference:
     """`degree`: 0 spouse, 1 relative, 2 friend."""
 

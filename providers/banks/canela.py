@@ -35,6 +35,7 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
+    Disbursement,
     Geolocation,
     Link,
     ProposalStatus,
@@ -58,8 +59,8 @@ MARITAL_STATUSES = {
     "separado": "Separado(a)",
     "uniao_estavel": "União estável",
 }
-# The bank has no code for a salary account: its manual has it credited as a current one.
-CREDIT_FORMS = {"poupanca": 1, "corrente": 2, "salario": 2}
+CREDIT_FORMS = {"poupanca": 1, "corrente": 2}
+CURRENT_INSTEAD = "Este banco não tem conta salário: o valor é creditado como em conta corrente."
 PIX_FORM = 3
 PIX_KEYS = {"cpf": 1, "email": 3, "telefone": 4, "aleatoria": 5}
 DELIVERIES = {"sms": "SMS", "whatsapp": "WHATSAPP"}
@@ -279,6 +280,13 @@ class Canela(Bank):
 
     # --- proposal
 
+    @classmethod
+    def disbursement(cls, submission: BankSubmission) -> Disbursement:
+        account = submission.account
+        if account is None or account.kind != "salario":
+            return super().disbursement(submission)
+        return Disbursement(replace(account, kind="corrente"), remark=CURRENT_INSTEAD)
+
     def submit(self, submission: BankSubmission) -> BankProposal:
         body = {
             **_submission_body(submission),
@@ -392,19 +400,19 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
                 "cidade": address.city,
                 "estado": address.state,
             },
-            "dadosBancarios": _credit(submission),
+            "dadosBancarios": _credit(Canela.disbursement(submission)),
         },
         "ip": submission.ip,
         "envioLink": DELIVERIES[submission.channel] if submission.channel else None,
     }
 
 
-def _credit(submission: BankSubmission) -> dict[str, Any]:
-    pix = submission.pix
+def _credit(disbursement: Disbursement) -> dict[str, Any]:
+    pix = disbursement.pix
     if pix is not None:
         key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
         return {"formaCredito": PIX_FORM, "tipoChavePixId": PIX_KEYS[pix.kind], "chavePix": key}
-    account = given(submission.account)
+    account = given(disbursement.account)
     return {
         "formaCredito": CREDIT_FORMS[account.kind],
         "codigoBanco": account.bank,

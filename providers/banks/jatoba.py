@@ -28,7 +28,9 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
+    Disbursement,
     Link,
+    PixKey,
     ProposalStatus,
     QueryStatus,
     given,
@@ -58,6 +60,7 @@ MARITAL_STATUSES = {
 }
 ACCOUNT_TYPES = {"corrente": "CC", "poupanca": "CP", "salario": "CS"}
 PIX_KEYS = {"cpf": "CPF", "email": "EMAIL", "aleatoria": "EVP"}
+CPF_KEY_INSTEAD = "Este banco não aceita chave PIX de telefone: o valor é pago na chave CPF do titular."
 T = TypeVar("T")
 
 
@@ -227,6 +230,12 @@ class Jatoba(Bank):
     def status(self, native_id: str) -> BankProposal:
         return self._proposal(self.call("GET", _proposal_path(native_id), safe=True))
 
+    @classmethod
+    def disbursement(cls, submission: BankSubmission) -> Disbursement:
+        if submission.pix is None or submission.pix.kind != "telefone":
+            return super().disbursement(submission)
+        return Disbursement(pix=PixKey("cpf", submission.holder.cpf), remark=CPF_KEY_INSTEAD)
+
     def _submission_body(self, submission: BankSubmission) -> dict[str, Any]:
         employment = submission.employment
         hired_on, salary = employment.admission_date, employment.salary
@@ -241,7 +250,7 @@ class Jatoba(Bank):
                 "salario": to_cents(salary) if salary else None,
                 "dataAdmissao": to_br_date(hired_on) if hired_on else None,
             },
-            "credito": _credit(submission),
+            "credito": _credit(self.disbursement(submission)),
             "aceite": {"enderecoIp": submission.ip},
             "envioLink": submission.channel.upper() if submission.channel else None,
         }
@@ -311,14 +320,11 @@ def _holder(submission: BankSubmission) -> dict[str, Any]:
     }
 
 
-def _credit(submission: BankSubmission) -> dict[str, Any]:
-    pix, holder = submission.pix, submission.holder
+def _credit(disbursement: Disbursement) -> dict[str, Any]:
+    pix = disbursement.pix
     if pix is not None:
-        if pix.kind == "telefone":
-            # Refused here; the holder's own CPF key names the same person.
-            return {"forma": "PIX", "tipoChave": PIX_KEYS["cpf"], "chave": holder.cpf}
         return {"forma": "PIX", "tipoChave": PIX_KEYS[pix.kind], "chave": pix.key}
-    account = given(submission.account)
+    account = given(disbursement.account)
     return {
         "forma": "CONTA",
         "banco": account.bank,

@@ -67,6 +67,11 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
                 "status": "created",
                 "offer": {"loanValue": 5000.0},
                 "action": None,
+                "recebimento": {
+                    "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
+                    "pix": None,
+                    "observacao": None,
+                },
                 "error": {"code": "x"},
                 "provider_data": {"sequencia": 7, "nativeProposalId": "N-1", "nativeStatus": "new"},
                 "created_at": row.created_at.strftime("%Y-%m-%dT%H:%M:%S.")
@@ -115,7 +120,7 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
             offer=offer,
             provider="ipe",
             cpf_index=offer.cpf_index,
-            dataset={},
+            dataset=dataset(shown(offer)),
             terms={},
             status="cancelled",
             submission="accepted",

@@ -56,6 +56,11 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
         "status": "created",
         "offer": offer,
         "action": None,
+        "recebimento": {
+            "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
+            "pix": None,
+            "observacao": None,
+        },
         "error": None,
         "provider_data": {"nativeProposalId": contract["contract"], "nativeStatus": "pending_formalization"},
         "created_at": ANYTHING,
@@ -214,9 +219,36 @@ def test_sucupira_missing_due_date_is_saved_and_sent_once_more(client: Client, s
 
 def test_jatoba_phone_pix_becomes_the_holders_cpf_key(client: Client, simulator: Simulator) -> None:
     body = dataset(an_offer(client, "jatoba"), changes={"recebimento": pix("telefone", "+55 (11) 98765-4321")})
-    assert client.post("/proposals", body).status_code == 201
+    response = client.post("/proposals", body)
+    assert response.status_code == 201
     [call] = sent(simulator, "jatoba")
     assert json.loads(call["body"])["credito"] == {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
+    assert response.json()["recebimento"] == {
+        "conta_bancaria": None,
+        "pix": {"tipo_chave": "cpf"},
+        "observacao": "Este banco não aceita chave PIX de telefone: o valor é pago na chave CPF do titular.",
+    }
+
+
+def test_canela_salary_account_is_told_to_be_credited_as_a_current_one(client: Client, simulator: Simulator) -> None:
+    body = dataset(an_offer(client, "canela"), changes={"recebimento.conta_bancaria.tipo_conta": "salario"})
+    told = client.post("/proposals", body).json()
+    [call] = sent(simulator, "canela")
+    assert json.loads(call["body"])["tomador"]["dadosBancarios"]["formaCredito"] == 2
+    assert told["recebimento"] == {
+        "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
+        "pix": None,
+        "observacao": "Este banco não tem conta salário: o valor é creditado como em conta corrente.",
+    }
+    assert client.get("/proposals").json()["proposals"] == [told]
+    assert client.post("/proposals", body).json() == told
+
+
+def test_a_pix_key_is_told_by_its_kind_alone(client: Client) -> None:
+    body = dataset(an_offer(client, "ipe"), changes={"recebimento": pix("email", "maria@example.com")})
+    told = client.post("/proposals", body).json()
+    assert told["recebimento"] == {"conta_bancaria": None, "pix": {"tipo_chave": "email"}, "observacao": None}
+    assert "maria@example.com" not in json.dumps(told)
 
 
 def test_a_repeat_for_a_disbursed_proposal_returns_it(client: Client, simulator: Simulator) -> None:
