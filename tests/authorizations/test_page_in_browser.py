@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "locale": "pt-BR"}
 SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 NARROWEST = {"width": 320, "height": 640}
-ACCEPT, SHARE = "Li e autorizo", "Compartilhar localização"
+ACCEPT, DECLINE, SHARE = "Li e autorizo", "Não autorizo", "Compartilhar localização"
 
 # Reports itself through the console, so that also a violation during the page's load is seen.
 WATCH_POLICY = (
@@ -92,6 +92,54 @@ def told() -> dict[str, Any]:
 
 def expect_accepted(page: Page) -> None:
     expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
+
+
+def expect_declined(page: Page) -> None:
+    expect(page.get_by_role("heading", level=1)).to_have_text("Você não autorizou")
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_holder_declines(phone: OpenPage, session: Session, script: bool) -> None:
+    page = phone(public(session), script=script)
+    page.get_by_role("button", name=DECLINE).tap()
+    expect_declined(page)
+    page.reload()
+    expect_declined(page)
+    assert (Session.objects.get().status, Evidence.objects.count()) == ("declined", 0)
+
+
+@pytest.mark.parametrize("button", [ACCEPT, DECLINE])
+def test_a_phone_without_a_connection_stays_on_the_page(phone: OpenPage, session: Session, button: str) -> None:
+    page = phone(public(session))
+    page.context.set_offline(True)
+    page.get_by_role("button", name=button).tap()
+    expect(page.get_by_role("alert")).to_have_text(
+        "Você está sem internet. Nada foi enviado: conecte-se e toque de novo."
+    )
+    expect(page.get_by_role("alert")).to_be_focused()
+    page.context.set_offline(False)
+    expect(page.get_by_role("alert")).to_have_text("")
+    assert Session.objects.get().status == "pending"
+    page.get_by_role("button", name=button).tap()
+    (expect_accepted if button == ACCEPT else expect_declined)(page)
+
+
+def test_the_receipt_can_be_kept(phone: OpenPage, session: Session) -> None:
+    HolderClient().accept(session)
+    page = phone(public(session))
+    page.evaluate("() => { window.print = () => { document.title = 'impresso' } }")
+    page.get_by_role("button", name="Guardar o comprovante").tap()
+    expect(page).to_have_title("impresso")
+    page.emulate_media(media="print")
+    expect(page.get_by_role("button", name="Guardar o comprovante")).to_be_hidden()
+    expect(page.get_by_text("Registro", exact=True)).to_be_visible()
+    assert page.pdf()[:5] == b"%PDF-"
+
+
+def test_without_script_there_is_no_button_to_keep_it(phone: OpenPage, session: Session) -> None:
+    HolderClient().accept(session)
+    page = phone(public(session), script=False)
+    expect(page.get_by_role("button", name="Guardar o comprovante")).to_be_hidden()
 
 
 def test_the_holder_shares_the_location(phone: OpenPage, session: Session) -> None:
@@ -292,7 +340,8 @@ def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
-    "state", ["ask", "shared", "refused", "accepted", "revoked", "refused form", "expired", "unknown"]
+    "state",
+    ["ask", "shared", "refused", "accepted", "declined", "offline", "revoked", "refused form", "expired", "unknown"],
 )
 def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, scheme: str) -> None:
     """axe-core with all its rules, at the narrowest width, where nothing may stick out of the screen either."""
@@ -319,6 +368,13 @@ def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, s
         page.get_by_role("button", name=ACCEPT).tap()
         expect_accepted(page)
         page.get_by_text("Ler os termos que você aceitou").tap()
+    if state == "declined":
+        page.get_by_role("button", name=DECLINE).tap()
+        expect_declined(page)
+    if state == "offline":
+        page.context.set_offline(True)
+        page.get_by_role("button", name=ACCEPT).tap()
+        expect(page.get_by_role("alert")).to_contain_text("Você está sem internet")
     results = Axe().run(page)
     assert results.violations_count == 0, results.generate_report()
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
