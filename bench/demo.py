@@ -2,8 +2,9 @@
 where an answer is not what the tour says.
 
 It acts as a partner's backend against BASE_URL (default: 127.0.0.1 at PORT), as the operator through `manage.py`,
-and as the holder through the simulated banks' controls (SIMULATOR_URL, default: 127.0.0.1 at SIMULATOR_PORT). It
-needs a sandbox: the partner that it makes is suspended at the end, and the simulated banks forget earlier runs.
+and as the holder through the simulator's laboratory (SIMULATOR_URL, default: 127.0.0.1 at SIMULATOR_PORT). It needs
+a sandbox. The holders are its own, with fresh CPFs: nobody else's steps and proposals are touched. At the end the
+partner that it makes is suspended, and the simulated banks forget its holders.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import hmac
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -19,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,6 @@ from providers import registry
 ROOT = Path(__file__).resolve().parent.parent
 BANKS = registry.names()
 CATALOGUE = json.loads((ROOT / "providers" / "simulator" / "catalogue.json").read_text(encoding="utf-8"))
-CPFS = {row["scenario"]: row["cpf"] for row in CATALOGUE["scenarios"]}
 OWN = registry.auction_bank().name
 (BIOMETRIC,) = next(row["banks"] for row in CATALOGUE["scenarios"] if row["scenario"] == "biometric")
 TIMEOUT_S = 45
@@ -216,14 +218,14 @@ class Receiver:
 class Tour:
     """The whole story, in order; every method is a chapter."""
 
-    def __init__(self, api: str, simulator: str, control_token: str) -> None:
+    def __init__(self, api: str, simulator: str) -> None:
         self.api, self.simulator = api, simulator
-        self.control_token = control_token
         self.receiver = Receiver()
+        self.cpfs: dict[str, str] = {}  # by scenario
 
     def run(self) -> None:
         """Raises NotAsShown, and requests' errors where a part is out of reach."""
-        with self.registration() as partner:
+        with self.registration() as partner, self.holders("full_flow", "biometric", f"success_{OWN}"):
             self.aggregated(partner)
             self.by_value(partner)
             self.streamed(partner)
@@ -242,7 +244,6 @@ class Tour:
         title("The operator registers a partner")
         ready = requests.get(f"{self.api}/health/ready", timeout=TIMEOUT_S).json()
         expect(ready["status"] == "ok", f"the service at {self.api} is ready")
-        self.control("/_control/reset")
         made = manage(
             "create_partner",
             "Demonstração",
@@ -257,23 +258,37 @@ class Tour:
             say()
             manage("suspend_partner", made["partner_id"])
 
-    def control(self, path: str, body: Any = None, *, quiet: bool = False) -> None:
-        """Order the simulated banks about, or act as the holder at one."""
+    @contextmanager
+    def holders(self, *scenarios: str) -> Iterator[None]:
+        """A holder of its own for each scenario; forgotten by the simulated banks at the end."""
+        say()
+        say("The laboratory of the simulated banks lends the tour holders of its own:")
+        self.cpfs = {scenario: _fresh_cpf() for scenario in scenarios}
+        try:
+            for scenario in scenarios:
+                self.lab("PUT", scenario, body={"scenario": scenario})
+            yield
+        finally:
+            for scenario in scenarios:
+                self.lab("DELETE", scenario, quiet=True)
+
+    def lab(self, method: str, scenario: str, path: str = "", body: Any = None, *, quiet: bool = False) -> None:
+        """Order something about one holder: what the banks do, or what the holder does at one."""
+        address = f"/lab/holders/{self.cpfs[scenario]}{path}"
         if not quiet:
-            say(f"simulated banks: POST {path} {json.dumps(body) if body else ''}".rstrip(), "35")
-        headers = {"X-Control-Token": self.control_token}
-        answer = requests.post(self.simulator + path, json=body or {}, headers=headers, timeout=TIMEOUT_S)
+            say(f"simulated banks: {method} {address} {json.dumps(body) if body else ''}".rstrip(), "35")
+        answer = requests.request(method, self.simulator + address, json=body, timeout=TIMEOUT_S)
         if not answer.ok:
-            raise NotAsShown(f"the simulator takes {path}: HTTP {answer.status_code} {answer.text}")
+            raise NotAsShown(f"the simulator takes {method} {address}: HTTP {answer.status_code} {answer.text}")
 
     def completes(self, scenario: str, provider: str, step: str) -> None:
-        self.control(f"/_control/holders/{CPFS[scenario]}/complete", {"provider": provider, "step": step})
+        self.lab("POST", scenario, "/steps/approve", {"provider": provider, "step": step})
 
     # --- Queries --------------------------------------------------------------------------------------------------
 
     def aggregated(self, partner: Caller) -> None:
         title("One query, every bank")
-        body = {"cpf": CPFS["full_flow"], **HOLDER, **WHERE}
+        body = {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE}
         first = partner.call("POST", "/consultas", body)
         table([[offer["provider"], _reais(offer["loanValue"]), _terms(offer)] for offer in first["proposals"]])
         expect(_statuses(first) == dict.fromkeys(BANKS, "ok"), f"{len(BANKS)} banks have offers")
@@ -292,7 +307,7 @@ class Tour:
     def by_value(self, partner: Caller) -> None:
         title("By value: more than a bank gives is adjusted, and the answer says how")
         wish = {"loan_value": 20000.00, "prazo": 60, "with_insurance": False, "providers": [OWN, BIOMETRIC]}
-        told = partner.call("POST", "/consultas", {"cpf": CPFS["full_flow"], **HOLDER, **WHERE, **wish})
+        told = partner.call("POST", "/consultas", {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE, **wish})
         for offer in told["proposals"]:
             say(f"{offer['provider']}: {_terms(offer)}: {' '.join(offer['adjustments'])}")
         expect(len(told["proposals"]) == 2, "one offer of each of the two banks, without insurance")
@@ -302,16 +317,14 @@ class Tour:
         title("Streamed: each bank's answer as it lands")
         say("The simulated banks are told to take their time, each 200 ms more than the one before.", "35")
         for position, bank in enumerate(BANKS):
-            self.control(f"/_control/banks/{bank}", {"latency_ms": 200 * position, "operation": "query"}, quiet=True)
+            slow = {"provider": bank, "latency_ms": 200 * position, "operation": "query"}
+            if position:
+                self.lab("POST", "full_flow", "/faults", slow, quiet=True)
         events = []
-        try:
-            for at_ms, event in partner.stream({"cpf": CPFS["full_flow"], **HOLDER, **WHERE}):
-                offers = f"{len(event['proposals'])} offers" if "proposals" in event else event.get("message", "")
-                say(f"  {at_ms:6.0f} ms  {event['event']:<16}{event.get('provider', ''):<10}{offers}".rstrip())
-                events.append((event["event"], event.get("provider")))
-        finally:
-            for bank in BANKS:
-                self.control(f"/_control/banks/{bank}", quiet=True)
+        for at_ms, event in partner.stream({"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE}):
+            offers = f"{len(event['proposals'])} offers" if "proposals" in event else event.get("message", "")
+            say(f"  {at_ms:6.0f} ms  {event['event']:<16}{event.get('provider', ''):<10}{offers}".rstrip())
+            events.append((event["event"], event.get("provider")))
         begun = [("start", None), *(("provider_start", bank) for bank in BANKS)]
         expect(events[: len(begun)] == begun, "every bank is announced first")
         results = sorted(events[len(begun) : -1], key=str)
@@ -320,12 +333,14 @@ class Tour:
 
     def one_bank(self, partner: Caller) -> None:
         title("One bank")
-        told = partner.call("POST", f"/providers/{OWN}/consultas", {"cpf": CPFS[f"success_{OWN}"], **HOLDER, **WHERE})
+        told = partner.call(
+            "POST", f"/providers/{OWN}/consultas", {"cpf": self.cpfs[f"success_{OWN}"], **HOLDER, **WHERE}
+        )
         expect(told["status"] == "ok" and len(told["offers"]) == 2, "the bank has two offers")
 
     def biometrics(self, partner: Caller) -> None:
         title("A pending step: the bank wants to see the holder")
-        body = {"cpf": CPFS["biometric"], **HOLDER, **WHERE}
+        body = {"cpf": self.cpfs["biometric"], **HOLDER, **WHERE}
         before = partner.call("POST", f"/providers/{BIOMETRIC}/consultas", body)
         expect(before["status"] == "requires_action" and not before["offers"], "the bank has no offer yet")
         expect(before["action"]["type"] == "biometria", "the partner gets the link for the holder")
@@ -354,9 +369,9 @@ class Tour:
 
     def proposal(self, partner: Caller) -> None:
         title("From the offer to the money")
-        query = {"cpf": CPFS["full_flow"], **HOLDER, **WHERE, "providers": [OWN], "with_insurance": False}
+        query = {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE, "providers": [OWN], "with_insurance": False}
         (offer,) = partner.call("POST", "/consultas", query)["proposals"]
-        dataset = _dataset(CPFS["full_flow"], offer)
+        dataset = _dataset(self.cpfs["full_flow"], offer)
         submitted = partner.call("POST", "/proposals", dataset, status=201)
         address = f"/proposals/{submitted['proposal_id']}"
         say("The same submission again, as after a lost connection:")
@@ -377,7 +392,7 @@ class Tour:
 
     def authorization(self, partner: Caller) -> None:
         title("In a chat: the holder authorizes on the service's page")
-        request = {"cpf": CPFS["full_flow"], "nome": HOLDER["nome"], "telefone": HOLDER["telefone"]}
+        request = {"cpf": self.cpfs["full_flow"], "nome": HOLDER["nome"], "telefone": HOLDER["telefone"]}
         session = partner.call("POST", "/authorizations", request, status=201)
         name = session["authorization_id"]
         page = requests.get(session["url"], timeout=TIMEOUT_S)
@@ -392,7 +407,7 @@ class Tour:
         self.receiver.wait_for("authorization.completed", authorization_id=name)
         known = partner.call("GET", f"/authorizations/{name}")
         expect(known["evidence"]["ip"] not in ("", None), "the evidence holds the address that the service saw")
-        told = partner.call("POST", "/consultas", {"cpf": CPFS["full_flow"], **HOLDER, "authorization_id": name})
+        told = partner.call("POST", "/consultas", {"cpf": self.cpfs["full_flow"], **HOLDER, "authorization_id": name})
         expect(_statuses(told) == dict.fromkeys(BANKS, "ok"), "with authorization_id instead of client_ip, too")
 
 
@@ -406,6 +421,14 @@ def manage(*arguments: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(done.stdout)
     show(told)
     return told
+
+
+def _fresh_cpf() -> str:
+    """A valid CPF that nobody else's test uses."""
+    digits = [random.randrange(10) for _ in range(9)]
+    for weights in (range(10, 1, -1), range(11, 1, -1)):
+        digits.append(sum(map(mul, digits, weights)) * 10 % 11 % 10)
+    return "".join(map(str, digits))
 
 
 def _dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
@@ -459,7 +482,7 @@ def main() -> int:
     environ.Env.read_env(ROOT / ".env")
     api = os.environ.get("BASE_URL") or f"http://127.0.0.1:{os.environ.get('PORT') or 8000}"
     simulator = os.environ.get("SIMULATOR_URL") or f"http://127.0.0.1:{os.environ.get('SIMULATOR_PORT') or 8100}"
-    tour = Tour(api.rstrip("/"), simulator.rstrip("/"), os.environ.get("SIMULATOR_CONTROL_TOKEN") or "dev-control")
+    tour = Tour(api.rstrip("/"), simulator.rstrip("/"))
     try:
         tour.run()
     except NotAsShown as difference:

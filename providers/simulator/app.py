@@ -14,6 +14,8 @@ from providers.simulator import faults
 from providers.simulator.bank import Bank, Call, NotLetIn, Refusal, Request, Route
 from providers.simulator.banks import BANKS
 from providers.simulator.controls import Controls
+from providers.simulator.lab import Lab
+from providers.simulator.ledger import Stumble
 from providers.simulator.phone import Phone
 from providers.simulator.world import World
 
@@ -32,12 +34,15 @@ class Settings:
 
 
 def create_app(settings: Settings) -> web.Application:
-    """One world, its banks below `/<name>`, the controls below `/_control`, the holder's pages."""
+    """One world, its banks below `/<name>`, the controls below `/_control`, the laboratory below
+    `/lab`, the holder's pages.
+    """
     world = World(settings.public_url, settings.callback_base_url)
     banks = {kind.name: kind(world) for kind in BANKS}
     controls = Controls(world, banks, settings.control_token)
     app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[controls.guard])
     controls.add_to(app)
+    Lab(world, banks).add_to(app)
     Phone(world).add_to(app)
     for bank in banks.values():
         for made in bank.routes():
@@ -64,7 +69,7 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
             incoming.raw_path,
         )
         reference, cpf = bank.identify(made, request)
-        fault, latency_ms = bank.behaviour.take(made.operation)
+        fault, latency_ms = bank.misbehaviour(made.operation, cpf)
         thinks_ms = 0
         if made.operation == "query" and cpf is not None:
             scenario = bank.scenario(cpf)
@@ -88,6 +93,10 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
             try:
                 done = bank.handle(made, request)
                 call.worked = True
+            except Stumble as stumble:
+                done = web.Response()  # takes the place of the answer that is lost
+                fault, call.worked = stumble.fault, stumble.worked
+                call.fault = fault
             except Refusal as refusal:
                 done = refusal.response
                 if isinstance(refusal, NotLetIn):
@@ -100,6 +109,6 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
             await asyncio.sleep(wait_ms / 1000)
         if fault is None and done is not None:
             return done
-        return await faults.play(str(fault), bank, incoming, done)
+        return await faults.play(str(fault), bank, incoming, done, cpf)
 
     return serve

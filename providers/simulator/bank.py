@@ -207,6 +207,7 @@ class Bank:
         self.tokens.reset(keep_tokens)
         self.calls: deque[Call] = deque(maxlen=CALLS_KEPT)
         self.behaviour = Behaviour()
+        self.behaviours_of: dict[str, dict[str, Behaviour]] = {}  # by CPF and operation
         self.offers: OrderedDict[str, Offer] = OrderedDict()
         self.ledger = Ledger(
             self.name,
@@ -215,6 +216,30 @@ class Bank:
             issues_after_s=self.issues_after_s,
             desk_s=self.desk_s,
         )
+
+    def forget_holder(self, cpf: str) -> None:
+        """Forget one holder's offers, contracts and faults. Calls and tokens stay: they are not the holder's."""
+        self.expire_offers(cpf)
+        self.ledger.forget(cpf)
+        self.behaviours_of.pop(cpf, None)
+
+    def expire_offers(self, cpf: str) -> None:
+        """Nothing that was offered to this holder so far can be submitted any more. Override where more than the
+        offer's key names it.
+        """
+        for key in [key for key, offer in self.offers.items() if offer.cpf == cpf]:
+            del self.offers[key]
+
+    def misbehaviour(self, operation: str, cpf: str | None) -> tuple[str | None, int]:
+        """(fault, latency in ms) for a call that arrives now: the bank's own, else the one for this holder."""
+        fault, latency_ms = self.behaviour.take(operation)
+        if fault is None and cpf in self.behaviours_of:
+            ordered = self.behaviours_of[cpf]
+            behaviour = ordered.get(operation) or ordered.get("any")
+            if behaviour is not None:
+                fault, slower_ms = behaviour.take(operation)
+                latency_ms = max(latency_ms, slower_ms)
+        return fault, latency_ms
 
     @classmethod
     def routes(cls) -> list[Route]:
@@ -302,13 +327,22 @@ class Bank:
     # --- queries
 
     def scenario(self, cpf: str) -> Scenario:
-        return catalogue.scenario(cpf, self.name)
+        return catalogue.scenario(self.world.plays(cpf), self.name)
 
-    def consult(self, cpf: str, ask: Ask, *, ceiling_factor: Decimal = Decimal(1), opens: bool = True) -> Consultation:
+    def consult(
+        self,
+        cpf: str,
+        ask: Ask,
+        *,
+        ceiling_factor: Decimal = Decimal(1),
+        opens: bool = True,
+        for_submission: bool = False,
+    ) -> Consultation:
         """Ask for offers.
 
         Opens the external step that the scenario needs, unless one is open or was approved. `opens=False`
         only looks (a poll): the step is then the newest one, refused and expired ones too, or None.
+        `for_submission`: an offer made before is only priced again.
         """
         scenario = self.scenario(cpf)
         if scenario.answer == "no_offers":
@@ -319,6 +353,9 @@ class Bank:
         if scenario.needs and (step is None or step.status != "approved"):
             return Consultation(scenario, step=step)
         offers = self._make_offers(cpf, scenario, ask, ceiling_factor)
+        if not for_submission:
+            for offer in offers:
+                self.ledger.offered(offer)
         if not offers:
             return Consultation(scenario, step=step, reason=scenario.reason)
         return Consultation(scenario, step=step, offers=offers, employments=scenario.employments)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hmac
 from dataclasses import asdict
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
 from aiohttp import web
 
 from providers.simulator.bank import Bank, answer, iso
 from providers.simulator.faults import FAULTS, OPERATIONS, Behaviour
-from providers.simulator.fields import parse_json
+from providers.simulator.orders import integer, no_such, order, refuse, word
 from providers.simulator.world import STEPS, World
 
 CALL_OPERATIONS = (
@@ -59,9 +59,9 @@ class Controls:
         return response
 
     async def reset(self, request: web.Request) -> web.Response:
-        keep_tokens = (await _body(request, "keep_tokens")).get("keep_tokens", False)
+        keep_tokens = (await order(request, "keep_tokens")).get("keep_tokens", False)
         if not isinstance(keep_tokens, bool):
-            _refuse("keep_tokens", "true or false")
+            refuse("keep_tokens", "true or false")
         self._world.reset()
         for bank in self._banks.values():
             bank.reset(keep_tokens)
@@ -69,11 +69,11 @@ class Controls:
 
     async def behave(self, request: web.Request) -> web.Response:
         bank = self._bank(request)
-        body = await _body(request, "latency_ms", "fault", "operation", "times")
-        latency = _integer(body, "latency_ms", 0, LONGEST_LATENCY_MS)
-        times = _integer(body, "times", 1, 1_000_000)
-        fault = _word(body, "fault", FAULTS)
-        operation = _word(body, "operation", OPERATIONS)
+        body = await order(request, "latency_ms", "fault", "operation", "times")
+        latency = integer(body, "latency_ms", 0, LONGEST_LATENCY_MS)
+        times = integer(body, "times", 1, 1_000_000)
+        fault = word(body, "fault", FAULTS)
+        operation = word(body, "operation", OPERATIONS)
         bank.behaviour = Behaviour(latency or 0, fault, operation or "any", times)
         return answer({"bank": bank.name, **asdict(bank.behaviour)})
 
@@ -81,7 +81,7 @@ class Controls:
         bank = self._bank(request)
         operation = request.query.get("operation") or "any"
         if operation not in (*CALL_OPERATIONS, "any"):
-            _refuse("operation", "not an operation")
+            refuse("operation", "not an operation")
         return answer([call.as_dict() for call in bank.calls if operation in ("any", call.operation)])
 
     async def contracts(self, request: web.Request) -> web.Response:
@@ -99,10 +99,10 @@ class Controls:
         )
 
     async def complete(self, request: web.Request) -> web.Response:
-        body = await _body(request, "provider", "step", "outcome")
-        provider = _word(body, "provider", self._banks, required=True)
-        kind = _word(body, "step", STEPS, required=True)
-        outcome = _word(body, "outcome", ("approved", "refused")) or "approved"
+        body = await order(request, "provider", "step", "outcome")
+        provider = word(body, "provider", self._banks, required=True)
+        kind = word(body, "step", STEPS, required=True)
+        outcome = word(body, "outcome", ("approved", "refused")) or "approved"
         step = self._world.newest_step(str(provider), request.match_info["cpf"], str(kind), only_open=True)
         if step is None:
             return answer({"message": "no open step of that kind"}, 409)
@@ -110,58 +110,17 @@ class Controls:
         return answer({"provider": provider, "step": kind, "outcome": outcome})
 
     async def clock(self, request: web.Request) -> web.Response:
-        body = await _body(request, "advance_s")
+        body = await order(request, "advance_s")
         seconds = body.get("advance_s")
         if isinstance(seconds, bool) or not isinstance(seconds, int | Decimal):
-            _refuse("advance_s", "a number of seconds")
+            refuse("advance_s", "a number of seconds")
         if not 0 <= seconds <= LONGEST_ADVANCE_S:
-            _refuse("advance_s", "the clock only moves forward, by at most ten years")
+            refuse("advance_s", "the clock only moves forward, by at most ten years")
         self._world.clock.advance(float(seconds))
         return answer({"now": iso(self._world.clock.now())})
 
     def _bank(self, request: web.Request) -> Bank:
         bank = self._banks.get(request.match_info["name"])
         if bank is None:
-            raise _error(web.HTTPNotFound, {"message": "unknown bank"})
+            raise no_such("banco")
         return bank
-
-
-def _error(kind: type[web.HTTPException], payload: dict[str, Any]) -> web.HTTPException:
-    response = answer(payload)
-    return kind(body=response.body, content_type="application/json")
-
-
-def _refuse(field: str | None, message: str) -> NoReturn:
-    raise _error(web.HTTPUnprocessableEntity, {"field": field, "message": message})
-
-
-async def _body(request: web.Request, *known: str) -> dict[str, Any]:
-    raw = await request.read()
-    try:
-        body = parse_json(raw) if raw else {}
-    except ValueError:
-        _refuse(None, "not JSON")
-    if not isinstance(body, dict):
-        _refuse(None, "not an object")
-    for key in body:
-        if key not in known:
-            _refuse(key, f"unknown; known are {', '.join(known)}")
-    return body
-
-
-def _integer(body: dict[str, Any], key: str, least: int, most: int) -> int | None:
-    value = body.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        _refuse(key, f"a whole number from {least} to {most}")
-    return value
-
-
-def _word(body: dict[str, Any], key: str, allowed: Any, *, required: bool = False) -> str | None:
-    value = body.get(key)
-    if value is None and not required:
-        return None
-    if not isinstance(value, str) or value not in allowed:
-        _refuse(key, f"one of {', '.join(sorted(allowed))}")
-    return value

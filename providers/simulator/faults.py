@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "auction", "any")
 AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body"})
-WITHOUT_WORK = frozenset({"http_500", "http_503", "html", "garbage", "hang", "reset", "huge_body", "expired_token"})
+WITHOUT_WORK = frozenset(
+    {"http_500", "http_502", "http_503", "html", "garbage", "hang", "reset", "huge_body", "expired_token"}
+)
 FAULTS = AFTER_WORK | WITHOUT_WORK
 HUGE_BODY_BYTES = 50 * 1024 * 1024
 SLOW_BYTE_S = 1.0
@@ -49,13 +51,19 @@ class Behaviour:
         return self.fault, self.latency_ms
 
 
-async def play(fault: str, bank: Bank, request: web.Request, done: web.Response | None) -> web.StreamResponse:
-    """Misbehave. `done` is the answer to work that was done, for the faults of `AFTER_WORK`."""
+async def play(
+    fault: str, bank: Bank, request: web.Request, done: web.Response | None, cpf: str | None
+) -> web.StreamResponse:
+    """Misbehave. `done` is the answer to work that was done, for the faults of `AFTER_WORK`. A call about `cpf`
+    that hangs is let go when that holder is forgotten.
+    """
     if fault in AFTER_WORK and done is None:
         raise ValueError(f"{fault} comes after the work")
     match fault:
         case "http_500":
             return web.Response(status=500, text="Internal Server Error")
+        case "http_502":
+            return web.Response(status=502, text="Bad Gateway")
         case "http_503":
             return web.Response(status=503, text="Service Unavailable")
         case "html":
@@ -66,7 +74,7 @@ async def play(fault: str, bank: Bank, request: web.Request, done: web.Response 
             bank.tokens.forget()
             return bank.token_refused()
         case "hang":
-            await bank.world.until_reset()
+            await bank.world.until_forgotten(cpf)
             return _cut(request)
         case "huge_body":
             return await _huge(request)

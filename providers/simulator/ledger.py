@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -15,6 +16,21 @@ SIGNATURE_LINK_S = 30 * 24 * 3600
 DISBURSED_AFTER_S = 4.0
 OPEN = ("created", "in_analysis", "awaiting_signature", "signed")
 CHANNELS = {"sms": "sms", "whatsapp": "chat"}
+WAY = ("created", "in_analysis", "awaiting_signature", "signed", "disbursed")
+ENDS = ("rejected", "cancelled", "expired")
+#: How the first submission of an offer fails: the fault, and whether the contract is made nevertheless.
+STUMBLES = {"lost_answer": ("drop_after_accept", True), "unavailable_once": ("http_503", False)}
+
+
+class Stumble(Exception):
+    """The bank fails at a submission as the scenario has it: `fault` is a word of `faults.FAULTS`, `worked` tells
+    whether the contract was made nevertheless.
+    """
+
+    def __init__(self, fault: str, *, worked: bool) -> None:
+        super().__init__(fault)
+        self.fault = fault
+        self.worked = worked
 
 
 class WrongState(Exception):
@@ -31,6 +47,11 @@ class Offer:
     quote: Quote
     first_due_date: date
     employment: Employment
+
+    @property
+    def terms(self) -> tuple[object, ...]:
+        """What makes it the same offer under another key."""
+        return self.cpf, self.employment.registration, self.table, self.quote
 
 
 @dataclass(eq=False)
@@ -85,10 +106,24 @@ class Ledger:
         self._desk_s = desk_s
         self._by_id: dict[str, Contract] = {}
         self._by_reference: dict[str, list[Contract]] = {}
+        self._of_holder: defaultdict[str, list[Contract]] = defaultdict(list)
+        self._stumbled: set[tuple[object, ...]] = set()
 
     def all(self) -> list[Contract]:
         """Oldest first."""
         return list(self._by_id.values())
+
+    def of_holder(self, cpf: str) -> list[Contract]:
+        """The contracts of one holder, oldest first."""
+        return list(self._of_holder.get(cpf, ()))
+
+    def forget(self, cpf: str) -> None:
+        """Drop the contracts of one holder; none of them moves any more."""
+        for contract in self._of_holder.pop(cpf, ()):
+            contract.status = "cancelled"
+            del self._by_id[contract.id]
+            self._by_reference.pop(contract.reference, None)
+        self._stumbled = {terms for terms in self._stumbled if terms[0] != cpf}
 
     def get(self, contract_id: str) -> Contract | None:
         return self._by_id.get(contract_id)
@@ -101,8 +136,21 @@ class Ledger:
 
     def create(self, reference: str, offer: Offer, scenario: Scenario, *, channel: str | None = None) -> Contract:
         """A new contract, whatever exists already. `channel` (sms, whatsapp) delivers the signature link
-        later.
+        later. Raises `Stumble` at the first submission of an offer where the scenario has it so.
         """
+        if scenario.submit not in STUMBLES or offer.terms in self._stumbled:
+            return self._create(reference, offer, scenario, channel)
+        self._stumbled.add(offer.terms)
+        fault, worked = STUMBLES[scenario.submit]
+        if worked:
+            self._create(reference, offer, scenario, channel)
+        raise Stumble(fault, worked=worked)
+
+    def offered(self, offer: Offer) -> None:
+        """An offer was made in answer to a holder's query: its first submission is still to come."""
+        self._stumbled.discard(offer.terms)
+
+    def _create(self, reference: str, offer: Offer, scenario: Scenario, channel: str | None) -> Contract:
         now = self._world.clock.now()
         contract = Contract(
             self._new_id(),
@@ -116,6 +164,7 @@ class Ledger:
         )
         self._by_id[contract.id] = contract
         self._by_reference.setdefault(reference, []).append(contract)
+        self._of_holder[contract.cpf].append(contract)
         if self._desk_s is not None:
             contract.status = "in_analysis"
             self._world.open_step(
@@ -156,6 +205,36 @@ class Ledger:
             if contract.signature is not None:
                 self._world.end_step(contract.signature, "expired")
         return contract
+
+    def advance(self, contract: Contract, status: str) -> None:
+        """Move a contract on to a status of `WAY` or `ENDS`, through all that lies before it, as if bank and
+        holder had done their part now. Raises `WrongState` where no way leads there.
+        """
+        if contract.status == status:
+            return
+        if contract.status not in OPEN or (status == "expired" and contract.status == "signed"):
+            raise WrongState(contract.status)
+        if status in ENDS:
+            contract.status = status
+            self._end_steps(contract, "expired")
+            return
+        if WAY.index(status) < WAY.index(contract.status):
+            raise WrongState(contract.status)
+        if status == "in_analysis":
+            contract.status = status
+            return
+        if contract.status != "signed":
+            self._end_steps(contract, "approved", "desk")
+            self._issue(contract, self._world.clock.now(), contract.channel)
+        if status != "awaiting_signature":
+            self._end_steps(contract, "approved", "signature")
+        if status == "disbursed":
+            self._disburse(contract)
+
+    def _end_steps(self, contract: Contract, outcome: str, *kinds: str) -> None:
+        for step in self._world.steps_of(contract.cpf):
+            if step.contract is contract and (not kinds or step.kind in kinds):
+                self._world.end_step(step, outcome)
 
     def step_ended(self, step: Step, at: datetime) -> None:
         """A desk or a signature step of one of these contracts ended at that moment."""

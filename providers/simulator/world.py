@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,6 +26,7 @@ HOLDER_STEPS = ("liveness", "chat", "sms", "confirmation", "signature")
 STEPS = (*HOLDER_STEPS, "desk")
 STEPS_WITHOUT_LINK = ("sms", "desk")
 CALLBACK_RETRIES_S = (1, 3, 10, 30)
+ROLES_KEPT = 20_000
 
 
 @dataclass(frozen=True)
@@ -71,25 +72,55 @@ class World:
         self.clock = Clock()
         self.titles: dict[str, str] = {}  # the banks' names as holders read them
         self.on_step_end: dict[str, Callable[[Step, datetime], None]] = {}
-        self._callbacks: set[asyncio.Task[None]] = set()
+        self._callbacks: dict[asyncio.Task[None], str] = {}  # whose CPF each is about
+        self._hanging: defaultdict[str | None, asyncio.Event] = defaultdict(asyncio.Event)
         self._session: aiohttp.ClientSession | None = None
-        self._released = asyncio.Event()
         self.reset()
 
     def reset(self) -> None:
         """Forget everything; connections that hang are let go, callbacks under way are dropped."""
         self.clock.reset()
         self.steps: dict[str, Step] = {}
-        self._steps_of: defaultdict[tuple[str, str], list[Step]] = defaultdict(list)
+        self._steps_of: defaultdict[str, list[Step]] = defaultdict(list)
         self._messages_of: defaultdict[str, list[Message]] = defaultdict(list)
+        self._roles: OrderedDict[str, str] = OrderedDict()
         for task in self._callbacks:
             task.cancel()
-        self._released.set()
-        self._released = asyncio.Event()
+        for released in self._hanging.values():
+            released.set()
+        self._hanging.clear()
 
-    async def until_reset(self) -> None:
-        """Wait for the next `reset`: what a connection does that hangs."""
-        await self._released.wait()
+    def forget(self, cpf: str) -> None:
+        """Forget one holder: steps end without a word to their bank, messages and the role are gone, connections
+        that hang are let go, callbacks under way are dropped.
+        """
+        for step in self._steps_of.pop(cpf, ()):
+            if step.status == "open":
+                step.status, step.ended_at = "expired", self.clock.now()
+            del self.steps[step.token]
+        self._messages_of.pop(cpf, None)
+        self._roles.pop(cpf, None)
+        for task in [task for task, owner in self._callbacks.items() if owner == cpf]:
+            task.cancel()
+        if cpf in self._hanging:
+            self._hanging.pop(cpf).set()
+
+    async def until_forgotten(self, cpf: str | None) -> None:
+        """Wait until this holder, or everything, is forgotten: what a connection does that hangs."""
+        await self._hanging[cpf].wait()
+
+    # --- roles
+
+    def play(self, cpf: str, like: str) -> None:
+        """From now on every bank treats `cpf` as the catalogue's holder `like`. The oldest of very many roles ends."""
+        self._roles[cpf] = like
+        self._roles.move_to_end(cpf)
+        while len(self._roles) > ROLES_KEPT:
+            self._roles.popitem(last=False)
+
+    def plays(self, cpf: str) -> str:
+        """The CPF of the catalogue's holder that this one plays: mostly itself."""
+        return self._roles.get(cpf, cpf)
 
     async def close(self) -> None:
         """Let everything go at the end of the process."""
@@ -130,7 +161,7 @@ class World:
         expires_at = None if ttl_s is None else start + timedelta(seconds=ttl_s)
         step = Step(bank, cpf, kind, start, expires_at, url, token, contract)
         self.steps[token] = step
-        self._steps_of[bank, cpf].append(step)
+        self._steps_of[cpf].append(step)
         if ends_after_s is not None:
             self.clock.at(start + timedelta(seconds=ends_after_s), lambda at: self.end_step(step, outcome, at))
         if expires_at is not None:
@@ -146,29 +177,27 @@ class World:
 
     def newest_step(self, bank: str, cpf: str, kind: str, *, only_open: bool = False) -> Step | None:
         """The newest step of that kind, or the newest that is still open."""
-        for step in reversed(self._steps_of.get((bank, cpf), ())):
-            if step.kind == kind and (step.status == "open" or not only_open):
+        for step in reversed(self._steps_of.get(cpf, ())):
+            if (step.bank, step.kind) == (bank, kind) and (step.status == "open" or not only_open):
                 return step
         return None
 
+    def steps_of(self, cpf: str) -> list[Step]:
+        """All steps about this holder, the desk's too, oldest first."""
+        return list(self._steps_of.get(cpf, ()))
+
     def steps_on_phone(self, cpf: str) -> list[Step]:
         """What the holder of this CPF was asked to do, newest first."""
-        found = [
-            step
-            for (_, owner), steps in self._steps_of.items()
-            if owner == cpf
-            for step in steps
-            if step.kind in HOLDER_STEPS
-        ]
+        found = [step for step in self.steps_of(cpf) if step.kind in HOLDER_STEPS]
         return sorted(found, key=lambda step: step.opened_at, reverse=True)
 
     # --- callbacks to the service
 
-    def call_back(self, bank: str, body: bytes, headers: dict[str, str]) -> None:
-        """Send a bank's callback in the background, a few times until it is taken (2xx)."""
-        task = asyncio.get_running_loop().create_task(self._deliver(bank, body, headers))
-        self._callbacks.add(task)
-        task.add_done_callback(self._callbacks.discard)
+    def call_back(self, step: Step, body: bytes, headers: dict[str, str]) -> None:
+        """Send a bank's callback about a step in the background, a few times until it is taken (2xx)."""
+        task = asyncio.get_running_loop().create_task(self._deliver(step.bank, body, headers))
+        self._callbacks[task] = step.cpf
+        task.add_done_callback(lambda done: self._callbacks.pop(done, None))
 
     async def _deliver(self, bank: str, body: bytes, headers: dict[str, str]) -> None:
         if self._session is None:

@@ -93,6 +93,12 @@ class Aroeira(Bank):
         super().reset(keep_tokens)
         #: simulations made for one table, which can be submitted until then
         self.submittable: OrderedDict[str, datetime] = OrderedDict()
+        #: holders whose tables were withdrawn since their last query without a table
+        self.withdrawn: set[str] = set()
+
+    def expire_offers(self, cpf: str) -> None:
+        super().expire_offers(cpf)
+        self.withdrawn.add(cpf)
 
     def authenticate(self, request: Request) -> None:
         if not self.tokens.valid(request.bearer()):
@@ -127,7 +133,9 @@ class Aroeira(Bank):
         factor = APP_CEILING_FACTOR if _has_app_evidence(form) else Decimal(1)
         table = form.text("codigo_tabela") if form.has("codigo_tabela") else None
         registration = form.text("matricula") if table else None
-        found = self.consult(cpf, ask, ceiling_factor=factor)
+        if table is None:
+            self.withdrawn.discard(cpf)
+        found = self.consult(cpf, ask, ceiling_factor=factor, for_submission=table is not None)
         if found.reason is not None:
             return success(found.reason, vinculos=[], operacoes=[])
         offers = found.offers
@@ -135,7 +143,7 @@ class Aroeira(Bank):
             offers = tuple(
                 each for each in offers if (each.table, each.employment.registration) == (table, registration)
             )
-            if not offers or found.scenario.submit == "table_not_eligible":
+            if not offers or found.scenario.submit == "table_not_eligible" or cpf in self.withdrawn:
                 raise Refusal(failure("Tabela nao elegivel para o cliente"))
             self._let_submit(offers)
         return success(

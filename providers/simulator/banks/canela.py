@@ -135,7 +135,7 @@ class Canela(Bank):
             "Content-Type": "application/json",
             "Canela-Assinatura": f"t={moment}, v={base64.b64encode(digest).decode()}",
         }
-        self.world.call_back(self.name, body, headers)
+        self.world.call_back(step, body, headers)
 
     @route("POST", "/login", "token", public=True)
     def login(self, request: Request) -> web.Response:

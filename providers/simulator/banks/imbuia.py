@@ -134,7 +134,7 @@ class Imbuia(Bank):
             "X-Imbuia-Momento": moment,
             "X-Imbuia-Assinatura": hmac.new(CREDENTIALS.callback_secret.encode(), signed, hashlib.sha256).hexdigest(),
         }
-        self.world.call_back(self.name, body, headers)
+        self.world.call_back(step, body, headers)
 
     @route("POST", "/auth/token", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:

@@ -246,7 +246,8 @@ def test_a_callback_is_repeated_until_it_is_taken() -> None:
         async with TestServer(app) as service:
             world = World("http://simulator", str(service.make_url("")))
             try:
-                world.call_back("imbuia", b"{}", {"X-Signature": "signature"})
+                step = world.open_step("imbuia", BIOMETRIC, "liveness", ttl_s=HOUR)
+                world.call_back(step, b"{}", {"X-Signature": "signature"})
                 await asyncio.wait_for(taken.wait(), 10)
             finally:
                 await world.close()

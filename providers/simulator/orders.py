@@ -1,0 +1,67 @@
+"""Reading what the controls and the laboratory are ordered to do, and refusing what makes no sense. The sentences
+are Portuguese: partners' engineers read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NoReturn
+
+from aiohttp import web
+
+from providers.simulator.bank import answer
+from providers.simulator.fields import parse_json
+
+
+def refuse(field: str | None, message: str) -> NoReturn:
+    """422 that names the field; None for the body as a whole."""
+    raise _error(web.HTTPUnprocessableEntity, {"field": field, "message": message})
+
+
+def no_such(what: str) -> web.HTTPException:
+    """404, to be raised."""
+    return _error(web.HTTPNotFound, {"message": f"{what}: não existe"})
+
+
+def conflict(message: str) -> web.HTTPException:
+    """409, to be raised: what is there forbids it."""
+    return _error(web.HTTPConflict, {"message": message})
+
+
+async def order(request: web.Request, *known: str) -> dict[str, Any]:
+    """The body as a JSON object with no other fields than these; an empty body is an empty object. Else 422."""
+    raw = await request.read()
+    try:
+        body = parse_json(raw) if raw else {}
+    except ValueError:
+        refuse(None, "não é JSON")
+    if not isinstance(body, dict):
+        refuse(None, "não é um objeto")
+    for key in body:
+        if key not in known:
+            refuse(key, f"campo desconhecido; conhecidos: {', '.join(known)}")
+    return body
+
+
+def integer(body: dict[str, Any], key: str, least: int, most: int) -> int | None:
+    """A whole number within these bounds, or None where the field is absent or null. Else 422."""
+    value = body.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        refuse(key, f"número inteiro de {least} a {most}")
+    return value
+
+
+def word(body: dict[str, Any], key: str, allowed: Collection[str], *, required: bool = False) -> str | None:
+    """One of the words that are allowed, or None where the field is absent or null and not `required`. Else 422."""
+    value = body.get(key)
+    if value is None and not required:
+        return None
+    if not isinstance(value, str) or value not in allowed:
+        refuse(key, f"um de: {', '.join(sorted(allowed))}")
+    return value
+
+
+def _error(kind: type[web.HTTPException], payload: dict[str, Any]) -> web.HTTPException:
+    return kind(body=answer(payload).body, content_type="application/json")

@@ -1,0 +1,70 @@
+"""What a partner's automated test does with the laboratory, over the whole service."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import requests
+
+from providers import registry
+from tests.client import Client
+from tests.processes import Simulator, wait_until
+from tests.proposals.datasets import dataset
+from tests.providers.samples import HOLDERS
+
+WAIT_S = 20
+OWN_CPF = "52998224725"
+
+
+def order(simulator: Simulator, method: str, path: str, body: Any = None) -> Any:
+    """What the laboratory answers to an order about OWN_CPF."""
+    answer = requests.request(method, f"{simulator.url}/lab/holders/{OWN_CPF}{path}", json=body, timeout=10)
+    assert answer.ok, answer.text
+    return answer.json() if answer.content else None
+
+
+def test_a_story_of_ones_own_holder(client: Client, simulator: Simulator) -> None:
+    order(simulator, "PUT", "", {"scenario": "biometric"})
+    waiting = client.query(OWN_CPF, providers=["imbuia"])["providerResults"]["imbuia"]
+    assert waiting["status"] == "requires_action"
+    order(simulator, "POST", "/steps/approve", {"provider": "imbuia"})
+    [offer, _] = client.query(OWN_CPF, providers=["imbuia"])["proposals"]
+
+    order(simulator, "POST", "/faults", {"provider": "imbuia", "fault": "expired_offer"})
+    refused = client.post("/proposals", dataset(offer, cpf=OWN_CPF))
+    assert (refused.status_code, refused.json()["code"]) == (409, "offer_expired")
+
+    [offer, _] = client.query(OWN_CPF, providers=["imbuia"], prazo=24)["proposals"]
+    submitted = client.post("/proposals", dataset(offer, cpf=OWN_CPF))
+    assert submitted.status_code == 201, submitted.text
+    order(simulator, "POST", "/proposals/advance", {"status": "disbursed"})
+    wait_until(
+        lambda: client.get(f"/proposals/{submitted.json()['proposal_id']}").json()["status"] == "disbursed",
+        WAIT_S,
+        "the money is out",
+    )
+
+
+@pytest.mark.parametrize("scenario", ["submit_unknown", "submit_unavailable"])
+def test_the_repeat_of_a_submission_that_failed_finds_one_contract(
+    client: Client, simulator: Simulator, scenario: str
+) -> None:
+    cpf = HOLDERS[scenario]
+
+    def submit_twice(bank: str) -> tuple[requests.Response, requests.Response]:
+        body = dataset(client.query(cpf, providers=[bank])["proposals"][0], cpf=cpf)
+        return client.post("/proposals", body), client.post("/proposals", body)
+
+    with ThreadPoolExecutor(8) as pool:
+        tries = dict(zip(registry.names(), pool.map(submit_twice, registry.names()), strict=True))
+    for bank, (first, second) in tries.items():
+        assert (first.status_code, first.json()["code"]) == (502, "provider_unavailable"), bank
+        if scenario == "submit_unavailable" and not registry.get(bank).deduplicates:
+            # Sent again only once the bank has had its longest time to show the first one.
+            assert (second.status_code, simulator.contracts(bank)) == (502, []), bank
+            continue
+        assert second.ok, (bank, second.text)
+        [contract] = simulator.contracts(bank)
+        assert contract["contract"] == second.json()["provider_data"]["nativeProposalId"], bank
