@@ -72,16 +72,21 @@ def _as_api_error(exception: Exception) -> ApiError:
     return InternalError()
 
 
-def _reply(request: HttpRequest, error: ApiError) -> HttpResponse:
+def is_api(request: HttpRequest) -> bool:
+    """True for an address under the API's prefix."""
+    return f"{request.path}/".startswith(API_PREFIX)
+
+
+def reply(request: HttpRequest, error: ApiError) -> HttpResponse:
     """Under the API's prefix the error object, elsewhere a plain line for a person."""
-    if f"{request.path}/".startswith(API_PREFIX):
+    if is_api(request):
         return JsonResponse(error.as_dict(), status=error.http_status)
     return HttpResponse(error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8")
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     too_big = isinstance(exception, RequestDataTooBig)
-    return _reply(request, PayloadTooLarge() if too_big else InvalidInput("Requisição malformada."))
+    return reply(request, PayloadTooLarge() if too_big else InvalidInput("Requisição malformada."))
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -95,11 +100,11 @@ def unknown(request: HttpRequest, **parts: str) -> HttpResponse:
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _reply(request, NotFound())
+    return reply(request, NotFound())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
     """For what no view of the API raised. Django calls it while the exception is handled."""
     error = sys.exc_info()[1]
     log.error("unhandled_exception", error=type(error).__name__, exception=traceback_without_words(error))
-    return _reply(request, InternalError())
+    return reply(request, InternalError())

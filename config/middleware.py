@@ -14,7 +14,9 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from gunicorn.http.errors import ParseException
 
+from config.exceptions import is_api, reply
 from config.metrics import count_request
+from foundation.errors import PayloadTooLarge
 
 log = structlog.get_logger("request")
 
@@ -39,7 +41,7 @@ class RequestMiddleware:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         _buffer_chunks(request)
         started = time.monotonic()
-        response = self.get_response(request)
+        response = _refuse_large_body(request) or self.get_response(request)
         response["X-Request-Id"] = request_id
         if request.method == "HEAD" and not response.streaming:
             # The length that a GET has, and nothing to send: the server warns of a body that it has to drop.
@@ -74,6 +76,34 @@ def _buffer_chunks(request: HttpRequest) -> None:
         return
     environ["CONTENT_LENGTH"] = str(len(body))
     request._stream = io.BytesIO(body)
+
+
+def _refuse_large_body(request: HttpRequest) -> HttpResponse | None:
+    """The refusal of a body that is longer than allowed, before a byte of the body is read. Routes of the API refuse
+    in their own turn, after path, key and method: for these the body is replaced by one that can't be read."""
+    if not _length(request) > settings.MAX_BODY_BYTES:
+        return None
+    if is_api(request):
+        request._stream = io.BufferedReader(_LargeBody())
+        return None
+    return reply(request, PayloadTooLarge())
+
+
+def _length(request: HttpRequest) -> int:
+    try:
+        return int(request.META.get("CONTENT_LENGTH") or 0)
+    except ValueError:  # Django reads nothing of such a body
+        return 0
+
+
+class _LargeBody(io.RawIOBase):
+    """A body of which nothing is read: whoever tries says so to the client."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> NoReturn:
+        raise PayloadTooLarge
 
 
 class _BrokenBody(io.RawIOBase):

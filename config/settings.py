@@ -286,6 +286,8 @@ PROPOSAL_WAIT_S = _whole("PROPOSAL_WAIT_S", 30)  # a partner's call waits so lon
 CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")
 MAX_BODY_BYTES = 256 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+# Nothing of a request is written to the disk: a body of the greatest size fits into memory.
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
 
 # --- Webhooks ---------------------------------------------------------------------------------------------
 # Receivers over plain http and at private addresses: for development and the sandbox only.

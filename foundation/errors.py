@@ -72,8 +72,12 @@ class InternalError(ApiError):
     code = "internal_error"
 
 
+#: Faults that one reply names. What is wrong in more places than these is no form that a person filled in.
+MOST_DETAILS = 100
+
+
 class InvalidInput(ApiError):
-    """The input is at fault. `details` names every fault found; the first one is `field`."""
+    """The input is at fault. `details` names every fault found, at most `MOST_DETAILS`; the first one is `field`."""
 
     code = "invalid_input"
     http_status = 422
@@ -90,7 +94,7 @@ class InvalidInput(ApiError):
         if details:
             message, field = message or details[0].message, details[0].field
         super().__init__(message, field=field)
-        self.details = details or [Detail(field, self.message)]
+        self.details = (details or [Detail(field, self.message)])[:MOST_DETAILS]
 
     def as_dict(self) -> dict[str, Any]:
         return {**super().as_dict(), "details": [detail.as_dict() for detail in self.details]}

@@ -424,6 +424,12 @@ class ListField(_Messages, serializers.ListField):
         "max_length": "Deve ter no máximo {max_length} itens.",
     }
 
+    def to_internal_value(self, data: Any) -> list[Any]:
+        """The items, each valid. A list that is too long is refused before any of its items is looked at."""
+        if self.max_length is not None and isinstance(data, list) and len(data) > self.max_length:
+            self.fail("max_length", max_length=self.max_length)
+        return super().to_internal_value(data)
+
 
 class BlockList(_Messages, serializers.ListSerializer):
     """What `Block(many=True)` becomes. No item of it is null: `allow_null` is about the list, though DRF gives it to

@@ -50,7 +50,7 @@ class PartnerView(APIView):
     def valid(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
         """The validated data of the JSON body. With `optional`, no body at all counts as `{}`.
 
-        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names every fault.
+        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names the faults.
         """
         return validated(block, self._body(optional))
 

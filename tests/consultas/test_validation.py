@@ -206,3 +206,10 @@ def test_a_sound_request_id_is_kept_and_another_replaced(db: None) -> None:
     assert http.get("/partners/v1/x", headers={"X-Request-Id": "abc-123.X_y"}).headers["X-Request-Id"] == "abc-123.X_y"
     for bad in ("short", "x" * 129, "with blank in it", "ünïcödé-id"):
         assert http.get("/partners/v1/x", headers={"X-Request-Id": bad}).headers["X-Request-Id"] != bad
+
+
+def test_a_list_of_80000_wrong_banks_costs_one_fault(key: str) -> None:
+    """Before the fix, 250 KB of them gave 7.4 MB of answer."""
+    response = post(key, query_body(providers=[1] * 80_000))
+    assert response.status_code == 422
+    assert response.json()["details"] == [{"field": "providers", "message": "Deve ter no máximo 64 itens."}]

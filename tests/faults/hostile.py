@@ -8,8 +8,12 @@ otherwise take from the service the processor that a neighbour has at home.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
 import os
 import re
+import socket
 import sys
 import threading
 import time
@@ -35,9 +39,37 @@ def log_in(url: str, key: str, until: float) -> None:
         http.request("POST", f"{url}/admin/login/", body=form, headers=headers)
 
 
+def large_bodies(url: str, key: str, until: float) -> None:
+    """Forms of 300 MB, by turns announced and in chunks, as far as the service takes them."""
+    server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
+    piece = b"a" * 65536
+    start = b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
+    for number in itertools.count():
+        if time.monotonic() > until:
+            return
+        path, is_chunked = ("/health/live", "/admin/login/")[number % 2], number % 4 > 1
+        framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {300 * 1024 * 1024}"
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=x\r\n{framing}\r\n\r\n"
+        with contextlib.suppress(OSError), socket.create_connection(server, timeout=10) as client:
+            client.sendall(head.encode() + (b"%x\r\n%s\r\n" % (len(start), start) if is_chunked else start))
+            while time.monotonic() < until:
+                client.sendall(b"10000\r\n%s\r\n" % piece if is_chunked else piece)
+
+
+def long_lists(url: str, key: str, until: float) -> None:
+    """Queries whose list of banks has 80,000 wrong items."""
+    http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
+    headers = {"X-Partner-Api-Key": key, "Content-Type": "application/json"}
+    body = json.dumps({"providers": [1] * 80_000})
+    while time.monotonic() < until:
+        http.request("POST", f"{url}/partners/v1/consultas", body=body, headers=headers)
+
+
 #: Name of each act: what a visitor does, and how many visitors do it at once.
 ACTS: dict[str, tuple[Act, int]] = {
     "log-in": (log_in, 8),
+    "large-bodies": (large_bodies, 4),
+    "long-lists": (long_lists, 1),
 }
 
 

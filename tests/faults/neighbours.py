@@ -75,8 +75,8 @@ def beside(rig: Rig, act: str, url: str, keys: tuple[str, str], seconds: float) 
     rig.add(act, command)
     time.sleep(LEAD_S)
     fare = measure(act, url, keys[0], seconds)
-    rig.programs[act].end()
-    log = rig.programs[act].log.read_text()
+    rig.programs.kill(act)
+    log = rig.programs.logs(act)
     assert "Error" not in log, f"the act failed: {log[-2000:]}"
     return fare
 

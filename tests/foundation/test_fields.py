@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import time
 import uuid
 from decimal import Decimal
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from rest_framework.exceptions import ValidationError
 
 from foundation import fields as f
-from foundation.errors import InvalidInput
+from foundation.errors import Detail, InvalidInput
 from foundation.json import parse_json_object
 
 LONE = "\ud800"
@@ -363,3 +364,24 @@ def test_no_body_breaks_a_serializer(body):
     if not serializer.is_valid():
         for message in f_leaves(serializer.errors):
             message.encode()
+
+
+def test_a_list_that_is_too_long_is_refused_before_its_items() -> None:
+    """Before the fix, each item was validated first: 250 KB of wrong items cost 3.2 s."""
+
+    class Body(f.Block):
+        names = f.ListField(child=f.TextField(), max_length=64)
+
+    body = Body(data={"names": [1] * 100_000})
+    began = time.monotonic()
+    assert not body.is_valid()
+    assert body.errors == {"names": ["Deve ter no máximo 64 itens."]}
+    assert time.monotonic() - began < 0.2
+
+
+def test_a_reply_names_at_most_100_faults() -> None:
+    told = InvalidInput(details=[Detail(f"campo.{number}", "errado") for number in range(5_000)]).as_dict()
+    assert ([each["field"] for each in told["details"]], told["field"]) == (
+        [f"campo.{number}" for number in range(100)],
+        "campo.0",
+    )
