@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
 CONTROL_TOKEN = "test-control"
 PROGRAM_LOGS = "programs"
-LONGEST = ("tests/faults/", "tests/test_run.py", "tests/consultas/", "tests/partners/test_over_http.py")
+LONGEST = ("tests/faults/", "tests/local/test_run.py", "tests/consultas/", "tests/partners/test_over_http.py")
 #: Of each program, at a failed test.
 LOG_LINES = 60
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
