@@ -30,6 +30,18 @@ CACHE_S = 1.0
 FLUSH_S = 2.0
 
 
+def should_open(good: int, bad: int) -> bool:
+    """True when so many good and bad operations within WINDOW_S seconds mean that the bank is down."""
+    return bad > 0 and good + bad >= MINIMUM_CALLS and bad >= good
+
+
+def state_at(opened_at: float | None, now: float) -> str:
+    """`closed`, `open`, or `half_open` (the next call is the probe). Both times are in seconds since the epoch."""
+    if opened_at is None:
+        return "closed"
+    return "open" if now - opened_at < OPEN_S else "half_open"
+
+
 @dataclass
 class _Local:
     """What this process knows of one bank: outcomes not yet written, and the verdict last read."""
@@ -96,7 +108,7 @@ class Breaker:
             opened_at = self._opened_at()
         except RedisError:
             return False
-        return self._state_at(opened_at) == "open"
+        return state_at(opened_at, self._now()) == "open"
 
     @classmethod
     def states(cls, names: Iterable[str]) -> dict[str, str]:
@@ -105,14 +117,9 @@ class Breaker:
         breakers = [cls(name) for name in names]
         found = redis().mget([breaker._key("opened_at") for breaker in breakers])
         return {
-            breaker.name: breaker._state_at(float(raw) if raw else None)
+            breaker.name: state_at(float(raw) if raw else None, breaker._now())
             for breaker, raw in zip(breakers, found, strict=True)
         }
-
-    def _state_at(self, opened_at: float | None) -> str:
-        if opened_at is None:
-            return "closed"
-        return "open" if self._now() - opened_at < OPEN_S else "half_open"
 
     def _settle(self, success: bool, good: int, bad: int) -> None:
         opened_at = self._opened_at()
@@ -134,7 +141,7 @@ class Breaker:
         rows = pipe.execute()[3:]
         total_good = sum(int(row[0] or 0) for row in rows)
         total_bad = sum(int(row[1] or 0) for row in rows)
-        if total_bad and total_good + total_bad >= MINIMUM_CALLS and total_bad >= total_good:
+        if should_open(total_good, total_bad):
             self._open()
 
     def _open(self) -> None:

@@ -466,27 +466,5 @@ def test_the_public_key_can_be_named(archive: bytes, tmp_path: Path) -> None:
     assert not verify_dossier(path, "--public-key", stranger)[0]
 
 
-# --- Canonical form -------------------------------------------------------------------------------------------
-
-
-def test_the_canonical_form() -> None:
-    value = {"b": [1, True, None, "ção\n"], "a": {"z": "1.5", "y": {}}}
-    assert seal.canonical(value) == '{"a":{"y":{},"z":"1.5"},"b":[1,true,null,"ção\\n"]}'.encode()
-
-
-@pytest.mark.parametrize("value", [1.5, {"a": [0.1]}, {"a": {"b": float("nan")}}])
-def test_fractions_have_no_canonical_form(value: Any) -> None:
-    with pytest.raises(TypeError):
-        seal.canonical(value)
-
-
-def test_the_hash_of_a_link_as_written_down() -> None:
-    """Computed apart from this code: what other verifiers must get."""
-    import hashlib
-
-    text = '{"number":1,"previous_hash":"' + "0" * 64 + '","record_sha256":"' + "a" * 64 + '"}'
-    assert seal.Link(1, seal.GENESIS, "a" * 64).hash == hashlib.sha256(text.encode()).hexdigest()
-
-
 def test_sessions_without_acceptance_are_no_concern_of_the_chain(session: Session) -> None:
     assert verify_evidence()[0]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import format_datetime
 
 import pytest
@@ -9,27 +9,7 @@ from django.utils import timezone
 from partners.models import Partner
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, make_due, send
-from webhooks.models import RETRY_AFTER_S, AlreadyPurged, Event, retry_delay
-
-
-def test_steps_of_the_contract() -> None:
-    minute, hour = 60, 3_600
-    assert (
-        10, minute, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour
-    ) == RETRY_AFTER_S  # fmt: skip
-
-
-@pytest.mark.parametrize("failures", range(len(RETRY_AFTER_S)))
-def test_each_step_is_spread_by_a_tenth(failures: int) -> None:
-    step = RETRY_AFTER_S[failures]
-    waits = [retry_delay(failures).total_seconds() for _ in range(200)]
-
-    assert 0.9 * step <= min(waits) < max(waits) <= 1.1 * step
-
-
-@pytest.mark.parametrize(("wish", "granted"), [(0, 60), (59, 60), (90, 90), (121, 120), (999_999, 120), (1e300, 120)])
-def test_retry_after_counts_between_one_and_two_steps(wish: float, granted: float) -> None:
-    assert retry_delay(1, wish) == timedelta(seconds=granted)
+from webhooks.models import RETRY_AFTER_S, AlreadyPurged, Event
 
 
 def _wait_after(event: Event) -> float:

@@ -1,0 +1,30 @@
+"""What a test here may not use. These tests need the virtual environment and nothing else: no server is started."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+
+
+@pytest.fixture(scope="session")
+def django_db_setup() -> NoReturn:
+    """Refuse the fixtures that lead to the database, the service's programs or the simulator."""
+    pytest.fail("a test in tests/unit asks for the database or for a program: it belongs into another folder")
+
+
+@pytest.fixture(autouse=True)
+def _no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections to Redis, which tests of other folders may have started in the same run."""
+    address = urlsplit(settings.REDIS_URL)
+    connect = socket.socket.connect
+
+    def refuse_redis(self: socket.socket, target: Any) -> None:
+        if isinstance(target, tuple) and target[:2] == (address.hostname, address.port):
+            raise ConnectionRefusedError("a test in tests/unit asks for Redis: it belongs into another folder")
+        connect(self, target)
+
+    monkeypatch.setattr(socket.socket, "connect", refuse_redis)

@@ -1,0 +1,65 @@
+"""Whose address counts, and that no header can forge it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import RequestFactory
+
+from foundation.client_ip import client_ip
+
+PROXIES = ["10.0.0.0/8", "2001:db8:ffff::/48"]
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("203.0.113.9", None, "203.0.113.9"),
+        ("203.0.113.9", "198.51.100.1", "203.0.113.9"),  # the peer is no proxy: its header is hearsay
+        ("10.0.0.1", None, "10.0.0.1"),
+        ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
+        ("10.0.0.1", "1.2.3.4, 198.51.100.1", "198.51.100.1"),  # what the caller wrote stands to the left
+        ("10.0.0.1", "1.2.3.4, 198.51.100.1, 10.0.0.2", "198.51.100.1"),
+        ("10.0.0.1", "10.9.9.9, 10.0.0.2", "10.9.9.9"),
+        ("10.0.0.1", "1.2.3.4,10.0.0.2", "1.2.3.4"),
+        ("10.0.0.1", "198.51.100.1:4711", "198.51.100.1"),
+        ("10.0.0.1", "2001:db8::1", "2001:db8::1"),
+        ("10.0.0.1", "[2001:DB8::1]:4711", "2001:db8::1"),
+        ("10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1"),
+        ("::ffff:10.0.0.1", "198.51.100.1", "198.51.100.1"),
+        ("2001:db8:ffff::5", "198.51.100.1", "198.51.100.1"),
+        ("10.0.0.1", "unknown", "10.0.0.1"),
+        ("10.0.0.1", "1.2.3.4, unknown, 10.0.0.2", "10.0.0.2"),
+        ("10.0.0.1", "fe80::1%eth0", "10.0.0.1"),
+        ("10.0.0.1", "0x7f.1", "10.0.0.1"),
+        ("10.0.0.1", "", "10.0.0.1"),
+        ("10.0.0.1", ",,,", "10.0.0.1"),
+    ],
+)
+def test_the_walk_from_right_to_left(
+    settings: Any, rf: RequestFactory, peer: str, forwarded: str | None, expected: str
+) -> None:
+    settings.TRUSTED_PROXIES = PROXIES
+    headers = {} if forwarded is None else {"HTTP_X_FORWARDED_FOR": forwarded}
+    assert client_ip(rf.get("/", REMOTE_ADDR=peer, **headers)) == expected
+
+
+def test_without_trusted_proxies_no_header_counts(settings: Any, rf: RequestFactory) -> None:
+    settings.TRUSTED_PROXIES = []
+    forged = {
+        f"HTTP_{name}": "1.2.3.4"
+        for name in ("X_FORWARDED_FOR", "X_REAL_IP", "CLIENT_IP", "TRUE_CLIENT_IP", "CF_CONNECTING_IP", "FORWARDED")
+    }
+    assert client_ip(rf.get("/", REMOTE_ADDR="203.0.113.9", **forged)) == "203.0.113.9"
+
+
+def test_other_headers_never_count(settings: Any, rf: RequestFactory) -> None:
+    settings.TRUSTED_PROXIES = PROXIES
+    request = rf.get("/", REMOTE_ADDR="10.0.0.1", HTTP_X_REAL_IP="1.2.3.4", HTTP_FORWARDED="for=1.2.3.4")
+    assert client_ip(request) == "10.0.0.1"
+
+
+def test_no_address_is_loud(rf: RequestFactory) -> None:
+    with pytest.raises(ValueError, match="REMOTE_ADDR"):
+        client_ip(rf.get("/", REMOTE_ADDR=""))

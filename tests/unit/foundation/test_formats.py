@@ -1,0 +1,225 @@
+"""The field's formats: documents, phones, PIX keys, amounts, dates, and what may not reach a log line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foundation import formats
+from foundation.formats import (
+    cnpj_is_valid,
+    cpf_is_valid,
+    from_br_date,
+    from_br_moment,
+    from_cents,
+    from_reais_text,
+    is_one_word,
+    iso_utc,
+    local_phone,
+    mask_cpf,
+    mask_phone,
+    money,
+    pix_phone,
+    pix_random_key,
+    sentence,
+    split_phone,
+    to_br_date,
+    to_br_time,
+    to_cents,
+    to_decimal,
+    to_reais_text,
+    unmask_cnpj,
+    without_personal_data,
+)
+
+KEY = "123e4567-e89b-42d3-a456-426614174000"
+amounts = st.decimals("-1000000000", "1000000000", places=2)
+
+
+@pytest.mark.parametrize(
+    ("cpf", "valid"),
+    [
+        ("52998224725", True),
+        ("90000000175", True),
+        ("52998224726", False),
+        ("529.982.247-25", False),
+        ("5299822472", False),
+        ("11111111111", False),
+        ("5299822472５", False),
+        ("", False),
+    ],
+)
+def test_a_cpf_is_eleven_digits_of_which_the_last_two_check_the_others(cpf: str, valid: bool) -> None:
+    assert cpf_is_valid(cpf) is valid
+
+
+@pytest.mark.parametrize(
+    ("cnpj", "valid"),
+    [
+        ("11222333000181", True),
+        ("12ABC34501DE35", True),  # alphanumeric, the example of the federal revenue
+        ("11222333000182", False),
+        ("11.222.333/0001-81", False),
+        ("12abc34501de35", False),
+        ("12ABC34501DEA5", False),
+        ("", False),
+    ],
+)
+def test_a_cnpj_may_have_letters_but_not_in_its_check_digits(cnpj: str, valid: bool) -> None:
+    assert cnpj_is_valid(cnpj) is valid
+    assert cnpj_is_valid(unmask_cnpj(cnpj)) is (valid or cnpj in ("11.222.333/0001-81", "12abc34501de35"))
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "shown"),
+    [
+        (mask_cpf, "12345678901", "***.456.789-**"),
+        (mask_cpf, "1234", "***"),
+        (mask_phone, "11987654321", "(11) *****-4321"),
+        (mask_phone, "1132654321", "(11) *****-4321"),
+        (mask_phone, "", "***"),
+        (split_phone, "11987654321", ("11", "987654321")),
+    ],
+)
+def test_what_lists_and_banks_are_shown(change: Callable[[str], Any], text: str, shown: Any) -> None:
+    assert change(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "phone"),
+    [
+        ("11987654321", "11987654321"),
+        ("1132654321", "1132654321"),
+        ("5511987654321", "11987654321"),
+        ("551132654321", "1132654321"),
+        ("5598765432", "5598765432"),  # area code 55 is Santa Maria's
+        ("4411987654321", None),
+        ("+5511987654321", None),
+        ("987654321", None),
+        ("１１９８７６５４３２１", None),
+        ("", None),
+    ],
+)
+def test_a_country_code_is_removed_from_a_phone_that_has_one(text: str, phone: str | None) -> None:
+    assert local_phone(text) == phone
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "key"),
+    [
+        (pix_phone, "+55 (11) 98765-4321", "11987654321"),
+        (pix_phone, "11987654321", "11987654321"),
+        (pix_phone, "+1 202 555 0100 99", None),
+        (pix_random_key, KEY.upper(), KEY),
+        (pix_random_key, KEY.replace("-", ""), None),
+        (pix_random_key, "x" * 36, None),
+    ],
+)
+def test_pix_keys(change: Callable[[str], str | None], text: str, key: str | None) -> None:
+    assert change(text) == key
+
+
+@pytest.mark.parametrize(("name", "single"), [("João", True), (" João ", True), ("João Lima", False), ("", True)])
+def test_a_single_name(name: str, single: bool) -> None:
+    assert is_one_word(name) is single
+
+
+@pytest.mark.parametrize(
+    ("value", "rounded"), [("0.005", "0.01"), ("2.675", "2.68"), ("-0.005", "-0.01"), ("1", "1.00"), ("0.0049", "0.00")]
+)
+def test_half_a_cent_is_rounded_up(value: str, rounded: str) -> None:
+    assert str(money(Decimal(value))) == rounded
+
+
+@given(amounts)
+def test_an_amount_survives_each_notation(amount: Decimal) -> None:
+    assert from_cents(to_cents(amount)) == amount
+    assert from_reais_text(to_reais_text(amount)) == amount
+    assert to_decimal(f"{amount:f}") == amount
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("1.234,56", "1234.56"), ("R$ 1.234,56", "1234.56"), ("1234,56", "1234.56"), ("-1,50", "-1.50"), ("0,00", "0.00")],
+)
+def test_brazilian_amounts_are_read(text: str, amount: str) -> None:
+    assert from_reais_text(text) == Decimal(amount)
+
+
+@pytest.mark.parametrize("text", ["1,234.56", "1234.56", "12.34,56", "1,5", "1,505", "", "R$", "١,٥٠"])
+def test_other_amounts_are_not_guessed_at(text: str) -> None:
+    with pytest.raises(ValueError, match="not an amount"):
+        from_reais_text(text)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-inf", "1,5", "", "um"])
+def test_no_decimal(text: str) -> None:
+    with pytest.raises(ValueError, match="decimal"):
+        to_decimal(text)
+
+
+def test_dates_and_times_of_banks_are_brasilias() -> None:
+    assert from_br_date("31/01/2026") == date(2026, 1, 31)
+    assert to_br_date(date(2026, 1, 3)) == "03/01/2026"
+    moment = from_br_moment("31/12/2026 23:30:00")
+    assert moment == datetime(2027, 1, 1, 2, 30, tzinfo=UTC)
+    assert to_br_time(moment) == ("31/12/2026", "23:30:00")
+
+
+@pytest.mark.parametrize("text", ["31/02/2026", "2026-01-31", "", "1/1/26x"])
+def test_a_date_that_does_not_exist_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"day is out of range|does not match|unconverted"):
+        from_br_date(text)
+
+
+def test_a_moment_is_written_in_utc_with_milliseconds() -> None:
+    local = datetime(2026, 1, 31, 9, 0, 0, 123456, tzinfo=timezone(timedelta(hours=-3)))
+    assert iso_utc(local) == "2026-01-31T12:00:00.123Z"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "52998224725",
+        "529.982.247-25",
+        "11987654321",
+        "+5511987654321",
+        "maria@example.com",
+        "cpk_live_0123456789abcdef",
+        "cpk_test_sandbox-key_1",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    ],
+)
+def test_personal_data_and_secrets_are_blackened(secret: str) -> None:
+    assert without_personal_data(f"no such row: {secret}, sorry") == "no such row: [oculto], sorry"
+
+
+def test_a_bearer_token_is_blackened_and_the_rest_is_left_as_it_is() -> None:
+    assert without_personal_data("Authorization: Bearer abc.DEF-1~/+= x") == "Authorization: Bearer [oculto] x"
+    harmless = "HTTP 503 after 1200 ms at 2026-01-31, id 0123-4567890123-9"
+    assert without_personal_data(harmless) == harmless
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Margem  insuficiente\r\n", "Margem insuficiente"),
+        ("R$ 0,00 < R$ 50,00", "R$ 0,00 < R$ 50,00"),
+        ("<b>Recusado</b><!-- x --> hoje", "Recusado hoje"),
+        ("a\x00b\u202ec", "a b c"),
+    ],
+)
+def test_a_banks_sentence_is_one_line_of_plain_text(text: str, read: str) -> None:
+    assert sentence(text) == read
+
+
+def test_a_banks_sentence_has_an_end() -> None:
+    long = sentence("palavra " * 100)
+    assert len(long) <= formats.SENTENCE_LENGTH
+    assert long.endswith("…")

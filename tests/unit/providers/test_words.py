@@ -1,0 +1,45 @@
+"""The words of each bank, in its adapter and in its simulated bank, which were written apart from the same manual."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from structlog.testing import capture_logs
+
+from providers import registry
+from providers.bank import Bank
+from providers.types import ProposalStatus
+
+
+@pytest.fixture(params=registry.names())
+def bank(request: pytest.FixtureRequest) -> type[Bank]:
+    adapter = registry.get(request.param)
+    assert adapter is not None
+    return adapter
+
+
+def test_each_word_of_the_bank_is_the_status_that_the_bank_means_by_it(bank: type[Bank]) -> None:
+    words = importlib.import_module(f"providers.simulator.banks.{bank.name}").STATUS_WORDS
+    with capture_logs() as logs:
+        assert {status: bank.proposal_status(word) for status, word in words.items()} == {
+            status: ProposalStatus(status) for status in words
+        }
+    assert logs == []
+
+
+def test_each_status_has_a_word(bank: type[Bank]) -> None:
+    assert set(bank.statuses.values()) == set(ProposalStatus)
+
+
+def test_an_unknown_word_is_no_status_and_leaves_a_line(bank: type[Bank]) -> None:
+    with capture_logs() as logs:
+        assert bank.proposal_status("em_orbita") is None
+    assert logs == [
+        {"event": "bank_status_unknown", "bank": bank.name, "word": "em_orbita", "log_level": "warning"},
+    ]
+
+
+def test_words_are_compared_as_they_are_written(bank: type[Bank]) -> None:
+    word = next(iter(bank.statuses))
+    assert bank.proposal_status(f" {word}") is None

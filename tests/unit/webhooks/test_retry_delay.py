@@ -1,0 +1,29 @@
+"""When a delivery that failed is tried again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from webhooks.models import RETRY_AFTER_S, retry_delay
+
+
+def test_steps_of_the_contract() -> None:
+    minute, hour = 60, 3_600
+    assert (
+        10, minute, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour
+    ) == RETRY_AFTER_S  # fmt: skip
+
+
+@pytest.mark.parametrize("failures", range(len(RETRY_AFTER_S)))
+def test_each_step_is_spread_by_a_tenth(failures: int) -> None:
+    step = RETRY_AFTER_S[failures]
+    waits = [retry_delay(failures).total_seconds() for _ in range(200)]
+
+    assert 0.9 * step <= min(waits) < max(waits) <= 1.1 * step
+
+
+@pytest.mark.parametrize(("wish", "granted"), [(0, 60), (59, 60), (90, 90), (121, 120), (999_999, 120), (1e300, 120)])
+def test_retry_after_counts_between_one_and_two_steps(wish: float, granted: float) -> None:
+    assert retry_delay(1, wish) == timedelta(seconds=granted)
