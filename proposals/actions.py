@@ -48,12 +48,22 @@ def get(partner: Partner, proposal_id: str) -> Proposal:
     return proposal
 
 
-def formalize(proposal: Proposal, channel: str | None, request_id: str) -> Proposal:
+def formalize(proposal: Proposal, channel: str | None, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
     """Have the contract issued. While it awaits the signature the bank gives the same link, or a fresh one where
-    its own expired. Raises InvalidState where it is too early or too late."""
+    its own expired. Where the bank can't be asked, the link that it gave before is as good, as long as it is valid:
+    then the second value is the error to show beside it.
+
+    Raises InvalidState where it is too early or too late, and the bank's failure where there is no link yet.
+    """
     if proposal.is_final:
         raise InvalidState
-    return _ask(proposal, Operation.FORMALIZE, channel, request_id)
+    try:
+        return _ask(proposal, Operation.FORMALIZE, channel, request_id), None
+    except BankFailure:
+        proposal.refresh_from_db()
+        if proposal.usable_link() is None:
+            raise
+        return proposal, ProviderUnavailable().as_dict()
 
 
 def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:

@@ -239,6 +239,7 @@ class Proposal(models.Model):
         self.submission = self.Submission.REFUSED
         self.error = error.as_dict()
         self.lease_until = self.next_reconcile_at = None
+        self._record("", ProposalStatus.CREATED, Cause.SUBMIT, "")
         is_expired = isinstance(error, OfferExpired)
         self.move(ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED, Cause.SUBMIT)
 

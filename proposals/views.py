@@ -53,8 +53,8 @@ class FormalizeView(PartnerView):
         data = self.valid(serializers.FormalizeRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal):
-            formalized = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
-        return Response(serializers.envelope(formalized))
+            proposal, error = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
+        return Response(serializers.envelope(proposal, error))
 
 
 class CancelView(PartnerView):

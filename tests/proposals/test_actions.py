@@ -169,6 +169,21 @@ def test_a_bank_that_is_down_on_formalize_is_a_502_and_the_retry_works(client: C
     assert client.post(f"/proposals/{proposal_id}/formalize").status_code == 200
 
 
+@pytest.mark.parametrize("fault", ["http_503", "reset", "garbage"])
+def test_the_link_is_given_again_while_the_bank_is_down(client: Client, simulator: Simulator, fault: str) -> None:
+    """Before the fix, it was a 502, and the holder could not sign what the bank had issued."""
+    proposal_id = submitted(client, "ipe")
+    first = client.post(f"/proposals/{proposal_id}/formalize").json()
+    simulator.bank("ipe", fault=fault, operation="formalize")
+    again = client.post(f"/proposals/{proposal_id}/formalize", {"tipo_envio": "sms"})
+    assert (again.status_code, again.json()) == (200, {**first, "error": UNAVAILABLE})
+    Proposal.objects.update(signature_expires_at=timezone.now())
+    late = client.post(f"/proposals/{proposal_id}/formalize")
+    assert late.status_code == 502
+    simulator.bank("ipe")
+    assert client.post(f"/proposals/{proposal_id}/formalize").json()["error"] is None
+
+
 def test_a_bank_that_is_unreadable_on_formalize_is_a_provider_error(client: Client, simulator: Simulator) -> None:
     proposal_id = submitted(client, "ipe")
     simulator.bank("ipe", fault="garbage", operation="formalize")

@@ -140,7 +140,7 @@ def test_provider_rejected_bears_each_banks_own_message(client: Client, simulato
     assert [(row["status"], row["error"]) for row in listed] == [("rejected", refusal)] * len(errors)
     assert {row["proposal_id"] for row in listed} == {error["proposal_id"] for error in errors}
     moves = set(Move.objects.values_list("from_status", "to_status"))
-    assert moves == {("created", "rejected")}
+    assert moves == {("", "created"), ("created", "rejected")}
 
 
 def test_after_a_refusal_the_offer_may_be_submitted_again(client: Client, simulator: Simulator) -> None:
@@ -283,6 +283,22 @@ def test_a_partner_that_asked_for_it_is_told_of_every_move(
     assert told == [
         ("proposal.awaiting_signature", proposal_id, "created"),
         ("proposal.created", proposal_id, None),
+    ]
+
+
+def test_a_first_outcome_that_is_a_refusal_is_told_as_created_first(client: Client, partner: Partner) -> None:
+    """Before the fix, `proposal.rejected` was the first word of a proposal that nobody had heard of."""
+    partner.webhook_events = [*partner.webhook_events, "proposal"]
+    partner.save(update_fields=["webhook_events"])
+    refused = client.post("/proposals", dataset(an_offer(client, "ipe", IN_PROGRESS), IN_PROGRESS)).json()
+    expired = client.post("/proposals", dataset(an_offer(client, "aroeira", EXPIRED_TABLE), EXPIRED_TABLE)).json()
+    events = Event.objects.filter(name__startswith="proposal.").order_by("created_at")
+    bodies = [json.loads(event.body) for event in events]
+    assert [(body["external_reference"], body["event"], body["previous_status"]) for body in bodies] == [
+        (refused["proposal_id"], "proposal.created", None),
+        (refused["proposal_id"], "proposal.rejected", "created"),
+        (expired["proposal_id"], "proposal.created", None),
+        (expired["proposal_id"], "proposal.expired", "created"),
     ]
 
 
