@@ -162,6 +162,27 @@ def _emptying_passes_the_guards() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _answers_are_as_told() -> Iterator[None]:
+    """Each answer of a partner route to Django's test client has to be as the API reference says."""
+    from django.test import Client
+
+    from tests import contract
+
+    def request(self: Any, **environ: Any) -> Any:
+        response = take(self, **environ)
+        if not response.streaming:
+            media_type = response.headers.get("Content-Type", "")
+            method, path = environ.get("REQUEST_METHOD", "GET"), environ.get("PATH_INFO", "/")
+            contract.check_answer(method, path, response.status_code, media_type, response.content)
+        return response
+
+    take = Client.request
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "request", request)
+        yield
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Note how far the programs' logs had come when the test began."""
@@ -306,15 +327,21 @@ def bank_worker(sandbox: None, programs: Programs) -> Programs:
 
 
 @pytest.fixture
-def live_service(sandbox: None, programs: Programs) -> LiveService:
+def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
     """The whole service, ready, as the processes of `make run`, on the test database and a fresh sandbox.
 
-    Processes that a test killed are started again for the next one.
+    Processes that a test killed are started again for the next one. Every event that the test left behind has to be as
+    the API reference says.
     """
+    from tests import contract
+    from webhooks.models import Event
+
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
     programs.ensure("web", "banks", "sweeps", "webhooks", "default", "beat")
     service.wait_ready()
-    return service
+    yield service
+    for event in Event.objects.exclude(body=None):
+        contract.check_event(event.body)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import yaml
 from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
+from django.urls import get_resolver
 from django.utils import timezone
 from jsonschema import FormatChecker
 
@@ -29,6 +30,7 @@ from partners.models import WebhookEvent
 from proposals.models import Cause, Proposal
 from proposals.schema import DATASET
 from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutcome
+from tests import contract
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.proposals.rows import a_proposal, an_offer
@@ -73,6 +75,20 @@ def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, 
     for value in (19.99, 0.07, 1234567.89, None):
         jsonschema.validate(value, fields["loan_value"])
     assert "multipleOf" not in json.dumps(schema)
+
+
+def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
+    """What banks call, and what only the button of the holder's page sends, is none of theirs."""
+    routes = {
+        contract.told_path(f"partners/v1/{route.pattern}")
+        for included in get_resolver().url_patterns
+        if str(included.pattern) == "partners/v1/"
+        for route in included.url_patterns
+    }
+    assert routes - set(schema["paths"]) == {
+        "/partners/v1/bank-callbacks/{name}",
+        "/partners/v1/authorizations/public/{authorization_id}/decline",
+    }
 
 
 def test_every_field_is_described(schema: dict[str, Any]) -> None:
@@ -175,8 +191,8 @@ def test_every_event_of_the_stream_is_told(schema: dict[str, Any]) -> None:
 
 
 def test_the_name_of_a_generated_package_is_readable(schema: dict[str, Any]) -> None:
-    """Before the fix, the Portuguese title made packages named `api_de_origina_çã_o…`."""
-    assert schema["info"]["title"].isascii()
+    """Before the fix, the Portuguese title made packages named `api_de_origina_çã_o…`, and a tag `leil_ã_o`."""
+    assert all(name.isascii() for name in [schema["info"]["title"], *(tag["name"] for tag in schema["tags"])])
 
 
 def test_it_is_served_once_made(client: Client, schema: dict[str, Any]) -> None:

@@ -210,6 +210,7 @@ detailed = extend_schema(
     operation_id="webhook_event",
     tags=["Webhooks"],
     summary="Um evento, com o corpo e as tentativas de entrega",
+    description="O corpo vem até que o seu prazo de guarda termine; depois é nulo.",
     parameters=[_PATH],
     request=None,
     responses={200: EventDetailSchema, **errors(NotFound(), body=False)},

@@ -13,9 +13,11 @@ from django.core.management import CommandError, call_command
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
+from consultas.schema import OFFER
 from partners.models import Partner
 from proposals import compe
 from proposals.models import Proposal
+from providers.errors import ProviderUnavailable
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, issue_key
 from tests.proposals.datasets import dataset
@@ -39,7 +41,7 @@ def http(partner: Partner) -> DjangoClient:
 def a_proposal(partner: Partner, bank: str = "ipe", cpf: str = FULL_FLOW, **changes: Any) -> Proposal:
     """One that the bank accepted."""
     offer = an_offer(partner, bank, cpf)
-    accepted = {"submission": "accepted", "native_id": "N-1", "native_status": "new", "terms": {"loanValue": 5000.0}}
+    accepted = {"submission": "accepted", "native_id": "N-1", "native_status": "new"}
     return being_sent(offer, **{"dataset": dataset(shown(offer), cpf), **accepted, **changes})
 
 
@@ -58,21 +60,21 @@ def cursor(text: str) -> str:
 
 
 def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
-    row = a_proposal(partner, data={"sequencia": 7}, error={"code": "x"})
+    row = a_proposal(partner, data={"sequencia": 7}, error=ProviderUnavailable().as_dict())
     assert listed(http) == {
         "proposals": [
             {
                 "proposal_id": str(row.pk),
                 "provider": "ipe",
                 "status": "created",
-                "offer": {"loanValue": 5000.0},
+                "offer": row.terms,
                 "action": None,
                 "recebimento": {
                     "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
                     "pix": None,
                     "observacao": None,
                 },
-                "error": {"code": "x"},
+                "error": ProviderUnavailable().as_dict(),
                 "provider_data": {"sequencia": 7, "nativeProposalId": "N-1", "nativeStatus": "new"},
                 "created_at": row.created_at.strftime("%Y-%m-%dT%H:%M:%S.")
                 + f"{row.created_at.microsecond // 1000:03}Z",
@@ -121,7 +123,7 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
             provider="ipe",
             cpf_index=offer.cpf_index,
             dataset=dataset(shown(offer)),
-            terms={},
+            terms=OFFER,
             status="cancelled",
             submission="accepted",
             request_id="request-1",
