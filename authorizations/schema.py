@@ -133,7 +133,7 @@ class AcceptedSchema(drf.Serializer[Any]):
         ref_name = "AuthorizationAccepted"
 
 
-_TAGS = ["Autorizações"]
+_TAGS = ["Aceite do titular"]
 _HOLDER_TAGS = ["Link do titular"]
 _UNKNOWN = NotFound("Autorização não encontrada.")
 _LONG_REASON = InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")])

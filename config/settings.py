@@ -391,12 +391,12 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX_TRIM": False,
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVERS": [{"url": PUBLIC_BASE_URL}],
-    "TAGS": [  # in this order on the page
+    "TAGS": [  # in this order on the page; ASCII, as generated clients name a package after each
         {"name": "Consultas", "description": "As ofertas dos bancos para um titular."},
         {"name": "Propostas", "description": "Da oferta escolhida à assinatura e ao crédito."},
-        {"name": "Autorizações", "description": "O aceite do titular por um link, para canais sem página própria."},
+        {"name": "Aceite do titular", "description": "Autorizações por um link, para canais sem página própria."},
         {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
-        {"name": "Leilão", "description": "O que está por trás da chave de um link de leilão."},
+        {"name": "Lances", "description": "O que está por trás da chave de um link de leilão."},
         {"name": "Webhooks", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
     ],
     # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.

@@ -564,7 +564,7 @@ individual = extend_schema(
 )
 auction = extend_schema(
     operation_id="auction_lookup",
-    tags=["Leilão"],
+    tags=["Lances"],
     summary="Dados de uma proposta de leilão a partir da sua chave, sem efeitos",
     description=(
         "Nada é criado nem enviado, e a chave vale também depois do prazo do lance. O registro vem como a instituição "

@@ -1,0 +1,67 @@
+"""Clients that others' generators make from the service's own `/schema/` take a proposal from the query to the list."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from partners.models import SANDBOX_KEY
+from proposals.models import Proposal
+from tests.client import query_body
+from tests.processes import ROOT, LiveService
+from tests.proposals.datasets import dataset
+
+STORIES = Path(__file__).parent / "generated"
+NODE_MODULES = ROOT / "var" / "node" / "node_modules"
+TIME_LIMIT_S = 120
+
+
+@pytest.fixture
+def folder(live_service: LiveService, tmp_path: Path) -> Path:
+    """A partner's new project: what the programs send, and nothing else."""
+    submission = dataset({"provider": "ipe", "offerId": ""})
+    (tmp_path / "told.json").write_text(json.dumps({"query": query_body(providers=["ipe"]), "dataset": submission}))
+    return tmp_path
+
+
+def run(folder: Path, *command: str) -> str:
+    """What a program printed. Fails the test where it fails."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def assert_told_of_the_proposal(printed: str) -> None:
+    told: dict[str, Any] = json.loads(printed)
+    assert told == {"proposal_id": str(Proposal.objects.get().pk), "status": "awaiting_signature"}
+
+
+def test_a_python_client_runs_the_whole_flow(live_service: LiveService, folder: Path) -> None:
+    (folder / "config.json").write_text('{"post_hooks": []}')
+    generate = ["-m", "openapi_python_client", "generate", "--url", f"{live_service.url}/schema/", "--meta", "none"]
+    package = ["--config", "config.json", "--output-path", "origination_partner_api_client", "--fail-on-warning"]
+    run(folder, sys.executable, *generate, *package)
+    shutil.copy(STORIES / "story.py", folder)
+    assert_told_of_the_proposal(run(folder, sys.executable, "story.py", live_service.url, SANDBOX_KEY))
+
+
+def test_a_typescript_client_runs_the_whole_flow(live_service: LiveService, folder: Path) -> None:
+    if not (NODE_MODULES / ".bin" / "tsc").exists():
+        pytest.skip("the TypeScript client needs Node 20 and npm: `make deps-node` found none")
+    (folder / "node_modules").symlink_to(NODE_MODULES)
+    shutil.copy(STORIES / "story.ts", folder)
+    schema = f"{live_service.url}/schema/?format=json"
+    # Without the flag, fields with a default would have to be sent.
+    generate = ["node_modules/openapi-typescript/bin/cli.js", "--default-non-nullable=false"]
+    run(folder, "node", *generate, schema, "-o", "origination.d.ts")
+    options = ["--strict", "--target", "es2022", "--module", "commonjs", "--esModuleInterop", "--resolveJsonModule"]
+    run(folder, "node", "node_modules/typescript/bin/tsc", *options, "--lib", "es2022,dom", "story.ts")
+    assert_told_of_the_proposal(run(folder, "node", "story.js", live_service.url, SANDBOX_KEY))
