@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
+from rest_framework.fields import SkipField, empty
 from rest_framework.settings import api_settings
 
 from foundation.errors import Detail, InvalidInput
@@ -23,6 +24,26 @@ def validated(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = _built(block, block.variant_for(data)).run_validation(data)
     except ValidationError as fault:
         raise InvalidInput(details=list(field_faults(fault.detail))) from None
+    return found
+
+
+def valid_part(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
+    """What of `data` is valid by itself, validated: for further rules on data that `validated` refused. A block with
+    faults in it is there with its valid fields; a list with faults in it is left out."""
+    return _valid_fields(_built(block, block.variant_for(data)), data)
+
+
+def _valid_fields(block: Block, data: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, field in block.fields.items():
+        value = data.get(name, empty)
+        try:
+            found[name] = field.run_validation(value)
+        except SkipField:
+            continue
+        except ValidationError:
+            if isinstance(field, Block) and isinstance(value, Mapping):
+                found[name] = _valid_fields(field, value)
     return found
 
 

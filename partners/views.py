@@ -52,9 +52,13 @@ class PartnerView(APIView):
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names the faults.
         """
-        return validated(block, self._body(optional))
+        return validated(block, self.body(optional=optional))
 
-    def _body(self, optional: bool) -> dict[str, Any]:
+    def body(self, *, optional: bool = False) -> dict[str, Any]:
+        """The JSON body as it came. With `optional`, no body at all counts as `{}`.
+
+        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput where it is no JSON object.
+        """
         empty = self.request.stream is None
         if empty and optional:
             return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from rest_framework.serializers import Field, ListSerializer
@@ -38,8 +39,12 @@ def first_difference(kept: Mapping[str, Any], told: Mapping[str, Any]) -> str | 
     two has is named itself. None where both are the same submission: a field that is null, empty or left out is the
     same, so is money with other zeros at its end, and so are the texts that no bank is sent (see `_normal`).
     """
-    fields = {name: field for name, field in SubmissionRequest().fields.items() if name not in _LEFT_OUT}
-    return next(_differences(fields, kept, told, ""), None)
+    return next(_differences(_compared(), kept, told, ""), None)
+
+
+@lru_cache(maxsize=1)
+def _compared() -> dict[str, Field]:
+    return {name: field for name, field in SubmissionRequest().fields.items() if name not in _LEFT_OUT}
 
 
 def _differences(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -48,6 +49,19 @@ NO_OFFER = BankOffer(
     registration="",
 )
 
+#: Stands in for what the form requires of every submission, so that the rules on the rest are applied all the same.
+_STAND_INS: dict[str, dict[str, Any]] = {
+    "titular": {"nome": "", "cpf": "", "data_nascimento": date(1970, 1, 1), "sexo": "F", "nome_mae": ""},
+    "contato": {"telefone": "", "email": ""},
+    "endereco": dict.fromkeys(("cep", "logradouro", "numero", "bairro", "cidade", "uf"), ""),
+    "recebimento": {},
+    "evidencia": {"ip": ""},
+}
+_DISBURSEMENT_STAND_INS: dict[str, dict[str, str]] = {
+    "conta_bancaria": dict.fromkeys(("banco", "agencia", "conta", "digito_conta", "tipo_conta"), ""),
+    "pix": {"tipo_chave": "", "chave": ""},
+}
+
 
 def resolve(partner: Partner, provider: str, text: str) -> Offer | None:
     """The offer of `partner` at that bank that `text` names: an `offerId`, or the bank's newest own identifier
@@ -64,11 +78,45 @@ def resolve(partner: Partner, provider: str, text: str) -> Offer | None:
 def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
     """Raises InvalidInput with everything that is at fault, before any call: what this bank needs and has not
     got, its own rules, the offer."""
-    details: dict[str | None, Detail] = {}
-    for detail in _faults(bank, data, offer):
-        details.setdefault(detail.field, detail)
+    details = _first_of_each_field(_faults(bank, data, offer))
     if details:
-        raise InvalidInput(details=list(details.values()))
+        raise InvalidInput(details=details)
+
+
+def faults_of_part(partner: Partner, bank: type[Bank], part: dict[str, Any], known: Sequence[Detail]) -> list[Detail]:
+    """What offer and bank find at fault in `part`, the valid part of a dataset whose form has the faults `known`.
+
+    A fault of a field that is known to be at fault, or that holds or stands in such a field, is left out: it may come
+    of that one alone.
+    """
+    offer_ref = part["offer_ref"]
+    offer = resolve(partner, bank.name, offer_ref["offer_id"]) if "offer_id" in offer_ref else None
+    fields = [detail.field for detail in known]
+    found = _first_of_each_field(_faults(bank, _completed(part), offer))
+    return [detail for detail in found if not any(_overlap(detail.field, field) for field in fields)]
+
+
+def _overlap(one: str | None, other: str | None) -> bool:
+    """True where the fields are the same, or one of them is a block around the other; None is the whole body."""
+    if one is None or other is None:
+        return True
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+
+
+def _completed(part: dict[str, Any]) -> dict[str, Any]:
+    """The valid part of a dataset, with something in the place of whatever `_submission` can't do without."""
+    whole = {**part, **{name: {**stand_in, **(part.get(name) or {})} for name, stand_in in _STAND_INS.items()}}
+    for name, stand_in in _DISBURSEMENT_STAND_INS.items():
+        if given := whole["recebimento"].get(name):
+            whole["recebimento"] = {**whole["recebimento"], name: {**stand_in, **given}}
+    return whole
+
+
+def _first_of_each_field(faults: Iterable[Detail]) -> list[Detail]:
+    details: dict[str | None, Detail] = {}
+    for detail in faults:
+        details.setdefault(detail.field, detail)
+    return list(details.values())
 
 
 def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iterator[Detail]:

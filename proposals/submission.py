@@ -27,7 +27,7 @@ from authorizations import evidence
 from authorizations.models import Evidence
 from consultas import serializers as query_serializers
 from consultas.models import Offer
-from foundation import workers
+from foundation import validation, workers
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from foundation.errors import ApiError, Detail, InvalidInput, NotFound
@@ -36,6 +36,7 @@ from proposals import comparison, dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import NOT_LIVE, BankCall, Cause, Proposal
+from proposals.serializers import SubmissionRequest
 from providers.errors import BankFailure, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.models import Provider
 from providers.operation import BankClient
@@ -57,6 +58,20 @@ _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em in
 
 
 # --- Web --------------------------------------------------------------------------------------------------------
+
+
+def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
+    """The dataset of a submission's JSON body. Raises InvalidInput that names every fault of its form and, as far as
+    its valid part tells, what its bank and its offer find at fault besides."""
+    try:
+        return validation.validated(SubmissionRequest, body)
+    except InvalidInput as fault:
+        part = validation.valid_part(SubmissionRequest, body)
+        provider = (part.get("offer_ref") or {}).get("provider")
+        if provider not in {allowed.name for allowed in partner.allowed_banks()}:
+            raise  # of a bank outside the contract nothing is told
+        further = dataset.faults_of_part(partner, adapter(provider), part, fault.details)
+        raise InvalidInput(details=[*fault.details, *further]) from None
 
 
 def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:

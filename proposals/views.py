@@ -28,7 +28,7 @@ def errors_name(proposal: Proposal) -> Iterator[None]:
 class ProposalsView(PartnerView):
     @schema.submit
     def post(self, request: Request) -> Response:
-        data = self.valid(serializers.SubmissionRequest)
+        data = submission.validated(self.partner, self.body())
         proposal, is_new = submission.submit(self.partner, data, self.request_id)
         return Response(serializers.envelope(proposal), status=201 if is_new else 200)
 

@@ -409,6 +409,69 @@ def test_everything_about_bank_and_offer_is_named_at_once(key: str, offer: Offer
     assert fields(error) == {"titular.cpf", "recebimento.pix.chave", *DOCUMENT}
 
 
+def test_faults_of_form_offer_and_bank_are_named_in_one_round(key: str, offer: Offer) -> None:
+    """Before the fix, one bad phone hid what the bank needs besides: each round told of the next fault only."""
+    changes = {"contato.telefone": "1", "documento": LEFT_OUT}
+    error = refused(key, dataset(shown(offer), OTHER_CPF, changes=changes))
+    assert [detail["field"] for detail in error["details"]] == [
+        "contato.telefone",
+        "titular.cpf",
+        "documento.numero",
+        "documento.orgao_emissor",
+        "documento.uf_emissor",
+        "documento.data_emissao",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bank", "changes", "named"),
+    [
+        # A field whose form is wrong is named once, and so are the blocks around it and the fields in it.
+        ("ipe", {"documento.numero": 1, "titular.cpf": "1"}, {"documento.numero", "titular.cpf"}),
+        ("ipe", {"documento": []}, {"documento"}),
+        ("cedro", {"referencias": [{"nome": "João Souza", "telefone": "1"}]}, {"referencias.0.telefone"}),
+        ("peroba", {"recebimento": pix("email", "x")}, {"recebimento.pix.chave", "recebimento.conta_bancaria"}),
+        ("ipe", {"recebimento": pix("cpf", "1")}, {"recebimento.pix.chave"}),
+        ("peroba", {"recebimento": {}}, {"recebimento"}),
+        ("peroba", {"recebimento.conta_bancaria.conta": "x"}, {"recebimento.conta_bancaria.conta"}),
+        ("aroeira", {"titular.naturalidade_uf": "XX"}, {"titular.naturalidade_uf"}),
+        # What is well in a block is looked at beside what is wrong in it.
+        (
+            "sucupira",
+            {"titular.nacionalidade": "x" * 61, "titular.sexo": "X"},
+            {"titular.nacionalidade", "titular.sexo"},
+        ),
+        (
+            "aroeira",
+            {"titular.naturalidade_cidade": "Macondo", "titular.nome": ""},
+            {"titular.naturalidade_cidade", "titular.nome"},
+        ),
+        ("jatoba", {"titular": LEFT_OUT, "vinculo": None}, {"titular", "vinculo.matricula"}),
+    ],
+)
+def test_a_fault_is_named_once(key: str, partner: Partner, bank: str, changes: dict[str, Any], named: set[str]) -> None:
+    assert fields(refused(key, dataset(shown(an_offer(partner, bank)), changes=changes))) == named
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_every_field_alone_may_be_wrong_at_every_bank(key: str, partner: Partner, bank: str) -> None:
+    """The rules of a bank bear a dataset of which any part is missing."""
+    whole = dataset(shown(an_offer(partner, bank)))
+    for block, inner in whole.items():
+        for field in [block, *(f"{block}.{name}" for name in (inner if isinstance(inner, dict) else ()))]:
+            if not field.startswith("offer_ref"):
+                error = refused(key, dataset(shown(an_offer(partner, bank)), changes={field: [[]]}))
+                assert all(name.startswith(field) for name in fields(error)), error
+
+
+def test_of_a_bank_outside_the_contract_only_the_form_is_checked(key: str, partner: Partner) -> None:
+    offer = an_offer(partner, "ipe")
+    partner.allow_only(["jatoba"])
+    error = refused(key, dataset(shown(offer), OTHER_CPF, changes={"documento": LEFT_OUT, "contato.telefone": "1"}))
+    assert fields(error) == {"contato.telefone"}
+    assert post(key, dataset(shown(offer), changes={"documento": LEFT_OUT})).status_code == 404
+
+
 @pytest.mark.parametrize(
     ("bank", "field", "value"),
     [
