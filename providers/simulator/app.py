@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from providers.simulator import faults
-from providers.simulator.bank import Bank, Call, NotLetIn, Refusal, Request, Route
+from providers.simulator.bank import Bank, Call, NotLetIn, Refusal, Route
 from providers.simulator.banks import BANKS
 from providers.simulator.controls import Controls
+from providers.simulator.fields import Problem
 from providers.simulator.lab import Lab
 from providers.simulator.ledger import Stumble
+from providers.simulator.messages import Request
 from providers.simulator.phone import Phone
 from providers.simulator.world import World
 
@@ -45,8 +47,11 @@ def create_app(settings: Settings) -> web.Application:
     Lab(world, banks).add_to(app)
     Phone(world).add_to(app)
     for bank in banks.values():
+        shared: dict[tuple[str, str], list[Route]] = {}
         for made in bank.routes():
-            app.router.add_route(made.method, f"/{bank.name}{made.path}", _handler(bank, made))
+            shared.setdefault((made.method, made.path), []).append(made)
+        for (method, path), routes in shared.items():
+            app.router.add_route(method, f"/{bank.name}{path}", _handler(bank, routes))
 
     async def close(_: web.Application) -> None:
         await world.close()
@@ -55,7 +60,9 @@ def create_app(settings: Settings) -> web.Application:
     return app
 
 
-def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """What serves the routes of one method and path; the body tells which of them is meant."""
+
     async def serve(incoming: web.Request) -> web.StreamResponse:
         raw = await incoming.read()
         bank.world.clock.run_due()
@@ -68,6 +75,9 @@ def _handler(bank: Bank, made: Route) -> Callable[[web.Request], Awaitable[web.S
             raw,
             incoming.raw_path,
         )
+        made = next((each for each in routes if each.when is None or request.matches(each.when)), None)
+        if made is None:
+            return bank.bad_field(None, Problem.VALUE)
         reference, cpf = bank.identify(made, request)
         fault, latency_ms = bank.misbehaviour(made.operation, cpf)
         thinks_ms = 0

@@ -9,16 +9,15 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar, NoReturn, TypeVar
-from urllib.parse import parse_qsl
 
-import msgspec
 from aiohttp import web
 
 from providers.simulator import catalogue, numbers
 from providers.simulator.catalogue import Employment, Scenario
 from providers.simulator.faults import Behaviour
-from providers.simulator.fields import Fields, Problem, parse_json
+from providers.simulator.fields import Fields, Problem
 from providers.simulator.ledger import Contract, Ledger, Offer
+from providers.simulator.messages import Request
 from providers.simulator.numbers import Ask
 from providers.simulator.tokens import Tokens
 from providers.simulator.world import Step, World
@@ -26,13 +25,6 @@ from providers.simulator.world import Step, World
 CALLS_KEPT = 20_000
 OFFERS_KEPT = 50_000
 STEP_TTL_S = {"liveness": 24 * 3600, "chat": 72 * 3600, "sms": 72 * 3600, "confirmation": 72 * 3600}
-
-_json = msgspec.json.Encoder(decimal_format="number")
-
-
-def answer(payload: Any, status: int = 200, media_type: str = "application/json") -> web.Response:
-    """A JSON answer; `Decimal` becomes an exact JSON number."""
-    return web.Response(body=_json.encode(payload), status=status, content_type=media_type, charset="utf-8")
 
 
 class Refusal(Exception):
@@ -67,64 +59,6 @@ class Call:
         return {**asdict(self), "at": iso(self.at)}
 
 
-class Request:
-    """A request as a bank's handler sees it. `params` are those of the path, `query` those behind the
-    question mark; `target` is both as they stood on the wire, for banks that sign them.
-    """
-
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        params: Mapping[str, str],
-        query: Mapping[str, str],
-        raw: bytes,
-        target: str,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.headers = headers
-        self.params = params
-        self.query = query
-        self.raw = raw
-        self.target = target
-        self._json: Any = None
-
-    @property
-    def media_type(self) -> str:
-        """The body's media type without its parameters, lower case."""
-        return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-    def json(self) -> Any:
-        """The body as JSON, read once. `ValueError` where it is none."""
-        if self._json is None:
-            self._json = parse_json(self.raw)
-        return self._json
-
-    def form(self) -> dict[str, str]:
-        """The body as an URL-encoded form. `ValueError` where it is none."""
-        return dict(parse_qsl(self.raw.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(self.raw)))
-
-    def bearer(self) -> str:
-        """The token of `Authorization: Bearer …`, empty where there is none."""
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        return token if scheme == "Bearer" else ""
-
-    def look_up(self, source: str) -> str | None:
-        """The value under a dotted name in path, query string or body, without ever refusing anything."""
-        found: Any = self.params.get(source) or self.query.get(source)
-        if found is None and self.raw:
-            try:
-                found = self.form() if self.media_type.endswith("form-urlencoded") else self.json()
-            except ValueError:
-                return None
-            for key in source.split("."):
-                found = found.get(key) if isinstance(found, dict) else None
-        # a lone surrogate could not be written into the list of calls
-        return found.encode("utf-8", "replace").decode() if isinstance(found, str) else None
-
-
 Handler = Callable[[Any, Request], web.Response]
 H = TypeVar("H", bound=Handler)
 
@@ -134,7 +68,8 @@ class Route:
     """A route of a bank: `operation` is its name in the controls, `handler` the method's name.
 
     `cpf`, `reference` and `contract` say where the request bears those (dotted names, see `Request.look_up`),
-    so that a call is recorded with its holder also where a fault keeps the handler from running.
+    so that a call is recorded with its holder also where a fault keeps the handler from running. `when` tells
+    operations of one path apart (see `Request.matches`); None takes whatever the others leave.
     """
 
     method: str
@@ -145,6 +80,7 @@ class Route:
     cpf: str | None
     reference: str | None
     contract: str | None
+    when: str | None = None
 
 
 def route(
@@ -156,13 +92,14 @@ def route(
     cpf: str | None = None,
     reference: str | None = None,
     contract: str | None = None,
+    when: str | None = None,
 ) -> Callable[[H], H]:
     """Mark a method as the handler of a route below `/<bank>`. `public`: `authenticate` is not asked (token
-    routes).
+    routes). `when`: which bodies it takes, where one path serves several operations.
     """
 
     def mark(handler: H) -> H:
-        made = Route(method, path, operation, handler.__name__, public, cpf, reference, contract)
+        made = Route(method, path, operation, handler.__name__, public, cpf, reference, contract, when)
         handler.__dict__.setdefault("routes", []).append(made)
         return handler
 
@@ -305,6 +242,15 @@ class Bank:
     def json_fields(self, request: Request, media_type: str = "application/json") -> Fields:
         """The body as a JSON object of that media type, or the bank's refusal of the body."""
         return self._fields(request, media_type, request.json)
+
+    def xml_fields(self, request: Request, root: str, media_type: str = "text/xml") -> Fields:
+        """The content of the XML body's root element of that name, or the bank's refusal of the body. An element
+        without children is text, whatever it means: read it by `text` with a pattern."""
+
+        def read() -> Any:
+            return request.xml().get(root)
+
+        return self._fields(request, media_type, read)
 
     def form_fields(self, request: Request) -> Fields:
         """The body as an URL-encoded form, or the bank's refusal of the body."""

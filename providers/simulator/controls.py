@@ -9,8 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, answer, iso
+from providers.simulator.bank import Bank, iso
 from providers.simulator.faults import FAULTS, OPERATIONS, Behaviour
+from providers.simulator.messages import answer
 from providers.simulator.orders import integer, no_such, order, refuse, word
 from providers.simulator.world import STEPS, World
 

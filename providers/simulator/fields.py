@@ -11,6 +11,9 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NoReturn
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.ElementTree import fromstring
 
 CPF = r"\d{11}"
 CNPJ = r"[0-9A-Z]{12}\d{2}"
@@ -43,6 +46,37 @@ def parse_json(raw: bytes) -> Any:
         return json.loads(raw.decode("utf-8"), parse_float=Decimal, parse_constant=refuse)
     except (ArithmeticError, RecursionError) as error:
         raise ValueError("out of bounds") from error
+
+
+def parse_xml(raw: bytes) -> dict[str, Any]:
+    """XML as nested dicts under the root's name: text for an element without children (None where it is empty), a list
+    for one that stands several times. Namespaces and attributes are left out. `ValueError` for all that is no XML, and
+    for a DTD.
+    """
+    try:
+        root = fromstring(raw, forbid_dtd=True)
+    except (ParseError, LookupError, RecursionError) as error:
+        raise ValueError("no XML") from error
+    return {_local_name(root): _content(root)}
+
+
+def _content(element: Element) -> Any:
+    if not len(element):
+        return (element.text or "").strip() or None
+    found: dict[str, Any] = {}
+    for child in element:
+        name, content = _local_name(child), _content(child)
+        if name not in found:
+            found[name] = content
+        elif isinstance(found[name], list):
+            found[name].append(content)
+        else:
+            found[name] = [found[name], content]
+    return found
+
+
+def _local_name(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
 
 
 class Fields:

@@ -14,10 +14,11 @@ from typing import Any
 from aiohttp import web
 
 from providers.simulator import catalogue
-from providers.simulator.bank import Bank, answer, iso
+from providers.simulator.bank import Bank, iso
 from providers.simulator.faults import Behaviour
 from providers.simulator.lab_reference import reference
 from providers.simulator.ledger import ENDS, WAY, Contract, WrongState
+from providers.simulator.messages import answer
 from providers.simulator.orders import conflict, integer, no_such, order, refuse, word
 from providers.simulator.world import STEPS, Step, World
 

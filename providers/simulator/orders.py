@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from aiohttp import web
 
-from providers.simulator.bank import answer
 from providers.simulator.fields import parse_json
+from providers.simulator.messages import answer
 
 
 def refuse(field: str | None, message: str) -> NoReturn:

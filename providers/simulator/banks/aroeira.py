@@ -18,10 +18,11 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import OFFERS_KEPT, Bank, Refusal, Request, answer, route
+from providers.simulator.bank import OFFERS_KEPT, Bank, Refusal, route
 from providers.simulator.catalogue import Employment
 from providers.simulator.fields import BR_DATE, CPF, EMAIL, Fields, Problem
 from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 
 

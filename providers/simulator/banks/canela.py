@@ -19,9 +19,10 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Consultation, Refusal, Request, Route, answer, route
+from providers.simulator.bank import Bank, Consultation, Refusal, Route, route
 from providers.simulator.fields import CPF, EMAIL, Fields, Problem
 from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 from providers.simulator.world import Step
 

@@ -17,10 +17,11 @@ from typing import Any, NoReturn
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Refusal, Request, Route, answer, route
+from providers.simulator.bank import Bank, Refusal, Route, route
 from providers.simulator.catalogue import Employment
 from providers.simulator.fields import CPF, EMAIL, Fields, Problem
 from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 from providers.simulator.world import Step
 

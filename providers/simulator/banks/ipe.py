@@ -18,9 +18,10 @@ from typing import Any
 from aiohttp import web
 
 from providers.simulator import catalogue, numbers
-from providers.simulator.bank import Bank, Consultation, Refusal, Request, answer, route
+from providers.simulator.bank import Bank, Consultation, Refusal, route
 from providers.simulator.fields import CPF, EMAIL, Fields, Problem
 from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 
 

@@ -17,9 +17,10 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Consultation, Refusal, Request, answer, route
+from providers.simulator.bank import Bank, Consultation, Refusal, route
 from providers.simulator.fields import BR_DATE, CPF, EMAIL, LARGEST_AMOUNT, Fields, Problem
 from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 
 
