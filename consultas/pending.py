@@ -20,7 +20,7 @@ from authorizations import evidence
 from consultas import offers, serializers
 from consultas.models import Pending, Query
 from foundation.database import outlasts_restart
-from foundation.errors import ApiError, InvalidInput, NotFound
+from foundation.errors import ApiError, InvalidInput
 from partners.models import Allowance
 from providers.errors import BankFailure
 from providers.operation import BankClient
@@ -121,8 +121,6 @@ def _look(bank: BankClient, step: Pending, request: BankQuery) -> tuple[StepOutc
     try:
         result = bank.check(request, step.reference)
         outcome = result.step or (StepOutcome.OPEN if result.action else StepOutcome.APPROVED)
-    except NotFound as error:
-        outcome, result = StepOutcome.EXPIRED, BankResult.ended(StepOutcome.EXPIRED, error.message)
     except (BankFailure, InvalidInput) as error:
         log.warning("step_check_failed", bank=step.provider, code=error.code)
         outcome, result = StepOutcome.OPEN, _waiting(step)

@@ -19,6 +19,7 @@ BRASILIA = timezone(timedelta(hours=-3))
 _TAG = re.compile(r"<[/!a-zA-Z][^>]*>")
 #: The longest sentence of a bank that is passed on.
 SENTENCE_LENGTH = 300
+_SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 _REAIS = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})*|\d+),\d{2}", re.ASCII)
 
 # What must never reach a log line, wherever it comes from: no code of ours logs it, but an exception's text or
@@ -158,6 +159,16 @@ def sentence(text: str) -> str:
 def iso_utc(moment: datetime) -> str:
     """An aware time as the contract writes it: `2026-01-31T12:00:00.123Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def iso_utc_seconds(moment: datetime) -> str:
+    """An aware time in whole seconds of UTC: `2026-01-31T12:00:00Z`."""
+    return moment.astimezone(UTC).strftime(_SECONDS)
+
+
+def from_iso_utc(text: str) -> datetime:
+    """The aware time of `2026-01-31T12:00:00Z`. Raises ValueError for any other form."""
+    return datetime.strptime(text, _SECONDS).replace(tzinfo=UTC)
 
 
 def to_br_date(day: date) -> str:

@@ -16,6 +16,7 @@ from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput
 from foundation.formats import is_one_word
 from partners.models import Partner
+from providers import rules
 from providers.bank import Bank
 from providers.types import (
     Address,
@@ -127,9 +128,7 @@ def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iter
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
     if pix and pix["tipo_chave"] == "cpf" and pix["chave"] != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
-    yield from bank.faults(to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, ""))
-    if pix and not bank.accepts_pix:
-        yield Detail("recebimento.pix", "Este banco não paga por PIX.")
+    yield from rules.broken(bank, to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, ""))
     for field in bank.required:
         if _value(data, field) in (None, "", []):
             yield Detail(field, f"Campo obrigatório para o banco {bank.label}.")

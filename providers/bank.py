@@ -6,9 +6,11 @@ operations; `providers.http` sends the requests.
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import structlog
@@ -17,13 +19,18 @@ from foundation.errors import ApiError, Detail, NotSupported
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 from providers.http import Body, Draft, Reply
 from providers.tokens import Token
-from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, Disbursement, ProposalStatus
+from providers.types import (
+    BankProposal,
+    BankQuery,
+    BankResult,
+    BankSubmission,
+    Disbursement,
+    ProposalStatus,
+    StepOutcome,
+)
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-
-#: A bank's callback that is older is refused, signed or not.
-CALLBACK_MAX_AGE_S = 300
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,11 @@ class Connection:
     max_in_flight: int = 512
     portfolio: str | None = None
     circuit: str = "auto"
+
+
+def basic_auth(user: str, password: str) -> dict[str, str]:
+    """The header of HTTP basic authentication, for `login`."""
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
 class Line(Protocol):
@@ -66,9 +78,25 @@ class Bank:
     runs_auctions: ClassVar[bool] = False
     #: What `submit` needs beyond the blocks required of all, in dotted field names.
     required: ClassVar[tuple[str, ...]] = ()
-    accepts_pix: ClassVar[bool] = True
+    #: The bank's code of each word of the contract. A submission with a word that is not here is refused by its field's
+    #: name, before any call. Without account types (PIX keys) the bank does not pay that way; without marital statuses
+    #: the bank is not told any.
+    account_types: ClassVar[Mapping[str, Any]] = {}
+    pix_keys: ClassVar[Mapping[str, Any]] = {}
+    marital_statuses: ClassVar[Mapping[str, Any]] = {}
+    #: The bank's code of each channel by which it delivers the signature link itself.
+    channels: ClassVar[Mapping[str, Any]] = {}
+    #: How long a text of a submission may be, by its dotted name (`providers.rules.SUBMISSION_TEXTS`).
+    longest_texts: ClassVar[Mapping[str, int]] = {}
+    #: How long a text of a query may be, by the name of the `BankQuery` field. A device's description is cut; a name
+    #: that is too long is a refusal.
+    longest_in_query: ClassVar[Mapping[str, int]] = {}
+    #: Fields of `BankQuery` with evidence that the bank has no place for: the adapter leaves them out.
+    evidence_without_place: ClassVar[frozenset[str]] = frozenset()
     #: Native status words; a word that is not here means "unknown" and moves nothing.
     statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
+    #: Native words of an external step; a word that is not here means "open" and is logged.
+    steps: ClassVar[Mapping[str, StepOutcome]] = {}
     #: The longest time the bank takes to show a submission: only then is "not found" final.
     processing_time_s: ClassVar[int] = 60
     #: Whether a second submission under one reference is answered with the first proposal. Where it is not, sending
@@ -78,6 +106,9 @@ class Bank:
     uses_token: ClassVar[bool] = True
     #: (requests, seconds) that one token serves, where the bank limits it.
     token_budget: ClassVar[tuple[int, float] | None] = None
+    #: Whether all processes use one token, for a bank that allows a user few of them or ends the earlier ones at a
+    #: login. Not together with `token_budget`.
+    shares_token: ClassVar[bool] = False
 
     def __init__(self, connection: Connection, line: Line) -> None:
         self.connection = connection
@@ -124,7 +155,7 @@ class Bank:
 
         No request is made and nothing but `secret` is needed, so that who takes callbacks need not hold the
         bank's credentials. `headers` are looked up in any case of letters, `body` is the raw one. Raises
-        Unauthorized where the callback is not the bank's, was altered or is older than CALLBACK_MAX_AGE_S, and
+        Unauthorized where the callback is not the bank's, was altered or is older than `callbacks.MAX_AGE`, and
         where `secret` is empty. It is no proof of how the step ended: whoever gets the reference asks `check`,
         so that a replay within that time changes nothing.
         """
@@ -132,7 +163,7 @@ class Bank:
 
     @classmethod
     def faults(cls, submission: BankSubmission) -> list[Detail]:
-        """Rules of this bank on a submission beyond `required`, checked before any call. Empty: all well."""
+        """Rules of this bank on a submission that no fact tells, checked before any call. Empty: all well."""
         return []
 
     @classmethod
@@ -159,7 +190,7 @@ class Bank:
     def authorize_body(self, token: Token | None, content: Any) -> Any:
         """The content of a request's body with what authenticates it, for banks that want a ticket in the body.
 
-        `content` is what `call` was given: JSON data, form fields or an XML element. Return a copy with the ticket in
+        `content` is what `call` was given as `json`, `form` or `xml`. Return a copy with the ticket in
         it, since the same content is authorized again where the bank refuses the token. Called before encoding.
         """
         return content
@@ -176,6 +207,39 @@ class Bank:
     def refusal(cls, reply: Reply) -> ApiError | None:
         """The error that the partner shall see, where `reply` is the bank's own way to say no."""
         return None
+
+    def portfolio_of(self, asked: BankQuery | BankSubmission) -> str | None:
+        """The origination portfolio to name: the one that is asked for, else the operator's default."""
+        return asked.portfolio or self.connection.portfolio
+
+    @classmethod
+    def first_of(cls, found: Sequence[T], reference: str) -> T | None:
+        """The first of what the bank has under our `reference`, None where it has nothing. Several are logged: the
+        bank took one submission twice."""
+        if len(found) > 1:
+            log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(found))
+        return found[0] if found else None
+
+    @classmethod
+    def step_outcome(cls, word: str) -> StepOutcome:
+        """How a step with that native word stands; an unknown word is logged and ends nothing."""
+        outcome = cls.steps.get(word)
+        if outcome is None:
+            log.warning("bank_step_unknown", bank=cls.name, word=word[:60])
+        return outcome or StepOutcome.OPEN
+
+    def proposal(
+        self,
+        native_id: str,
+        word: str,
+        *,
+        link: str | None = None,
+        link_ends_at: datetime | None = None,
+        data: dict[str, Any] | None = None,
+    ) -> BankProposal:
+        """A proposal of the bank; `word` is the bank's own status, `link` where the holder signs until
+        `link_ends_at`."""
+        return BankProposal(native_id, word, self.proposal_status(word), link, link_ends_at, data or {})
 
     @classmethod
     def proposal_status(cls, word: str) -> ProposalStatus | None:
@@ -194,16 +258,17 @@ class Bank:
         *,
         json: Any = None,
         form: Mapping[str, str] | None = None,
+        xml: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         safe: bool = False,
     ) -> Reply:
         """One authenticated request; returns the bank's answer where it is not an error.
 
-        `json` and `form` are the body; Decimals become JSON numbers. `safe` tells that the request may be
-        sent again where a connection broke before an answer. Raises ProviderUnavailable, ProviderError or
-        whatever `refusal` made of the answer.
+        `json`, `form` or `xml` (see `providers.xml`) is the body; Decimals become JSON numbers. `safe` tells that the
+        request may be sent again where a connection broke before an answer. Raises ProviderUnavailable, ProviderError
+        or whatever `refusal` made of the answer.
         """
-        body = Body.of(json=json, form=form)
+        body = Body.of(json=json, form=form, xml=xml)
         reply = self._line.send_authenticated(self, Draft(method, path, body, headers or {}, safe))
         if error := self.refusal(reply):
             raise error
@@ -220,11 +285,12 @@ class Bank:
         *,
         json: Any = None,
         form: Mapping[str, str] | None = None,
+        xml: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         safe: bool = True,
     ) -> Reply:
         """One request without a token, for `login`. Answers of 400 and above raise."""
-        reply = self._line.send_plain(Draft(method, path, Body.of(json=json, form=form), headers or {}, safe))
+        reply = self._line.send_plain(Draft(method, path, Body.of(json=json, form=form, xml=xml), headers or {}, safe))
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
             raise ProviderError(sent=False)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from foundation.errors import ApiError, Detail, InvalidInput, InvalidState, NotFound
+from foundation.errors import ApiError, InvalidInput, InvalidState, NotFound
 from foundation.formats import sentence
-
-
-def too_long(field: str, text: str | None, longest: int) -> list[Detail]:
-    """The fault of a text that is longer than its bank takes it; empty where it fits or is not there."""
-    if text is None or len(text) <= longest:
-        return []
-    return [Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")]
 
 
 class StepOwed(InvalidInput):

@@ -21,6 +21,7 @@ from urllib3.exceptions import (
     ReadTimeoutError,
 )
 
+from providers import xml as xml_bodies
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 
 T = TypeVar("T")
@@ -46,6 +47,13 @@ class Reply:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ProviderError from None
 
+    def read_xml(self, shape: type[T]) -> T:
+        """The XML body's root element as `shape`, a msgspec Struct (see `providers.xml`). Raises ProviderError."""
+        try:
+            return xml_bodies.decode(self.body, shape)
+        except Exception:  # the parser's faults have no common base
+            raise ProviderError from None
+
     def peek(self, shape: type[T]) -> T | None:
         """Like `read`, but None where the body is not of that shape: for telling kinds of answers apart."""
         try:
@@ -53,18 +61,30 @@ class Reply:
         except ProviderError:
             return None
 
+    def peek_xml(self, shape: type[T]) -> T | None:
+        """Like `read_xml`, but None where the body is not of that shape."""
+        try:
+            return self.read_xml(shape)
+        except ProviderError:
+            return None
+
 
 @dataclass(frozen=True)
 class Body:
-    """What a request carries, before it is encoded: JSON data or the fields of a form."""
+    """What a request carries, before it is encoded: JSON data, the fields of a form, or XML as plain data."""
 
     content: Any
     media_type: str
     encode: Callable[[Any], bytes]
+    accept: str = "application/json"
 
     @classmethod
-    def of(cls, *, json: Any = None, form: Mapping[str, str] | None = None) -> Body | None:
+    def of(
+        cls, *, json: Any = None, form: Mapping[str, str] | None = None, xml: Mapping[str, Any] | None = None
+    ) -> Body | None:
         """The body for whichever is given, None where nothing is. Decimals become JSON numbers."""
+        if xml is not None:
+            return cls(xml, "text/xml; charset=utf-8", xml_bodies.encode, accept="text/xml, application/xml")
         if form is not None:
             return cls(form, "application/x-www-form-urlencoded", lambda fields: urlencode(fields).encode())
         return None if json is None else cls(json, "application/json", _encoder.encode)
@@ -101,7 +121,7 @@ class Draft:
         """The request with `content` as its body. A content type among the adapter's own headers goes before."""
         if self.body is None:
             return Request(self.method, self.path, b"", self.headers, self.safe)
-        headers = {"Content-Type": self.body.media_type, **self.headers}
+        headers = {"Content-Type": self.body.media_type, "Accept": self.body.accept, **self.headers}
         return Request(self.method, self.path, self.body.encode(content), headers, self.safe)
 
 

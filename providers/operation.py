@@ -22,7 +22,7 @@ from gevent.monkey import is_module_patched
 
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.errors import ApiError, InvalidInput, NotFound
-from providers import http, registry
+from providers import http, registry, rules
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker
 from providers.errors import (
@@ -37,11 +37,12 @@ from providers.http import Draft, Reply, Request
 from providers.metrics import bank_call
 from providers.models import enabled_accounts
 from providers.tokens import Token, TokenCache, tokens
-from providers.types import BankProposal, BankQuery, BankResult, BankSubmission
+from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, StepOutcome
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+STEP_FORGOTTEN = "O banco não conhece mais esta autorização. Faça uma nova consulta."
 #: The timer ends what no socket time-out ends, such as headers that drip in byte by byte. It leaves the socket's own
 #: time-out this many seconds to be first.
 TIMER_MARGIN_S = 0.5
@@ -96,15 +97,22 @@ class BankClient:
 
     def query(self, query: BankQuery, *, about_to_send: Callable[[], None] | None = None) -> BankResult:
         """See `Bank.query`."""
-        return self._run("query", lambda bank: bank.query(query), about_to_send)
+        fitted = rules.fitted(self.adapter, query)
+        result = self._run("query", lambda bank: bank.query(fitted), about_to_send)
+        return rules.without_declined_insurance(query, result)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        """See `Bank.check`."""
-        return self._run("check", lambda bank: bank.check(query, reference))
+        """See `Bank.check`. A step that the bank no longer knows has expired."""
+        fitted = rules.fitted(self.adapter, query)
+        try:
+            result = self._run("check", lambda bank: bank.check(fitted, reference))
+        except NotFound:
+            return BankResult.ended(StepOutcome.EXPIRED, STEP_FORGOTTEN)
+        return rules.without_declined_insurance(query, result)
 
     def submit(self, submission: BankSubmission, *, about_to_send: Callable[[], None] | None = None) -> BankProposal:
         """See `Bank.submit`. Raises InvalidInput, before any call, where the bank's own rules are broken."""
-        if faults := self.adapter.faults(submission):
+        if faults := rules.broken(self.adapter, submission):
             raise InvalidInput(details=faults)
         try:
             return self._run("submit", lambda bank: bank.submit(submission), about_to_send)
@@ -119,7 +127,9 @@ class BankClient:
             return None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        """See `Bank.formalize`."""
+        """See `Bank.formalize`. Raises InvalidInput where the bank delivers no link by `channel`."""
+        if faults := rules.has_channel(self.adapter, channel, "tipo_envio"):
+            raise InvalidInput(details=faults)
         return self._run("formalize", lambda bank: bank.formalize(native_id, channel))
 
     def status(self, native_id: str) -> BankProposal:
@@ -301,7 +311,8 @@ def _token_cache(bank: Bank) -> TokenCache:
     """The tokens of the bank's user. Its name is a fingerprint, so that changed credentials never meet an old token."""
     connection = bank.connection
     parts = [connection.base_url, *(f"{key}={value}" for key, value in sorted(connection.credentials.items()))]
-    return tokens(bank.name, hashlib.sha256("\0".join(parts).encode()).hexdigest(), bank.token_budget)
+    user = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return tokens(bank.name, user, bank.token_budget, shared=bank.shares_token)
 
 
 _lock = threading.Lock()

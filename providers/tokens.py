@@ -1,5 +1,6 @@
-"""Access tokens of the banks, one cache per account and process: renewed before they end, when the bank
-drops them early, and when a bank's limit of requests per token is used up."""
+"""Access tokens of the banks, one cache per user and process: renewed before they end, when the bank drops them early,
+and when a bank's limit of requests per token is used up. Where a bank allows a user few tokens, the processes share
+one."""
 
 from __future__ import annotations
 
@@ -7,12 +8,27 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
+import msgspec
+import structlog
+from redis.exceptions import RedisError
+from redis.lock import Lock
+
+from foundation.encryption import WrongKey, decrypt, encrypt
+from foundation.redis import redis
 from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 
 #: A token is renewed this many seconds before its end: it must outlive the request that bears it.
 MARGIN_S = 30.0
+#: After so long another process may log in for a shared token.
+LONGEST_LOGIN_S = 30
+#: How often a process looks for the shared token that another is logging in for.
+LOOK_EVERY_S = 0.05
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -42,7 +58,7 @@ class _Login:
 
 
 class TokenCache:
-    """The tokens of one account; more than one only where the bank limits the requests of each.
+    """The tokens of one user; more than one only where the bank limits the requests of each.
 
     No lock is held during a login. Callers that find no token share as few logins as will serve them all.
     """
@@ -118,14 +134,95 @@ class TokenCache:
         return None
 
 
+class SharedTokenCache(TokenCache):
+    """The token of one user at a bank that allows few of them: all processes use the same one, encrypted in Redis.
+
+    Only one process logs in at a time; the others wait for its token. Without Redis each process logs in for itself.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__(None)
+        self._key = f"bank-token:{key}"
+        self._refused_before = float("-inf")
+
+    def take(self, login: Callable[[Token | None], Token], *, timeout: float) -> Token:
+        """See `TokenCache.take`."""
+        return super().take(partial(self._fetch, login, time.monotonic() + timeout), timeout=timeout)
+
+    def discard(self, sent_at: float) -> None:
+        """See `TokenCache.discard`. A token in Redis that is as old is not used again either."""
+        super().discard(sent_at)
+        self._refused_before = max(self._refused_before, sent_at)
+
+    def _fetch(self, login: Callable[[Token | None], Token], end: float, old: Token | None) -> Token:
+        while True:
+            try:
+                if token := self._stored():
+                    return token
+                lock = redis().lock(f"{self._key}:login", timeout=LONGEST_LOGIN_S)
+                if lock.acquire(blocking=False):
+                    return self._log_in_for_all(lock, login, old)
+            except RedisError:
+                log.warning("bank_token_not_shared", key=self._key)
+                return login(old)
+            if time.monotonic() >= end:
+                raise BankTimedOut(sent=False)
+            time.sleep(LOOK_EVERY_S)
+
+    def _log_in_for_all(self, lock: Lock, login: Callable[[Token | None], Token], old: Token | None) -> Token:
+        try:
+            if token := self._stored():  # stored by another process since the last look
+                return token
+            token = login(old)
+            self._store(token)
+            return token
+        finally:
+            with suppress(RedisError):  # the lock ends by itself
+                lock.release()
+
+    def _stored(self) -> Token | None:
+        """The token that some process stored, unless it ends or was refused. Raises RedisError."""
+        raw = redis().get(self._key)
+        if raw is None:
+            return None
+        try:
+            stored = msgspec.json.decode(decrypt(raw if isinstance(raw, str) else raw.decode()), type=_Stored)
+        except WrongKey:
+            return None
+        now, since_epoch = time.monotonic(), time.time()
+        issued_at, expires_at = now - (since_epoch - stored.issued_at), now + stored.expires_at - since_epoch
+        if issued_at <= self._refused_before or now >= expires_at - MARGIN_S:
+            return None
+        return Token(stored.value, expires_at, stored.refresh, issued_at)
+
+    def _store(self, token: Token) -> None:
+        now, since_epoch = time.monotonic(), time.time()
+        lifetime = token.expires_at - now
+        stored = _Stored(token.value, since_epoch + token.issued_at - now, since_epoch + lifetime, token.refresh)
+        with suppress(RedisError):  # then the next process logs in for itself
+            redis().set(self._key, encrypt(msgspec.json.encode(stored).decode()), px=max(1, int(lifetime * 1000)))
+
+
+@dataclass
+class _Stored:
+    """A token in Redis; times in seconds since the epoch, which all hosts share."""
+
+    value: str
+    issued_at: float
+    expires_at: float
+    refresh: str | None
+
+
 _caches: dict[tuple[str, str], TokenCache] = {}
 _lock = threading.Lock()
 
 
-def tokens(name: str, account: str, budget: tuple[int, float] | None) -> TokenCache:
-    """The cache of the bank `name` for the account named by the fingerprint `account`."""
+def tokens(name: str, user: str, budget: tuple[int, float] | None, *, shared: bool = False) -> TokenCache:
+    """The cache of the bank `name` for the user named by the fingerprint `user`."""
     with _lock:
-        return _caches.setdefault((name, account), TokenCache(budget))
+        if (name, user) not in _caches:
+            _caches[name, user] = SharedTokenCache(f"{name}:{user}") if shared else TokenCache(budget)
+        return _caches[name, user]
 
 
 def forget_all() -> None:

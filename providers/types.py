@@ -6,7 +6,7 @@ Money is `Decimal` in reais, rates are `Decimal` percent a month (1.99), times a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
@@ -104,6 +104,11 @@ class AppAuthorization:
     signature_date: str | None = None
     evidence: AppEvidence | None = None
 
+    @property
+    def collected(self) -> AppEvidence:
+        """The evidence, empty where none was collected."""
+        return self.evidence or AppEvidence()
+
 
 @dataclass(frozen=True)
 class BankQuery:
@@ -176,8 +181,8 @@ class Link:
 
 @dataclass(frozen=True)
 class BankOffer:
-    """One offer, normalized: amounts in whole cents, the rate with at most 6 decimals. `native` holds what else the
-    bank names it by.
+    """One offer, normalized: amounts in whole cents, the rate with at most 6 decimals. `registration` names the
+    employment; `BankResult.answer` fills the employer in from there. `native` holds what else the bank names it by.
 
     Raises ValueError for what no honest offer holds and the database would refuse, so that one bank's odd answer
     becomes that bank's failure and not the whole query's.
@@ -192,9 +197,9 @@ class BankOffer:
     table_code: str
     with_insurance: bool
     first_due_date: date | None
-    employer_cnpj: str
-    employer_name: str
     registration: str
+    employer_cnpj: str = ""
+    employer_name: str = ""
     native: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -263,19 +268,24 @@ class BankResult:
         step: StepOutcome | None = None,
         term_auto_authorized: bool = False,
     ) -> BankResult:
-        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without. Empty reasons are left out, and
-        all of them where there are offers: what a bank remarks beside its offers is no reason for having none.
+        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without.
 
-        So is an offer without an amount, an installment or a total above zero, which a bank may reckon for a few
-        cents asked: nobody can take it, and the bank's other offers stand.
+        Every offer gets the employer of the employment with its registration. Reasons are left out where there are
+        offers, since they are then no reasons for having none. An offer without an amount, an installment or a total
+        above zero is left out: a bank may compute one for a few cents asked, and nobody can take it. Raises KeyError
+        for an offer whose registration is not among `links`.
         """
+        by_registration = {link.registration: link for link in links}
         found = tuple(
-            offer for offer in offers if min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
+            replace(offer, employer_cnpj=link.employer_cnpj, employer_name=link.employer_name)
+            for offer in offers
+            if (link := by_registration[offer.registration])
+            and min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
         )
         return cls(
             QueryStatus.OK if found else QueryStatus.NO_OFFERS,
             offers=found,
-            links=tuple(links),
+            links=tuple(by_registration.values()),
             step=step,
             reasons=() if found else tuple(reason for reason in reasons if reason),
             term_auto_authorized=term_auto_authorized,

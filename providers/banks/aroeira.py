@@ -5,16 +5,15 @@ Its manual is docs/banks/aroeira.md.
 
 from __future__ import annotations
 
-import base64
 import json
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
 
-import structlog
 from msgspec import Struct
 
 from foundation.errors import ApiError, Detail, NotFound
@@ -27,20 +26,18 @@ from foundation.formats import (
     to_br_time,
     to_reais_text,
 )
-from providers.bank import Bank
+from providers.bank import Bank, basic_auth
 from providers.errors import (
     BankFailure,
     Conflict,
     OfferExpired,
     ProviderRejected,
     ProviderUnavailable,
-    too_long,
 )
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,
-    AppEvidence,
     BankOffer,
     BankProposal,
     BankQuery,
@@ -51,14 +48,16 @@ from providers.types import (
     given,
 )
 
-log = structlog.get_logger(__name__)
-
 #: The bank's codes by state and city, a copy of its GET /combos/cidades.
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
 UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
-LONGEST_DOCUMENT_TEXT = 20
+NO_DELIVERY = "N"
 PAYROLL_TURN = "virada de folha"
 FORBIDDEN_NOW = "Situacao da proposta nao permite a operacao"
+#: What the holder chose and a fresh simulation has to give again. The first due date may move on.
+_terms = attrgetter(
+    "registration", "table_code", "installments", "loan_value", "installment_value", "total_amount", "interest_rate"
+)
 REFUSALS: dict[str, type[ApiError]] = {
     "Tabela nao elegivel para o cliente": OfferExpired,
     "Simulacao vencida": OfferExpired,
@@ -66,17 +65,6 @@ REFUSALS: dict[str, type[ApiError]] = {
     "Proposta nao localizada": NotFound,
 }
 QUERY_SEXES = {1: "M", 2: "F"}
-MARITAL_STATUSES = {
-    "separado": "1",
-    "divorciado": "2",
-    "casado": "3",
-    "solteiro": "4",
-    "viuvo": "5",
-    "uniao_estavel": "6",
-}
-ACCOUNT_TYPES = {"corrente": "1", "poupanca": "2", "salario": "3"}
-PIX_KEYS = {"cpf": "1", "telefone": "2", "email": "3", "aleatoria": "4"}
-DELIVERIES = {"sms": "S", "whatsapp": "W", None: "N"}
 
 
 class Verdict(Struct):
@@ -145,6 +133,18 @@ class Aroeira(Bank):
         "titular.naturalidade_cidade",
         "titular.naturalidade_uf",
     )
+    account_types = {"corrente": "1", "poupanca": "2", "salario": "3"}
+    pix_keys = {"cpf": "1", "telefone": "2", "email": "3", "aleatoria": "4"}
+    marital_statuses = {
+        "separado": "1",
+        "divorciado": "2",
+        "casado": "3",
+        "solteiro": "4",
+        "viuvo": "5",
+        "uniao_estavel": "6",
+    }
+    channels = {"sms": "S", "whatsapp": "W"}
+    longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20}
     statuses = {
         "DIGITADA": ProposalStatus.CREATED,
         "EM ANALISE": ProposalStatus.IN_ANALYSIS,
@@ -160,8 +160,7 @@ class Aroeira(Bank):
 
     def login(self, old: Token | None) -> Token:
         account = self.connection.credentials
-        basic = base64.b64encode(f"{account['user']}:{account['password']}".encode()).decode()
-        reply = self.exchange("GET", "/token/gerar", headers={"Authorization": f"Basic {basic}"})
+        reply = self.exchange("GET", "/token/gerar", headers=basic_auth(account["user"], account["password"]))
         if _is_page(reply):
             raise ProviderUnavailable(sent=False)
         granted = reply.read(AccessToken)
@@ -187,9 +186,7 @@ class Aroeira(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         found = self._simulate(self._query_form(query))
-        links = _links(found)
-        offers = (_offer(each, links[each.matricula]) for each in found.operacoes)
-        return BankResult.answer(offers, links.values(), (found.mensagem,))
+        return BankResult.answer(map(_offer, found.operacoes), map(_link, found.vinculos), (found.mensagem,))
 
     def _simulate(self, form: Mapping[str, str]) -> Simulation:
         # No side effect at this bank: a broken connection may be tried again.
@@ -216,7 +213,7 @@ class Aroeira(Bank):
             **_present(
                 sexo=QUERY_SEXES.get(query.sex),
                 prazo=str(query.installments) if query.installments else None,
-                codigo_origem=query.portfolio or self.connection.portfolio,
+                codigo_origem=self.portfolio_of(query),
                 aceite_latitude=_number(place.lat if place else None),
                 aceite_longitude=_number(place.lng if place else None),
                 aceite_precisao=_number(place.accuracy if place else None),
@@ -232,14 +229,10 @@ class Aroeira(Bank):
 
     @classmethod
     def faults(cls, submission: BankSubmission) -> list[Detail]:
-        holder, document = submission.holder, submission.document
-        found = [
-            *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
-            *too_long("documento.orgao_emissor", document.issuer, LONGEST_DOCUMENT_TEXT),
-        ]
-        if holder.birth_city and holder.birth_state and _city_code(holder.birth_city, holder.birth_state) is None:
-            found.append(Detail("titular.naturalidade_cidade", UNKNOWN_CITY))
-        return found
+        city, state = submission.holder.birth_city, submission.holder.birth_state
+        if city and state and _folded(city) not in CITIES.get(state, {}):
+            return [Detail("titular.naturalidade_cidade", UNKNOWN_CITY)]
+        return []
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         form = self._submission_form(submission, self._simulate_again(submission))
@@ -247,13 +240,11 @@ class Aroeira(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/clt/proposta/localizar?codigo_externo={quote(reference, safe='')}"
-        found = self.call("GET", path, safe=True).read(Proposals).propostas
-        if len(found) > 1:
-            log.error("bank_submission_doubled", bank=self.name, reference=reference, count=len(found))
-        return self._proposal(found[0])
+        found = self.first_of(self.call("GET", path, safe=True).read(Proposals).propostas, reference)
+        return self._proposal(found) if found else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        form = {"ade": native_id, "envio": DELIVERIES[channel]}
+        form = {"ade": native_id, "envio": self.channels.get(channel or "", NO_DELIVERY)}
         reply = self.call("POST", "/clt/proposta/formalizacao", form=form, safe=True)
         return self._proposal(reply.read(OneProposal).proposta)
 
@@ -278,16 +269,14 @@ class Aroeira(Bank):
             with_insurance=chosen.with_insurance,
             portfolio=submission.portfolio or query.portfolio,
         )
+        form = {**self._query_form(same), "codigo_tabela": chosen.table_code, "matricula": chosen.registration}
         try:
-            found = self._simulate(
-                {**self._query_form(same), "codigo_tabela": chosen.table_code, "matricula": chosen.registration}
-            )
+            found = self._simulate(form)
         except BankFailure as failure:
             failure.sent = False  # the submission itself was not
             raise
-        links = _links(found)
         for each in found.operacoes:
-            if _terms(_offer(each, links[each.matricula])) == _terms(chosen):
+            if _terms(_offer(each)) == _terms(chosen):
                 return each.id_simulacao
         raise OfferExpired
 
@@ -300,7 +289,7 @@ class Aroeira(Bank):
             **_person(holder.name, holder.cpf, to_br_date(holder.birth_date), submission.phone, submission.email),
             "sexo": holder.sex,
             "nome_mae": holder.mother_name,
-            "estado_civil": MARITAL_STATUSES[given(holder.marital_status)],
+            "estado_civil": Aroeira.marital_statuses[given(holder.marital_status)],
             "nacionalidade": "1" if _folded(given(holder.nationality)).startswith("BRASIL") else "2",
             "naturalidade_cidade": CITIES[birth_state][_folded(birth_city)],
             "naturalidade_uf": birth_state,
@@ -316,23 +305,17 @@ class Aroeira(Bank):
             "uf": address.state,
             **_credit(submission),
             "aceite_ip": submission.ip,
-            "envio": DELIVERIES[submission.channel],
+            "envio": self.channels.get(submission.channel or "", NO_DELIVERY),
             **_present(
-                codigo_origem=submission.portfolio or self.connection.portfolio,
+                codigo_origem=self.portfolio_of(submission),
                 nome_pai=holder.father_name,
                 complemento=address.complement,
             ),
         }
 
     def _proposal(self, proposal: Proposal) -> BankProposal:
-        ends_at = proposal.validade_url
-        return BankProposal(
-            native_id=proposal.ade,
-            native_status=proposal.situacao,
-            status=self.proposal_status(proposal.situacao),
-            signature_url=proposal.url_formalizacao,
-            signature_expires_at=from_br_moment(ends_at) if ends_at else None,
-        )
+        ends_at = from_br_moment(proposal.validade_url) if proposal.validade_url else None
+        return self.proposal(proposal.ade, proposal.situacao, link=proposal.url_formalizacao, link_ends_at=ends_at)
 
 
 def _is_page(reply: Reply) -> bool:
@@ -363,7 +346,7 @@ def _app_fields(app: AppAuthorization | None) -> dict[str, str]:
     """What was collected in the partner's app; empty where nothing was."""
     if app is None:
         return {}
-    evidence = app.evidence or AppEvidence()
+    evidence = app.collected
     place = evidence.geolocation
     return _present(
         app_protocolo=app.authorization_id,
@@ -384,15 +367,11 @@ def _folded(text: str) -> str:
     return " ".join(bare.upper().split())
 
 
-def _city_code(city: str, state: str) -> str | None:
-    return CITIES.get(state, {}).get(_folded(city))
-
-
 def _credit(submission: BankSubmission) -> dict[str, str]:
     pix = submission.pix
     if pix is not None:
         key = _phone(pix.key) if pix.kind == "telefone" else pix.key
-        return {"forma_credito": "X", "tipo_chave_pix": PIX_KEYS[pix.kind], "chave_pix": key}
+        return {"forma_credito": "X", "tipo_chave_pix": Aroeira.pix_keys[pix.kind], "chave_pix": key}
     account = given(submission.account)
     return {
         "forma_credito": "C",
@@ -401,25 +380,22 @@ def _credit(submission: BankSubmission) -> dict[str, str]:
         **_present(agencia_dv=account.branch_digit),
         "conta": account.number,
         "conta_dv": account.digit,
-        "tipo_conta": ACCOUNT_TYPES[account.kind],
+        "tipo_conta": Aroeira.account_types[account.kind],
     }
 
 
-def _links(found: Simulation) -> dict[str, Link]:
-    """The employment links by registration. This bank reports no margin."""
-    return {
-        each.matricula: Link(
-            registration=each.matricula,
-            employer_cnpj=each.cnpj,
-            employer_name=each.empresa,
-            job_title=each.cargo,
-            admission_date=from_br_date(each.data_admissao),
-        )
-        for each in found.vinculos
-    }
+def _link(each: Employer) -> Link:
+    """The employment. This bank reports no margin."""
+    return Link(
+        registration=each.matricula,
+        employer_cnpj=each.cnpj,
+        employer_name=each.empresa,
+        job_title=each.cargo,
+        admission_date=from_br_date(each.data_admissao),
+    )
 
 
-def _offer(each: Operation, link: Link) -> BankOffer:
+def _offer(each: Operation) -> BankOffer:
     return BankOffer(
         native_offer_id=each.id_simulacao,
         loan_value=from_reais_text(each.valor_liquido),
@@ -430,21 +406,6 @@ def _offer(each: Operation, link: Link) -> BankOffer:
         table_code=each.codigo_tabela,
         with_insurance=each.seguro == "S",
         first_due_date=from_br_date(each.primeiro_vencimento),
-        employer_cnpj=link.employer_cnpj,
-        employer_name=link.employer_name,
-        registration=link.registration,
+        registration=each.matricula,
         native={"cetMonthlyPercent": str(from_reais_text(each.cet_mensal))},
-    )
-
-
-def _terms(offer: BankOffer) -> tuple[object, ...]:
-    """What the holder chose and a fresh simulation has to give again. The first due date may move on."""
-    return (
-        offer.registration,
-        offer.table_code,
-        offer.installments,
-        offer.loan_value,
-        offer.installment_value,
-        offer.total_amount,
-        offer.interest_rate,
     )

@@ -10,25 +10,24 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import msgspec
-import structlog
 from msgspec import Meta, Struct
 
-from foundation.errors import ApiError, NotFound, Unauthorized
+from foundation.errors import ApiError, NotFound
 from foundation.formats import BRASILIA, split_phone
-from providers.bank import CALLBACK_MAX_AGE_S, Bank
+from providers import callbacks
+from providers.bank import Bank
 from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     ActionType,
     AppAuthorization,
-    AppEvidence,
     BankAction,
     BankOffer,
     BankProposal,
@@ -44,32 +43,11 @@ from providers.types import (
     given,
 )
 
-log = structlog.get_logger(__name__)
-
-TOKEN_REFUSED = "token invalido"  # noqa: S105  (the bank's words)
-LOGIN_REFUSED = "usuario ou senha invalidos"
+TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
 NOTHING_TO_OFFER = "SEM_OFERTA"
 QUERY_SEXES = {1: "M", 2: "F"}
 SEXES = {"M": "Masculino", "F": "Feminino"}
-MARITAL_STATUSES = {
-    "solteiro": "Solteiro(a)",
-    "casado": "Casado(a)",
-    "divorciado": "Divorciado(a)",
-    "viuvo": "Viúvo(a)",
-    "separado": "Separado(a)",
-    "uniao_estavel": "União estável",
-}
-CREDIT_FORMS = {"poupanca": 1, "corrente": 2}
 CURRENT_INSTEAD = "Este banco não tem conta salário: o valor é creditado como em conta corrente."
-PIX_FORM = 3
-PIX_KEYS = {"cpf": 1, "email": 3, "telefone": 4, "aleatoria": 5}
-DELIVERIES = {"sms": "SMS", "whatsapp": "WHATSAPP"}
-AUTHORIZATIONS = {
-    "ENVIADA": StepOutcome.OPEN,
-    "AUTORIZADA": StepOutcome.APPROVED,
-    "NEGADA": StepOutcome.REFUSED,
-    "VENCIDA": StepOutcome.EXPIRED,
-}
 REASONS = {
     StepOutcome.REFUSED: "O titular não autorizou a consulta aos seus dados de folha.",
     StepOutcome.EXPIRED: "O prazo para o titular responder o SMS do banco terminou.",
@@ -170,6 +148,23 @@ class Canela(Bank):
     required = ("vinculo.cargo", "vinculo.nome_empregador")
     token_budget = (30, 60.0)
     deduplicates = True
+    account_types = {"poupanca": 1, "corrente": 2}
+    pix_keys = {"cpf": 1, "email": 3, "telefone": 4, "aleatoria": 5}
+    marital_statuses = {
+        "solteiro": "Solteiro(a)",
+        "casado": "Casado(a)",
+        "divorciado": "Divorciado(a)",
+        "viuvo": "Viúvo(a)",
+        "separado": "Separado(a)",
+        "uniao_estavel": "União estável",
+    }
+    steps = {
+        "ENVIADA": StepOutcome.OPEN,
+        "AUTORIZADA": StepOutcome.APPROVED,
+        "NEGADA": StepOutcome.REFUSED,
+        "VENCIDA": StepOutcome.EXPIRED,
+    }
+    channels = {"sms": "SMS", "whatsapp": "WHATSAPP"}
     statuses = {
         "Digitada": ProposalStatus.CREATED,
         "Em mesa de crédito": ProposalStatus.IN_ANALYSIS,
@@ -203,15 +198,14 @@ class Canela(Bank):
         if reply.status not in (400, 403, 404, 409, 422):
             return None
         fault = reply.read(Fault)  # an error page of something in between is not of this shape
-        match reply.status:
-            case 403:
-                return NotAuthorized(fault.autorizacao)
-            case 404:
-                return NotFound()
-            case 409:
-                return Conflict(fault.mensagem)
-            case 422:
-                return ProviderRejected("; ".join(f"{each.campo}: {each.mensagem}" for each in fault.pendencias))
+        if reply.status == 403:
+            return NotAuthorized(fault.autorizacao)
+        if reply.status == 404:
+            return NotFound()
+        if reply.status == 409:
+            return Conflict(fault.mensagem)
+        if reply.status == 422:
+            return ProviderRejected("; ".join(f"{each.campo}: {each.mensagem}" for each in fault.pendencias))
         return (NotEligible if fault.motivo == NOTHING_TO_OFFER else ProviderRejected)(fault.mensagem)
 
     # --- query
@@ -222,38 +216,23 @@ class Canela(Bank):
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         path = f"/v5/autorizacoes/{quote(reference, safe='')}"
-        try:
-            authorization = self.call("GET", path, safe=True).read(Authorization)
-        except NotFound:
-            return _ended(StepOutcome.EXPIRED)
-        outcome = AUTHORIZATIONS.get(authorization.situacao)
-        match outcome:
-            case StepOutcome.APPROVED:
-                found = self._simulate("PUT", f"{path}/simulacoes", self._wish(query), safe=True)
-                return found if found.step else replace(found, step=outcome)
-            case StepOutcome.REFUSED | StepOutcome.EXPIRED:
-                return _ended(outcome)
-            case None:
-                log.warning("bank_step_unknown", bank=self.name, word=authorization.situacao[:60])
-        return _waiting(authorization)
+        authorization = self.call("GET", path, safe=True).read(Authorization)
+        outcome = self.step_outcome(authorization.situacao)
+        if outcome is StepOutcome.OPEN:
+            return _waiting(authorization)
+        if outcome is not StepOutcome.APPROVED:
+            return BankResult.ended(outcome, REASONS[outcome])
+        found = self._simulate("PUT", f"{path}/simulacoes", self._wish(query), safe=True)
+        return found if found.step else replace(found, step=outcome)
 
     @classmethod
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
-        refused = Unauthorized("Assinatura do aviso do banco inválida.")
         parts = dict(part.strip().partition("=")[::2] for part in headers.get("Canela-Assinatura", "").split(","))
         moment, signature = parts.get("t", ""), parts.get("v", "")
         digest = hmac.digest(secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512)
-        if not secret or not hmac.compare_digest(base64.b64encode(digest), signature.encode()):
-            raise refused
-        # Here the bank itself wrote it; a moment ahead of our clock says only that the clocks differ.
-        try:
-            age = datetime.now(UTC) - datetime.fromisoformat(moment)
-            reference = msgspec.json.decode(body, type=Callback).autorizacao_id
-        except (ValueError, TypeError):  # msgspec's errors are ValueErrors; TypeError: a moment without an offset
-            raise refused from None
-        if age > timedelta(seconds=CALLBACK_MAX_AGE_S):
-            raise refused
-        return reference
+        expected, sent_at = base64.b64encode(digest), partial(datetime.fromisoformat, moment)
+        told = callbacks.read(body, Callback, secret=secret, expected=expected, told=signature, sent_at=sent_at)
+        return told.autorizacao_id
 
     def _simulate(self, method: str, path: str, body: dict[str, Any], *, safe: bool) -> BankResult:
         try:
@@ -264,8 +243,7 @@ class Canela(Bank):
             if refused.authorization is None:
                 raise ProviderError from None
             return _waiting(refused.authorization)
-        links = {each.vinculo.registro_empregaticio: _link(each.vinculo) for each in found.id}
-        return BankResult.answer((_offer(each) for each in found.id), links.values())
+        return BankResult.answer(map(_offer, found.id), (_link(each.vinculo) for each in found.id))
 
     def _wish(self, query: BankQuery) -> dict[str, Any]:
         return {
@@ -275,7 +253,7 @@ class Canela(Bank):
                 "quantidadeParcelas": query.installments,
                 "comSeguro": query.with_insurance,
             },
-            "carteiraId": query.portfolio or self.connection.portfolio,
+            "carteiraId": self.portfolio_of(query),
         }
 
     # --- proposal
@@ -288,34 +266,29 @@ class Canela(Bank):
         return Disbursement(replace(account, kind="corrente"), remark=CURRENT_INSTEAD)
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        body = {
-            **_submission_body(submission),
-            "carteiraId": submission.portfolio or self.connection.portfolio,
-        }
+        body = {**_submission_body(submission), "carteiraId": self.portfolio_of(submission)}
         return self._proposal(self.call("POST", "/v3/operacoes", json=body).read(Operation))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/v3/operacoes?identificadorExterno={quote(reference, safe='')}"
-        found = self.call("GET", path, safe=True).read(Operations).id
-        return self._proposal(found[0]) if found else None
+        found = self.first_of(self.call("GET", path, safe=True).read(Operations).id, reference)
+        return self._proposal(found) if found else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envioLink": DELIVERIES[channel]} if channel else {}
+        body = {"envioLink": Canela.channels[channel]} if channel else {}
         reply = self.call("POST", f"{_operation_path(native_id)}/link-formalizacao", json=body, safe=True)
         return self._proposal(reply.read(Operation))
 
     def status(self, native_id: str) -> BankProposal:
-        reply = self.call("GET", f"{_operation_path(native_id)}/detalhe", safe=True)
-        return self._proposal(reply.read(Operation))
+        return self._proposal(self.call("GET", f"{_operation_path(native_id)}/detalhe", safe=True).read(Operation))
 
     def _proposal(self, operation: Operation) -> BankProposal:
         link = operation.formalizacao
-        return BankProposal(
-            native_id=operation.operacao_id,
-            native_status=operation.situacao,
-            status=self.proposal_status(operation.situacao),
-            signature_url=link.link if link else None,
-            signature_expires_at=link.validade.astimezone(UTC) if link else None,
+        return self.proposal(
+            operation.operacao_id,
+            operation.situacao,
+            link=link.link if link else None,
+            link_ends_at=link.validade.astimezone(UTC) if link else None,
         )
 
 
@@ -347,7 +320,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
             "sexo": QUERY_SEXES.get(query.sex),
         },
         "consentimento": {
-            "dataHora": _moment(query.accepted_at) if query.accepted_at else None,
+            "dataHora": given(query.accepted_at).astimezone(BRASILIA).isoformat(timespec="seconds"),
             "ip": query.client_ip,
             "protocolo": query.authorization_reference,
             "userAgent": query.user_agent,
@@ -360,7 +333,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
 
 
 def _app(app: AppAuthorization) -> dict[str, Any]:
-    evidence = app.evidence or AppEvidence()
+    evidence = app.collected
     return {
         "protocolo": app.authorization_id,
         "dataAssinatura": app.signature_date,
@@ -378,8 +351,7 @@ def _place(place: Geolocation | None) -> dict[str, Any] | None:
 
 
 def _submission_body(submission: BankSubmission) -> dict[str, Any]:
-    holder, address = submission.holder, submission.address
-    work = submission.employment
+    holder, address, work = submission.holder, submission.address, submission.employment
     return {
         "identificadorExterno": submission.reference,
         "simulacaoId": submission.offer.native_offer_id,
@@ -388,7 +360,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "sexo": SEXES[holder.sex],
             "nomeMae": holder.mother_name,
             "nomePai": holder.father_name,
-            "estadoCivil": MARITAL_STATUSES[holder.marital_status] if holder.marital_status else None,
+            "estadoCivil": Canela.marital_statuses[holder.marital_status] if holder.marital_status else None,
             # Anything more of the job, the income above all, is refused here.
             "vinculoEmpregaticio": {"cargo": work.job_title, "nomeEmpregador": work.employer_name},
             "endereco": {
@@ -403,7 +375,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "dadosBancarios": _credit(Canela.disbursement(submission)),
         },
         "ip": submission.ip,
-        "envioLink": DELIVERIES[submission.channel] if submission.channel else None,
+        "envioLink": Canela.channels[submission.channel] if submission.channel else None,
     }
 
 
@@ -411,10 +383,10 @@ def _credit(disbursement: Disbursement) -> dict[str, Any]:
     pix = disbursement.pix
     if pix is not None:
         key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
-        return {"formaCredito": PIX_FORM, "tipoChavePixId": PIX_KEYS[pix.kind], "chavePix": key}
+        return {"formaCredito": 3, "tipoChavePixId": Canela.pix_keys[pix.kind], "chavePix": key}
     account = given(disbursement.account)
     return {
-        "formaCredito": CREDIT_FORMS[account.kind],
+        "formaCredito": Canela.account_types[account.kind],
         "codigoBanco": account.bank,
         "agencia": account.branch,
         "digitoAgencia": account.branch_digit,
@@ -424,18 +396,9 @@ def _credit(disbursement: Disbursement) -> dict[str, Any]:
 
 
 def _waiting(authorization: Authorization) -> BankResult:
-    action = BankAction(
-        ActionType.PAYROLL_DATA,
-        url=None,
-        detail=SMS_DETAIL,
-        reference=authorization.autorizacao_id,
-        expires_at=authorization.validade.astimezone(UTC),
-    )
+    reference, ends_at = authorization.autorizacao_id, authorization.validade.astimezone(UTC)
+    action = BankAction(ActionType.PAYROLL_DATA, None, SMS_DETAIL, reference, ends_at)
     return BankResult(QueryStatus.PENDING, action=action, step=StepOutcome.OPEN)
-
-
-def _ended(outcome: StepOutcome) -> BankResult:
-    return BankResult.ended(outcome, REASONS[outcome])
 
 
 def _link(job: Job) -> Link:
@@ -459,12 +422,6 @@ def _offer(each: Simulation) -> BankOffer:
         table_code=each.tabela_id,
         with_insurance=each.seguro,
         first_due_date=each.primeiro_vencimento.date(),  # in the bank's own offset, as its manual says
-        employer_cnpj=each.vinculo.cnpj_empregador,
-        employer_name=each.vinculo.nome_empregador,
         registration=each.vinculo.registro_empregaticio,
         native={"cetMonthlyPercent": str(each.cet)},
     )
-
-
-def _moment(moment: datetime) -> str:
-    return moment.astimezone(BRASILIA).isoformat(timespec="seconds")

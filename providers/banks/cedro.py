@@ -6,7 +6,7 @@ Its manual is docs/banks/cedro.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct
 
 from foundation.errors import ApiError, Detail, NotFound
-from foundation.formats import money, split_phone, to_decimal
+from foundation.formats import from_iso_utc, iso_utc_seconds, money, split_phone, to_decimal
 from providers.bank import Bank
 from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
 from providers.http import Reply
@@ -41,22 +41,11 @@ log = structlog.get_logger(__name__)
 CONSULTS = "/v1/private-consignment/consults"
 OPERATIONS = "/v1/private-consignment/operations"
 COUNTRY = "55"
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 #: Seconds between looks at a consult: the first grows by the factor up to the longest.
 FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 0.05, 1.5, 1.0
 
 GENDERS = {"M": "male", "F": "female"}
 QUERY_GENDERS = {1: "male", 2: "female"}
-MARITAL_STATUSES = {
-    "solteiro": "single",
-    "casado": "married",
-    "divorciado": "divorced",
-    "viuvo": "widowed",
-    "separado": "legally_separated",
-    "uniao_estavel": "civil_union",
-}
-ACCOUNT_TYPES = {"corrente": "checking", "poupanca": "savings", "salario": "salary"}
-PIX_KEYS = {"cpf": "cpf", "telefone": "phone", "email": "email", "aleatoria": "random"}
 RELATIONSHIPS = ("spouse", "relative", "friend")
 
 #: The answer is on its way. An approved consent is not an answer yet.
@@ -145,6 +134,17 @@ class Cedro(Bank):
     notifies_holder = True
     required = ("referencias", "titular.estado_civil", "titular.exposicao_politica")
     deduplicates = True
+    account_types = {"corrente": "checking", "poupanca": "savings", "salario": "salary"}
+    pix_keys = {"cpf": "cpf", "telefone": "phone", "email": "email", "aleatoria": "random"}
+    marital_statuses = {
+        "solteiro": "single",
+        "casado": "married",
+        "divorciado": "divorced",
+        "viuvo": "widowed",
+        "separado": "legally_separated",
+        "uniao_estavel": "civil_union",
+    }
+    channels = {"sms": "sms", "whatsapp": "whatsapp"}
     statuses = {
         "generating_ccb": ProposalStatus.CREATED,
         "manual_analysis": ProposalStatus.IN_ANALYSIS,
@@ -189,7 +189,7 @@ class Cedro(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        body = _known(**_consult_body(query), originatorCode=query.portfolio or self.connection.portfolio)
+        body = _known(**_consult_body(query), originatorCode=self.portfolio_of(query))
         # Never repeated: it may send the holder a message.
         accepted = self.call("POST", CONSULTS, json=body).read(Accepted)
         return self._outcome(query, accepted.id)
@@ -197,9 +197,6 @@ class Cedro(Bank):
     def check(self, query: BankQuery, reference: str) -> BankResult:
         try:
             result = self._outcome(query, reference)
-        except NotFound:
-            reason = "A consulta não existe mais no banco. Faça uma nova consulta."
-            return BankResult.ended(StepOutcome.EXPIRED, reason)
         except ConsultFailed:
             reason = "O banco não conseguiu concluir a consulta. Faça uma nova consulta."
             return BankResult.ended(StepOutcome.EXPIRED, reason)
@@ -231,7 +228,7 @@ class Cedro(Bank):
                 consult.confirmation.url,
                 "O banco pede que o titular confirme a autorização pelo link enviado por mensagem.",
                 consult.id,
-                _moment(consult.confirmation.expires_at),
+                from_iso_utc(consult.confirmation.expires_at),
             )
             return _waiting(QueryStatus.REQUIRES_ACTION, consult, action)
         log.warning("bank_step_unknown", bank=self.name, word=consult.status[:60])
@@ -249,8 +246,7 @@ class Cedro(Bank):
         return [Detail("referencias", "Este banco exige exatamente duas referências pessoais.")]
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        portfolio = submission.portfolio or self.connection.portfolio
-        body = _known(**_operation_body(submission), originator_code=portfolio)
+        body = _known(**_operation_body(submission), originator_code=self.portfolio_of(submission))
         return self._proposal(self.call("POST", OPERATIONS, json=body))
 
     def find(self, reference: str) -> BankProposal | None:
@@ -266,14 +262,8 @@ class Cedro(Bank):
 
     def _proposal(self, reply: Reply) -> BankProposal:
         operation = reply.read(Operation)
-        expires_at = operation.formalization_expires_at
-        return BankProposal(
-            native_id=operation.id,
-            native_status=operation.status,
-            status=self.proposal_status(operation.status),
-            signature_url=operation.formalization_url,
-            signature_expires_at=_moment(expires_at) if expires_at else None,
-        )
+        ends_at = from_iso_utc(operation.formalization_expires_at) if operation.formalization_expires_at else None
+        return self.proposal(operation.id, operation.status, link=operation.formalization_url, link_ends_at=ends_at)
 
 
 def _operation_path(native_id: str) -> str:
@@ -295,7 +285,7 @@ def _consult_body(query: BankQuery) -> dict[str, Any]:
         signerEmail=query.email,
         signerPhone={"countryCode": COUNTRY, "areaCode": area_code, "phoneNumber": number},
         consent=_known(
-            acceptedAt=_timestamp(query.accepted_at),
+            acceptedAt=iso_utc_seconds(given(query.accepted_at)),
             ipAddress=query.client_ip,
             sessionReference=query.authorization_reference,
             device=_known(userAgent=query.user_agent, model=query.device_model, platform=query.platform),
@@ -352,7 +342,7 @@ def _operation_body(submission: BankSubmission) -> dict[str, Any]:
             gender=GENDERS[holder.sex],
             mother_name=holder.mother_name,
             father_name=holder.father_name,
-            marital_status=MARITAL_STATUSES.get(holder.marital_status or ""),
+            marital_status=Cedro.marital_statuses.get(holder.marital_status or ""),
             political_exposition=holder.politically_exposed,
             email=submission.email,
             phone={"country_code": COUNTRY, "area_code": area_code, "number": number},
@@ -380,7 +370,7 @@ def _bank(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
         key = COUNTRY + pix.key if pix.kind == "telefone" else pix.key
-        return {"transfer_method": "pix", "pix_key_type": PIX_KEYS[pix.kind], "pix_key": key}
+        return {"transfer_method": "pix", "pix_key_type": Cedro.pix_keys[pix.kind], "pix_key": key}
     account = given(submission.account)
     return _known(
         transfer_method="ted",
@@ -389,7 +379,7 @@ def _bank(submission: BankSubmission) -> dict[str, Any]:
         branch_digit=account.branch_digit,
         account_number=account.number,
         account_digit=account.digit,
-        account_type=ACCOUNT_TYPES[account.kind],
+        account_type=Cedro.account_types[account.kind],
     )
 
 
@@ -398,25 +388,25 @@ def _waiting(status: QueryStatus, consult: Consult, action: BankAction) -> BankR
 
 
 def _offers(consult: Consult) -> BankResult:
-    links = {
-        each.registration_number: Link(
-            registration=each.registration_number,
-            employer_cnpj=each.employer_document_number,
-            employer_name=each.employer_name,
-            job_title=each.job_title,
-            admission_date=date.fromisoformat(each.admission_date),
-        )
-        for each in consult.employment_links
-    }
     return BankResult.answer(
-        (_offer(each, links[each.registration_number]) for each in consult.simulations),
-        links.values(),
+        map(_offer, consult.simulations),
+        map(_link, consult.employment_links),
         (consult.description,),
         term_auto_authorized=consult.term_auto_authorized,
     )
 
 
-def _offer(each: Simulation, link: Link) -> BankOffer:
+def _link(each: EmploymentLink) -> Link:
+    return Link(
+        registration=each.registration_number,
+        employer_cnpj=each.employer_document_number,
+        employer_name=each.employer_name,
+        job_title=each.job_title,
+        admission_date=date.fromisoformat(each.admission_date),
+    )
+
+
+def _offer(each: Simulation) -> BankOffer:
     return BankOffer(
         native_offer_id=each.simulation_id,
         loan_value=each.operation_amount,
@@ -427,16 +417,6 @@ def _offer(each: Simulation, link: Link) -> BankOffer:
         table_code=each.table_code,
         with_insurance=each.with_insurance,
         first_due_date=date.fromisoformat(each.first_due_date),
-        employer_cnpj=link.employer_cnpj,
-        employer_name=link.employer_name,
-        registration=link.registration,
+        registration=each.registration_number,
         native={"cetMonthlyPercent": each.monthly_total_cost},
     )
-
-
-def _timestamp(moment: datetime | None) -> str | None:
-    return moment.astimezone(UTC).strftime(TIME) if moment else None
-
-
-def _moment(text: str) -> datetime:
-    return datetime.strptime(text, TIME).replace(tzinfo=UTC)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -15,20 +14,18 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-import structlog
 from msgspec import Struct
 
-from foundation.errors import ApiError, NotFound, Unauthorized
-from foundation.formats import split_phone
-from providers.bank import CALLBACK_MAX_AGE_S, Bank
+from foundation.errors import ApiError, NotFound
+from foundation.formats import from_iso_utc, iso_utc_seconds, split_phone
+from providers import callbacks
+from providers.bank import Bank
 from providers.errors import Conflict, OfferExpired, ProviderRejected, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     ActionType,
     AppAuthorization,
-    AppEvidence,
     BankAction,
     BankOffer,
     BankProposal,
@@ -43,9 +40,6 @@ from providers.types import (
     given,
 )
 
-log = structlog.get_logger(__name__)
-
-TIME = "%Y-%m-%dT%H:%M:%SZ"
 QUERY = "application/vnd.imbuia.consulta_v3+json"
 LIVENESS = "application/vnd.imbuia.biometria_v1+json"
 SIMULATION = "application/vnd.imbuia.simulacao_v2+json"
@@ -54,27 +48,11 @@ FORMALIZATION = "application/vnd.imbuia.formalizacao_v1+json"
 
 SEXES = {"M": "MASC", "F": "FEM"}
 QUERY_SEXES = {1: "MASC", 2: "FEM"}
-MARITAL_STATUSES = {
-    "solteiro": "SOL",
-    "casado": "CAS",
-    "divorciado": "DIV",
-    "viuvo": "VIU",
-    "separado": "SEP",
-    "uniao_estavel": "UNE",
-}
-ACCOUNT_TYPES = {
-    "corrente": "ContaCorrenteIndividual",
-    "poupanca": "ContaPoupancaIndividual",
-    "salario": "ContaSalario",
-}
-PIX_KEYS = {"cpf": "CPF", "telefone": "CELULAR", "email": "EMAIL", "aleatoria": "EVP"}
-DELIVERIES = {"sms": "SMS", "whatsapp": "WHATSAPP"}
 
-ENDED_PROOFS = {
-    "REPROVADA": (StepOutcome.REFUSED, "A prova de vida do titular não foi aprovada pelo banco."),
-    "EXPIRADA": (StepOutcome.EXPIRED, "O prazo para o titular fazer a prova de vida terminou."),
+REASONS = {
+    StepOutcome.REFUSED: "A prova de vida do titular não foi aprovada pelo banco.",
+    StepOutcome.EXPIRED: "O prazo para o titular fazer a prova de vida terminou.",
 }
-KNOWN_PROOFS = {"PENDENTE", "APROVADA", *ENDED_PROOFS}
 
 
 class AccessToken(Struct):
@@ -158,6 +136,27 @@ class Imbuia(Bank):
     calls_back = True
     required = ("titular.naturalidade_cidade", "titular.naturalidade_uf")
     deduplicates = True
+    account_types = {
+        "corrente": "ContaCorrenteIndividual",
+        "poupanca": "ContaPoupancaIndividual",
+        "salario": "ContaSalario",
+    }
+    pix_keys = {"cpf": "CPF", "telefone": "CELULAR", "email": "EMAIL", "aleatoria": "EVP"}
+    marital_statuses = {
+        "solteiro": "SOL",
+        "casado": "CAS",
+        "divorciado": "DIV",
+        "viuvo": "VIU",
+        "separado": "SEP",
+        "uniao_estavel": "UNE",
+    }
+    steps = {
+        "PENDENTE": StepOutcome.OPEN,
+        "APROVADA": StepOutcome.APPROVED,
+        "REPROVADA": StepOutcome.REFUSED,
+        "EXPIRADA": StepOutcome.EXPIRED,
+    }
+    channels = {"sms": "SMS", "whatsapp": "WHATSAPP"}
     statuses = {
         "INCLUIDA": ProposalStatus.CREATED,
         "EM_ANALISE": ProposalStatus.IN_ANALYSIS,
@@ -200,7 +199,7 @@ class Imbuia(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        body = {**_query_body(query), "codigo_origem": query.portfolio or self.connection.portfolio}
+        body = {**_query_body(query), "codigo_origem": self.portfolio_of(query)}
         # Repeated, it shows the same link and sends no message: a broken connection may be tried again.
         reply = self._ask("POST", "/marketplace/consultas", QUERY, json=body, safe=True)
         found = reply.read(Consulted)
@@ -208,54 +207,42 @@ class Imbuia(Bank):
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         path = f"/marketplace/biometrias/{quote(reference, safe='')}"
-        try:
-            proof = self._ask("GET", path, LIVENESS, safe=True).read(Proof)
-        except NotFound:
-            reason = "A prova de vida não existe mais no banco. Faça uma nova consulta."
-            return BankResult.ended(StepOutcome.EXPIRED, reason)
-        if proof.situacao in ENDED_PROOFS:
-            return BankResult.ended(*ENDED_PROOFS[proof.situacao])
-        if proof.situacao not in KNOWN_PROOFS:
-            log.warning("bank_step_unknown", bank=self.name, word=proof.situacao[:60])
-        if proof.situacao != "APROVADA":
+        proof = self._ask("GET", path, LIVENESS, safe=True).read(Proof)
+        outcome = self.step_outcome(proof.situacao)
+        if outcome is StepOutcome.OPEN:
             return _waiting(proof)
+        if outcome is not StepOutcome.APPROVED:
+            return BankResult.ended(outcome, REASONS[outcome])
         body = {"simulacao": _wishes(query)}
         found = self._ask("POST", f"{path}/simulacoes", SIMULATION, json=body, safe=True).read(Consulted)
-        return replace(_offers(found), step=StepOutcome.APPROVED)
+        return replace(_offers(found), step=outcome)
 
     @classmethod
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
-        refused = Unauthorized("Assinatura do aviso do banco inválida.")
         moment, event, signature = (headers.get(f"X-Imbuia-{name}", "") for name in ("Momento", "Evento", "Assinatura"))
         signed = b".".join((moment.encode(), event.encode(), body))
-        expected = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
-        if not secret or not hmac.compare_digest(expected.encode(), signature.encode()):
-            raise refused
-        # Here the bank itself wrote it; a moment ahead of our clock says only that the clocks differ.
-        try:
-            age_s = time.time() - int(moment)
-            proof = msgspec.json.decode(body, type=Callback).biometria
-        except ValueError:  # msgspec's errors are ValueErrors too
-            raise refused from None
-        if age_s > CALLBACK_MAX_AGE_S:
-            raise refused
-        return proof.id_biometria
+        expected = hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest().encode()
+
+        def sent_at() -> datetime:
+            return datetime.fromtimestamp(int(moment), UTC)
+
+        told = callbacks.read(body, Callback, secret=secret, expected=expected, told=signature, sent_at=sent_at)
+        return told.biometria.id_biometria
 
     # --- proposal
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        portfolio = submission.portfolio or self.connection.portfolio
-        body = {**_proposal_body(submission), "codigo_origem": portfolio}
+        body = {**_proposal_body(submission), "codigo_origem": self.portfolio_of(submission)}
         return self._proposal(self._ask("POST", "/marketplace/propostas", PROPOSAL, json=body).read(Proposal))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/marketplace/propostas?identificador_parceiro={quote(reference, safe='')}"
-        found = self._ask("GET", path, PROPOSAL, safe=True).read(list[Proposal])
-        return self._proposal(found[0]) if found else None
+        found = self.first_of(self._ask("GET", path, PROPOSAL, safe=True).read(list[Proposal]), reference)
+        return self._proposal(found) if found else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         path = _proposal_path(native_id) + "/formalizacao"
-        body = {"envio_link": DELIVERIES[channel]} if channel else {}
+        body = {"envio_link": Imbuia.channels[channel]} if channel else {}
         return self._proposal(self._ask("POST", path, FORMALIZATION, json=body, safe=True).read(Proposal))
 
     def status(self, native_id: str) -> BankProposal:
@@ -266,12 +253,11 @@ class Imbuia(Bank):
 
     def _proposal(self, proposal: Proposal) -> BankProposal:
         link = proposal.formalizacao
-        return BankProposal(
-            native_id=proposal.numero_proposta,
-            native_status=proposal.situacao,
-            status=self.proposal_status(proposal.situacao),
-            signature_url=link.url if link else None,
-            signature_expires_at=_moment(link.data_expiracao) if link else None,
+        return self.proposal(
+            proposal.numero_proposta,
+            proposal.situacao,
+            link=link.url if link else None,
+            link_ends_at=from_iso_utc(link.data_expiracao) if link else None,
         )
 
 
@@ -290,7 +276,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
             "telefone": _phone(query.phone),
         },
         "aceite": {
-            "data_hora": query.accepted_at.astimezone(UTC).strftime(TIME) if query.accepted_at else None,
+            "data_hora": iso_utc_seconds(given(query.accepted_at)),
             "ip": query.client_ip,
             # null is "not collected"; nothing is ever made up.
             "identificador": query.authorization_reference,
@@ -310,7 +296,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
 
 
 def _app(app: AppAuthorization) -> dict[str, Any]:
-    evidence = app.evidence or AppEvidence()
+    evidence = app.collected
     return {
         "identificador": app.authorization_id,
         "data_assinatura": app.signature_date,
@@ -355,7 +341,7 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
             "sexo": SEXES[holder.sex],
             "nome_mae": holder.mother_name,
             "nome_pai": holder.father_name,
-            "estado_civil": MARITAL_STATUSES.get(holder.marital_status or ""),
+            "estado_civil": Imbuia.marital_statuses.get(holder.marital_status or ""),
             "naturalidade": {"cidade": holder.birth_city, "uf": holder.birth_state},
             "email": submission.email,
             "telefone": _phone(submission.phone),
@@ -371,18 +357,18 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
         },
         **_payment(submission),
         "aceite": {"ip": submission.ip},
-        "envio_link": DELIVERIES[submission.channel] if submission.channel else None,
+        "envio_link": Imbuia.channels[submission.channel] if submission.channel else None,
     }
 
 
 def _payment(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
-        return {"chave_pix": {"tipo": PIX_KEYS[pix.kind], "chave": pix.key}}
+        return {"chave_pix": {"tipo": Imbuia.pix_keys[pix.kind], "chave": pix.key}}
     account = given(submission.account)
     return {
         "dados_bancarios": {
-            "tipo_conta": ACCOUNT_TYPES[account.kind],
+            "tipo_conta": Imbuia.account_types[account.kind],
             "numero_banco": account.bank,
             "numero_agencia": account.branch,
             "digito_agencia": account.branch_digit,
@@ -398,27 +384,26 @@ def _waiting(proof: Proof) -> BankResult:
         proof.link,
         "O titular precisa fazer a prova de vida pelo link do banco.",
         proof.id_biometria,
-        _moment(proof.data_expiracao),
+        from_iso_utc(proof.data_expiracao),
     )
     return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
 
 
 def _offers(found: Consulted) -> BankResult:
-    links = {
-        each.matricula: Link(
-            registration=each.matricula,
-            employer_cnpj=each.cnpj_empregador,
-            employer_name=each.nome_empregador,
-            job_title=each.cargo,
-            admission_date=date.fromisoformat(each.data_admissao),
-        )
-        for each in found.vinculos
-    }
-    offers = (_offer(each, links[each.matricula]) for each in found.condicoes_credito)
-    return BankResult.answer(offers, links.values(), (found.observacao,))
+    return BankResult.answer(map(_offer, found.condicoes_credito), map(_link, found.vinculos), (found.observacao,))
 
 
-def _offer(each: Condition, link: Link) -> BankOffer:
+def _link(each: Employment) -> Link:
+    return Link(
+        registration=each.matricula,
+        employer_cnpj=each.cnpj_empregador,
+        employer_name=each.nome_empregador,
+        job_title=each.cargo,
+        admission_date=date.fromisoformat(each.data_admissao),
+    )
+
+
+def _offer(each: Condition) -> BankOffer:
     return BankOffer(
         native_offer_id=each.id_simulacao,
         loan_value=each.valor_cliente,
@@ -429,12 +414,6 @@ def _offer(each: Condition, link: Link) -> BankOffer:
         table_code=each.convenio.codigo,
         with_insurance=each.seguro,
         first_due_date=date.fromisoformat(each.data_primeiro_vencimento),
-        employer_cnpj=link.employer_cnpj,
-        employer_name=link.employer_name,
-        registration=link.registration,
+        registration=each.matricula,
         native={"cetMonthlyPercent": str(each.custo_total_efetivo_mensal)},
     )
-
-
-def _moment(text: str) -> datetime:
-    return datetime.strptime(text, TIME).replace(tzinfo=UTC)

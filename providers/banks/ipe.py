@@ -5,7 +5,6 @@ Its manual is docs/banks/ipe.md.
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,10 +12,10 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from foundation.errors import ApiError, Detail, NotFound
+from foundation.errors import ApiError, NotFound
 from foundation.formats import split_phone
-from providers.bank import Bank
-from providers.errors import Conflict, ProviderRejected, too_long
+from providers.bank import Bank, basic_auth
+from providers.errors import Conflict, ProviderRejected
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -31,24 +30,8 @@ from providers.types import (
 )
 
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
-LONGEST_DOCUMENT_TEXT = 20
 GENDERS = {"M": "male", "F": "female"}
 QUERY_GENDERS = {1: "male", 2: "female"}
-MARITAL_STATUSES = {
-    "solteiro": "single",
-    "casado": "married",
-    "divorciado": "divorced",
-    "viuvo": "widowed",
-    "separado": "separated",
-    "uniao_estavel": "stable_union",
-}
-ACCOUNT_TYPES = {"corrente": "checking_account", "poupanca": "savings_account", "salario": "salary_account"}
-PIX_KEYS = {
-    "cpf": "document_number",
-    "telefone": "phone_number",
-    "email": "email",
-    "aleatoria": "random_key",
-}
 
 
 class AccessToken(Struct):
@@ -126,6 +109,24 @@ class Ipe(Bank):
         "titular.exposicao_politica",
     )
     deduplicates = True
+    account_types = {"corrente": "checking_account", "poupanca": "savings_account", "salario": "salary_account"}
+    pix_keys = {
+        "cpf": "document_number",
+        "telefone": "phone_number",
+        "email": "email",
+        "aleatoria": "random_key",
+    }
+    marital_statuses = {
+        "solteiro": "single",
+        "casado": "married",
+        "divorciado": "divorced",
+        "viuvo": "widowed",
+        "separado": "separated",
+        "uniao_estavel": "stable_union",
+    }
+    channels = {"sms": "sms", "whatsapp": "whatsapp"}
+    longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20}
+    evidence_without_place = frozenset({"platform", "app_authorization"})
     statuses = {
         "pending_formalization": ProposalStatus.CREATED,
         "pending_analysis": ProposalStatus.IN_ANALYSIS,
@@ -140,12 +141,12 @@ class Ipe(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        secret = f"{self.connection.credentials['client_id']}:{self.connection.credentials['client_secret']}"
+        account = self.connection.credentials
         reply = self.exchange(
             "POST",
             "/oauth2/token",
             form={"grant_type": "client_credentials"},
-            headers={"Authorization": "Basic " + base64.b64encode(secret.encode()).decode()},
+            headers=basic_auth(account["client_id"], account["client_secret"]),
         )
         token = reply.read(AccessToken)
         return Token.lasting(token.access_token, token.expires_in)
@@ -167,9 +168,9 @@ class Ipe(Bank):
         # No side effect at this bank: a broken connection may be tried again.
         reply = self.call("POST", "/v1/private_payroll/simulations", json=_query_body(query), safe=True)
         found = reply.read(Simulations)
-        links = {each.registration_number: _link(each) for each in found.employment_relationships}
-        offers = (_offer(each, links[each.registration_number]) for each in found.simulations)
-        return BankResult.answer(offers, links.values(), (reason.description for reason in found.reasons))
+        links = map(_link, found.employment_relationships)
+        reasons = (reason.description for reason in found.reasons)
+        return BankResult.answer(map(_offer, found.simulations), links, reasons)
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
         path = f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}"
@@ -177,22 +178,14 @@ class Ipe(Bank):
 
     # --- proposal
 
-    @classmethod
-    def faults(cls, submission: BankSubmission) -> list[Detail]:
-        document = submission.document
-        return [
-            *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
-            *too_long("documento.orgao_emissor", document.issuer, LONGEST_DOCUMENT_TEXT),
-        ]
-
     def submit(self, submission: BankSubmission) -> BankProposal:
         reply = self.call("POST", "/v1/private_payroll/debts", json=_submission_body(submission))
         return self._proposal(reply.read(Debt))
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/v1/private_payroll/debts?requester_identifier_key={quote(reference, safe='')}"
-        debts = self.call("GET", path, safe=True).read(Debts).debts
-        return self._proposal(debts[0]) if debts else None
+        debt = self.first_of(self.call("GET", path, safe=True).read(Debts).debts, reference)
+        return self._proposal(debt) if debt else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"signature_delivery": channel} if channel else {}
@@ -208,12 +201,11 @@ class Ipe(Bank):
     def _proposal(self, debt: Debt) -> BankProposal:
         signature = debt.signature
         expires_at = signature.expires_at if signature else None
-        return BankProposal(
-            native_id=debt.debt_key,
-            native_status=debt.status,
-            status=self.proposal_status(debt.status),
-            signature_url=signature.url if signature else None,
-            signature_expires_at=_moment(expires_at) if expires_at else None,
+        return self.proposal(
+            debt.debt_key,
+            debt.status,
+            link=signature.url if signature else None,
+            link_ends_at=_moment(expires_at) if expires_at else None,
         )
 
 
@@ -273,7 +265,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "gender": GENDERS[holder.sex],
             "mother_name": holder.mother_name,
             **({"father_name": holder.father_name} if holder.father_name else {}),
-            "marital_status": MARITAL_STATUSES[given(holder.marital_status)],
+            "marital_status": Ipe.marital_statuses[given(holder.marital_status)],
             "is_pep": holder.politically_exposed,
             "document_identification": {
                 "number": document.number,
@@ -301,7 +293,7 @@ def _disbursement(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
         key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
-        return {"method": "pix", "pix": {"key_type": PIX_KEYS[pix.kind], "key": key}}
+        return {"method": "pix", "pix": {"key_type": Ipe.pix_keys[pix.kind], "key": key}}
     account = given(submission.account)
     return {
         "method": "bank_account",
@@ -311,7 +303,7 @@ def _disbursement(submission: BankSubmission) -> dict[str, Any]:
             **({"branch_digit": account.branch_digit} if account.branch_digit else {}),
             "account_number": account.number,
             "account_digit": account.digit,
-            "account_type": ACCOUNT_TYPES[account.kind],
+            "account_type": Ipe.account_types[account.kind],
         },
     }
 
@@ -327,7 +319,7 @@ def _link(each: Relationship) -> Link:
     )
 
 
-def _offer(each: Simulation, link: Link) -> BankOffer:
+def _offer(each: Simulation) -> BankOffer:
     return BankOffer(
         native_offer_id=each.simulation_key,
         loan_value=each.disbursed_amount,
@@ -339,9 +331,7 @@ def _offer(each: Simulation, link: Link) -> BankOffer:
         table_code=each.table_code,
         with_insurance=each.with_insurance,
         first_due_date=_moment(each.first_due_date).date(),
-        employer_cnpj=link.employer_cnpj,
-        employer_name=link.employer_name,
-        registration=link.registration,
+        registration=each.registration_number,
         native={"cetMonthlyPercent": str(each.cet)},
     )
 

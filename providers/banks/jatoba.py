@@ -5,7 +5,6 @@ Its manual is docs/banks/jatoba.md.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 from decimal import Decimal
@@ -16,13 +15,12 @@ from msgspec import Struct
 
 from foundation.errors import ApiError, NotFound
 from foundation.formats import from_br_date, from_br_moment, from_cents, split_phone, to_br_date, to_br_time, to_cents
-from providers.bank import Bank
+from providers.bank import Bank, basic_auth
 from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,
-    AppEvidence,
     BankOffer,
     BankProposal,
     BankQuery,
@@ -50,16 +48,6 @@ REFUSALS: dict[str, type[ApiError]] = {
 }
 SEXES = {"M": "1", "F": "2"}
 QUERY_SEXES = {1: "1", 2: "2"}
-MARITAL_STATUSES = {
-    "solteiro": "10",
-    "casado": "20",
-    "divorciado": "30",
-    "viuvo": "40",
-    "separado": "50",
-    "uniao_estavel": "60",
-}
-ACCOUNT_TYPES = {"corrente": "CC", "poupanca": "CP", "salario": "CS"}
-PIX_KEYS = {"cpf": "CPF", "email": "EMAIL", "aleatoria": "EVP"}
 CPF_KEY_INSTEAD = "Este banco não aceita chave PIX de telefone: o valor é pago na chave CPF do titular."
 T = TypeVar("T")
 
@@ -116,6 +104,17 @@ class Jatoba(Bank):
     label = "Jatobá"
     required = ("vinculo.matricula", "titular.estado_civil")
     deduplicates = True
+    account_types = {"corrente": "CC", "poupanca": "CP", "salario": "CS"}
+    pix_keys = {"cpf": "CPF", "email": "EMAIL", "aleatoria": "EVP"}
+    channels = {"sms": "SMS", "whatsapp": "WHATSAPP"}
+    marital_statuses = {
+        "solteiro": "10",
+        "casado": "20",
+        "divorciado": "30",
+        "viuvo": "40",
+        "separado": "50",
+        "uniao_estavel": "60",
+    }
     statuses = {
         "DIGITADA": ProposalStatus.CREATED,
         "EM_ANALISE": ProposalStatus.IN_ANALYSIS,
@@ -131,8 +130,7 @@ class Jatoba(Bank):
 
     def login(self, old: Token | None) -> Token:
         account = self.connection.credentials
-        basic = base64.b64encode(f"{account['user']}:{account['password']}".encode()).decode()
-        headers = {"Authorization": f"Basic {basic}", "ApiKey": account["api_key"]}
+        headers = {**basic_auth(account["user"], account["password"]), "ApiKey": account["api_key"]}
         granted = self.exchange("POST", "/v1/tokens", headers=headers).read(Envelope[AccessToken])
         token = given(granted.dados)
         return Token.lasting(token.token, token.expira_em_segundos)
@@ -163,9 +161,7 @@ class Jatoba(Bank):
             reason = WITHOUT_GEOLOCATION if found.codigo == NO_GEOLOCATION else found.mensagem
             return BankResult(QueryStatus.NO_OFFERS, reasons=(reason,))
         simulation = given(found.dados)
-        links = {each.matricula: _link(each) for each in simulation.vinculos}
-        offers = (_offer(each, links[each.matricula]) for each in simulation.ofertas)
-        return BankResult.answer(offers, links.values())
+        return BankResult.answer(map(_offer, simulation.ofertas), map(_link, simulation.vinculos))
 
     def _query_body(self, query: BankQuery) -> dict[str, Any]:
         modality, value = "MARGEM_TOTAL", None
@@ -189,7 +185,7 @@ class Jatoba(Bank):
                 "prazo": query.installments,
                 "comSeguro": query.with_insurance,
             },
-            "codigoOrigem": query.portfolio or self.connection.portfolio,
+            "codigoOrigem": self.portfolio_of(query),
         }
 
     def _term(self, query: BankQuery) -> dict[str, Any]:
@@ -224,7 +220,7 @@ class Jatoba(Bank):
         return self._proposal(self.call("GET", path, safe=True))
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        body = {"envioLink": channel.upper() if channel else None}
+        body = {"envioLink": self.channels[channel] if channel else None}
         return self._proposal(self.call("POST", _proposal_path(native_id, "/emissao"), json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
@@ -242,7 +238,7 @@ class Jatoba(Bank):
         return {
             "identificadorParceiro": submission.reference,
             "idOferta": submission.offer.native_offer_id,
-            "codigoOrigem": submission.portfolio or self.connection.portfolio,
+            "codigoOrigem": self.portfolio_of(submission),
             "proponente": _holder(submission),
             "vinculo": {
                 "matricula": employment.registration,
@@ -252,17 +248,14 @@ class Jatoba(Bank):
             },
             "credito": _credit(self.disbursement(submission)),
             "aceite": {"enderecoIp": submission.ip},
-            "envioLink": submission.channel.upper() if submission.channel else None,
+            "envioLink": self.channels[submission.channel] if submission.channel else None,
         }
 
     def _proposal(self, reply: Reply) -> BankProposal:
         proposal = given(reply.read(Envelope[Proposal]).dados)
-        return BankProposal(
-            native_id=proposal.numero_proposta,
-            native_status=proposal.situacao,
-            status=self.proposal_status(proposal.situacao),
-            signature_url=proposal.link_assinatura,
-            signature_expires_at=from_br_moment(proposal.validade_link) if proposal.validade_link else None,
+        ends_at = from_br_moment(proposal.validade_link) if proposal.validade_link else None
+        return self.proposal(
+            proposal.numero_proposta, proposal.situacao, link=proposal.link_assinatura, link_ends_at=ends_at
         )
 
 
@@ -281,7 +274,7 @@ def _number(value: Decimal) -> str:
 
 
 def _app_authorization(app: AppAuthorization) -> dict[str, Any]:
-    evidence = app.evidence or AppEvidence()
+    evidence = app.collected
     place = evidence.geolocation
     return {
         "id": app.authorization_id,
@@ -303,7 +296,7 @@ def _holder(submission: BankSubmission) -> dict[str, Any]:
         "cpf": holder.cpf,
         "dataNascimento": to_br_date(holder.birth_date),
         "sexo": SEXES[holder.sex],
-        "estadoCivil": MARITAL_STATUSES[given(holder.marital_status)],
+        "estadoCivil": Jatoba.marital_statuses[given(holder.marital_status)],
         "nomeMae": holder.mother_name,
         "nomePai": holder.father_name,
         "email": submission.email,
@@ -323,7 +316,7 @@ def _holder(submission: BankSubmission) -> dict[str, Any]:
 def _credit(disbursement: Disbursement) -> dict[str, Any]:
     pix = disbursement.pix
     if pix is not None:
-        return {"forma": "PIX", "tipoChave": PIX_KEYS[pix.kind], "chave": pix.key}
+        return {"forma": "PIX", "tipoChave": Jatoba.pix_keys[pix.kind], "chave": pix.key}
     account = given(disbursement.account)
     return {
         "forma": "CONTA",
@@ -332,7 +325,7 @@ def _credit(disbursement: Disbursement) -> dict[str, Any]:
         "digitoAgencia": account.branch_digit,
         "conta": account.number,
         "digitoConta": account.digit,
-        "tipoConta": ACCOUNT_TYPES[account.kind],
+        "tipoConta": Jatoba.account_types[account.kind],
     }
 
 
@@ -347,7 +340,7 @@ def _link(each: Employer) -> Link:
     )
 
 
-def _offer(each: Offer, link: Link) -> BankOffer:
+def _offer(each: Offer) -> BankOffer:
     return BankOffer(
         native_offer_id=each.id_oferta,
         loan_value=from_cents(each.valor_liberado),
@@ -359,8 +352,6 @@ def _offer(each: Offer, link: Link) -> BankOffer:
         table_code=each.codigo_tabela,
         with_insurance=each.com_seguro,
         first_due_date=from_br_date(each.primeiro_vencimento),
-        employer_cnpj=link.employer_cnpj,
-        employer_name=link.employer_name,
-        registration=link.registration,
+        registration=each.matricula,
         native={"cetMonthlyPercent": str(from_cents(each.custo_efetivo_mensal))},
     )

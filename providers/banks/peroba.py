@@ -5,18 +5,17 @@ Its manual is docs/banks/peroba.md. It never calls back: a pending authorization
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
-import structlog
 from msgspec import Struct
 
-from foundation.errors import ApiError, Detail, NotFound
-from foundation.formats import split_phone, to_decimal
+from foundation.errors import ApiError, NotFound
+from foundation.formats import from_iso_utc, iso_utc_seconds, split_phone, to_decimal
 from providers.bank import Bank
-from providers.errors import Conflict, ProviderRejected, StepOwed, too_long
+from providers.errors import Conflict, ProviderRejected, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -35,30 +34,10 @@ from providers.types import (
     given,
 )
 
-log = structlog.get_logger(__name__)
-
 AUTHORIZE_FIRST = 202
-LONGEST_NATIONALITY = 60
-MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 # H is homem and M is mulher here: the contract's M is the bank's H.
 GENDERS = {"M": "H", "F": "M"}
 QUERY_GENDERS = {1: "H", 2: "M"}
-MARITAL_STATUSES = {
-    "solteiro": "S",
-    "casado": "C",
-    "divorciado": "D",
-    "viuvo": "V",
-    "separado": "Q",
-    "uniao_estavel": "U",
-}
-ACCOUNT_TYPES = {"corrente": "ContaCorrente", "poupanca": "ContaPoupanca", "salario": "ContaSalario"}
-DELIVERIES = {"sms": "Sms", "whatsapp": "WhatsApp"}
-AUTHORIZATIONS = {
-    "Aguardando": StepOutcome.OPEN,
-    "Concedida": StepOutcome.APPROVED,
-    "Negada": StepOutcome.REFUSED,
-    "Vencida": StepOutcome.EXPIRED,
-}
 CHAT_DETAIL = "O titular precisa confirmar a autorização por mensagem: envie a ele este link."
 
 
@@ -123,8 +102,25 @@ class Peroba(Bank):
     authorization = "chat"
     notifies_holder = True
     required = ("recebimento.conta_bancaria",)
-    accepts_pix = False
     deduplicates = True
+    account_types = {"corrente": "ContaCorrente", "poupanca": "ContaPoupanca", "salario": "ContaSalario"}
+    marital_statuses = {
+        "solteiro": "S",
+        "casado": "C",
+        "divorciado": "D",
+        "viuvo": "V",
+        "separado": "Q",
+        "uniao_estavel": "U",
+    }
+    steps = {
+        "Aguardando": StepOutcome.OPEN,
+        "Concedida": StepOutcome.APPROVED,
+        "Negada": StepOutcome.REFUSED,
+        "Vencida": StepOutcome.EXPIRED,
+    }
+    channels = {"sms": "Sms", "whatsapp": "WhatsApp"}
+    longest_texts = {"titular.nacionalidade": 60}
+    evidence_without_place = frozenset({"app_authorization"})
     statuses = {
         "Cadastrada": ProposalStatus.CREATED,
         "EmMesa": ProposalStatus.IN_ANALYSIS,
@@ -159,13 +155,6 @@ class Peroba(Bank):
             return Conflict(sentence)
         return ProviderRejected(sentence)
 
-    @classmethod
-    def faults(cls, submission: BankSubmission) -> list[Detail]:
-        found = too_long("titular.nacionalidade", submission.holder.nationality, LONGEST_NATIONALITY)
-        if submission.pix is not None:
-            found.append(Detail("recebimento.pix", "Este banco paga somente em conta bancária, não por PIX."))
-        return found
-
     def _gateway(self) -> dict[str, str]:
         return {"X-Gateway-Key": self.connection.credentials["gateway_key"]}
 
@@ -178,21 +167,16 @@ class Peroba(Bank):
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         path = f"/ConsignadoPrivado/Consultas/{quote(reference, safe='')}"
-        try:
-            reply = self.call("POST", path, json=self._wish(query), safe=True)
-        except NotFound:
-            return BankResult.ended(StepOutcome.EXPIRED, "O banco não conhece mais esta autorização.")
+        reply = self.call("POST", path, json=self._wish(query), safe=True)
         if reply.status == AUTHORIZE_FIRST:
             return _waiting(reply)
         found = reply.read(Consultation)
-        outcome = AUTHORIZATIONS.get(found.autorizacao)
-        match outcome:
-            case StepOutcome.APPROVED:
-                return _answer(found, step=outcome)
-            case StepOutcome.REFUSED | StepOutcome.EXPIRED:
-                return BankResult.ended(outcome, found.mensagem)
-        log.warning("bank_step_unknown", bank=self.name, word=found.autorizacao[:60])
-        return BankResult(QueryStatus.REQUIRES_ACTION, step=StepOutcome.OPEN)
+        outcome = self.step_outcome(found.autorizacao)
+        if outcome is StepOutcome.APPROVED:
+            return _answer(found, step=outcome)
+        if outcome is StepOutcome.OPEN:
+            return BankResult(QueryStatus.REQUIRES_ACTION, step=outcome)
+        return BankResult.ended(outcome, found.mensagem)
 
     def _wish(self, query: BankQuery) -> dict[str, Any]:
         return {
@@ -202,7 +186,7 @@ class Peroba(Bank):
                 "QuantidadeParcelas": query.installments,
                 "ComSeguro": query.with_insurance,
             },
-            "Carteira": query.portfolio or self.connection.portfolio,
+            "Carteira": self.portfolio_of(query),
         }
 
     # --- proposal
@@ -222,7 +206,7 @@ class Peroba(Bank):
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         path = f"/ConsignadoPrivado/Propostas/{quote(native_id, safe='')}/Formalizacao"
-        body = {"EnvioAssinatura": DELIVERIES[channel]} if channel else {}
+        body = {"EnvioAssinatura": Peroba.channels[channel]} if channel else {}
         return self._proposal(self.call("POST", path, json=body, safe=True))
 
     def status(self, native_id: str) -> BankProposal:
@@ -231,13 +215,8 @@ class Peroba(Bank):
 
     def _proposal(self, reply: Reply) -> BankProposal:
         found = reply.read(Proposal).proposta
-        return BankProposal(
-            native_id=found.codigo,
-            native_status=found.situacao,
-            status=self.proposal_status(found.situacao),
-            signature_url=found.link_assinatura,
-            signature_expires_at=_moment(found.link_valido_ate) if found.link_valido_ate else None,
-        )
+        ends_at = from_iso_utc(found.link_valido_ate) if found.link_valido_ate else None
+        return self.proposal(found.codigo, found.situacao, link=found.link_assinatura, link_ends_at=ends_at)
 
 
 def _holder(query: BankQuery) -> dict[str, Any]:
@@ -250,7 +229,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
         },
         "Aceite": {
             "EnderecoIp": query.client_ip,
-            "DataHora": given(query.accepted_at).astimezone(UTC).strftime(MOMENT),
+            "DataHora": iso_utc_seconds(given(query.accepted_at)),
             "Protocolo": query.authorization_reference,
             "Latitude": f"{place.lat:f}" if place else None,
             "Longitude": f"{place.lng:f}" if place else None,
@@ -283,7 +262,7 @@ def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[s
             "Genero": GENDERS[holder.sex],
             "NomeMae": holder.mother_name,
             "NomePai": holder.father_name,
-            "EstadoCivil": MARITAL_STATUSES[holder.marital_status] if holder.marital_status else None,
+            "EstadoCivil": Peroba.marital_statuses[holder.marital_status] if holder.marital_status else None,
             "Nacionalidade": holder.nationality,
             "Endereco": {
                 "Cep": address.postal_code,
@@ -301,10 +280,10 @@ def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[s
             "DigitoAgencia": account.branch_digit,
             "Conta": account.number,
             "DigitoConta": account.digit,
-            "TipoConta": ACCOUNT_TYPES[account.kind],
+            "TipoConta": Peroba.account_types[account.kind],
         },
         "Aceite": {"EnderecoIp": submission.ip},
-        "EnvioAssinatura": DELIVERIES[submission.channel] if submission.channel else None,
+        "EnvioAssinatura": Peroba.channels[submission.channel] if submission.channel else None,
     }
 
 
@@ -318,15 +297,13 @@ def _waiting(reply: Reply) -> BankResult:
         url=waiting.mensagem,
         detail=CHAT_DETAIL,
         reference=waiting.protocolo,
-        expires_at=_moment(waiting.valido_ate),
+        expires_at=from_iso_utc(waiting.valido_ate),
     )
     return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
 
 
 def _answer(found: Consultation, step: StepOutcome | None = None) -> BankResult:
-    links = {each.matricula: _link(each) for each in found.vinculos}
-    offers = (_offer(each, links[each.matricula]) for each in found.simulacoes)
-    return BankResult.answer(offers, links.values(), (found.mensagem,), step=step)
+    return BankResult.answer(map(_offer, found.simulacoes), map(_link, found.vinculos), (found.mensagem,), step=step)
 
 
 def _link(each: Vinculo) -> Link:
@@ -339,7 +316,7 @@ def _link(each: Vinculo) -> Link:
     )
 
 
-def _offer(each: Simulacao, link: Link) -> BankOffer:
+def _offer(each: Simulacao) -> BankOffer:
     return BankOffer(
         native_offer_id=each.codigo_simulacao,
         loan_value=to_decimal(each.valor_liberado),
@@ -350,16 +327,10 @@ def _offer(each: Simulacao, link: Link) -> BankOffer:
         table_code=each.codigo_tabela,
         with_insurance=each.com_seguro,
         first_due_date=each.primeiro_vencimento,
-        employer_cnpj=link.employer_cnpj,
-        employer_name=link.employer_name,
-        registration=link.registration,
+        registration=each.matricula,
         native={"cetMonthlyPercent": each.cet_mes},
     )
 
 
 def _text(value: Decimal | None) -> str | None:
     return None if value is None else f"{value:.2f}"
-
-
-def _moment(text: str) -> datetime:
-    return datetime.strptime(text, MOMENT).replace(tzinfo=UTC)

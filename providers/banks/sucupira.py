@@ -14,18 +14,16 @@ from typing import Any
 from urllib.parse import quote
 
 import jwt
-import structlog
 from msgspec import Struct
 
 from foundation.errors import ApiError, Detail, NotFound
 from foundation.formats import from_cents, to_cents
 from providers.bank import Bank
-from providers.errors import BankFailure, Conflict, ProviderRejected, too_long
+from providers.errors import BankFailure, Conflict, ProviderRejected
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,
-    AppEvidence,
     BankOffer,
     BankProposal,
     BankQuery,
@@ -38,24 +36,10 @@ from providers.types import (
     given,
 )
 
-log = structlog.get_logger(__name__)
-
 WITHOUT_PIX = "CLT-ESPECIAL"
-LONGEST_DOCUMENT_TEXT = 20
-LONGEST_NATIONALITY = 60
 DUE_DATE = "data-vencimento-inicial"
 SENTENCES = ("politica", "situacao")  # not fields, but what the sentences below them are about
 GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218, as the contract's own numbers of a query
-MARITAL_STATUSES = {
-    "solteiro": "solteiro-a",
-    "casado": "casado-a",
-    "divorciado": "divorciado-a",
-    "viuvo": "viuvo-a",
-    "separado": "separado-a",
-    "uniao_estavel": "uniao-estavel",
-}
-ACCOUNT_TYPES = {"corrente": "CACC", "poupanca": "SVGS", "salario": "SLRY"}
-PIX_KEYS = {"cpf": "CPF", "telefone": "PHONE", "email": "EMAIL", "aleatoria": "EVP"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -117,6 +101,18 @@ class Sucupira(Bank):
     label = "Sucupira"
     uses_token = False
     required = ("documento.numero", "titular.nacionalidade")
+    account_types = {"corrente": "CACC", "poupanca": "SVGS", "salario": "SLRY"}
+    pix_keys = {"cpf": "CPF", "telefone": "PHONE", "email": "EMAIL", "aleatoria": "EVP"}
+    marital_statuses = {
+        "solteiro": "solteiro-a",
+        "casado": "casado-a",
+        "divorciado": "divorciado-a",
+        "viuvo": "viuvo-a",
+        "separado": "separado-a",
+        "uniao_estavel": "uniao-estavel",
+    }
+    channels = {"sms": "sms", "whatsapp": "whatsapp"}
+    longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20, "titular.nacionalidade": 60}
     statuses = {
         "registrada": ProposalStatus.CREATED,
         "em-esteira": ProposalStatus.IN_ANALYSIS,
@@ -159,26 +155,18 @@ class Sucupira(Bank):
 
     @classmethod
     def faults(cls, submission: BankSubmission) -> list[Detail]:
-        document = submission.document
-        found = [
-            *too_long("documento.numero", document.number, LONGEST_DOCUMENT_TEXT),
-            *too_long("documento.orgao_emissor", document.issuer, LONGEST_DOCUMENT_TEXT),
-            *too_long("titular.nacionalidade", submission.holder.nationality, LONGEST_NATIONALITY),
-        ]
-        if submission.pix is not None and submission.offer.native.get("portfolio") == WITHOUT_PIX:
-            message = f"A carteira {WITHOUT_PIX} não aceita PIX: informe uma conta bancária."
-            found.append(Detail("recebimento.pix", message))
-        return found
+        if submission.pix is None or submission.offer.native.get("portfolio") != WITHOUT_PIX:
+            return []
+        message = f"A carteira {WITHOUT_PIX} não aceita PIX: informe uma conta bancária."
+        return [Detail("recebimento.pix", message)]
 
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
         # No side effect at this bank: a broken connection may be tried again.
-        body = {**_holder(query), "carteira": query.portfolio or self.connection.portfolio}
+        body = {**_holder(query), "carteira": self.portfolio_of(query)}
         found = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
-        links = {each.matricula: _link(each) for each in found.vinculos}
-        offers = (_offer(each, links[each.matricula]) for each in found.simulacoes)
-        return BankResult.answer(offers, links.values(), found.motivos)
+        return BankResult.answer(map(_offer, found.simulacoes), map(_link, found.vinculos), found.motivos)
 
     # --- proposal
 
@@ -211,10 +199,8 @@ class Sucupira(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/credito/operacoes?referencia-externa={quote(reference, safe='')}"
-        found = self.call("GET", path, safe=True).read(Operacoes).operacoes
-        if len(found) > 1:
-            log.error("bank_submission_doubled", bank=self.name, reference=reference, count=len(found))
-        return self._proposal(found[0]) if found else None
+        found = self.first_of(self.call("GET", path, safe=True).read(Operacoes).operacoes, reference)
+        return self._proposal(found) if found else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"aviso-assinatura": channel} if channel else {}
@@ -227,12 +213,11 @@ class Sucupira(Bank):
 
     def _proposal(self, found: Operacao) -> BankProposal:
         signature = found.assinatura
-        return BankProposal(
-            native_id=found.id_operacao,
-            native_status=found.situacao,
-            status=self.proposal_status(found.situacao),
-            signature_url=signature.link if signature else None,
-            signature_expires_at=_moment(signature.valida_ate) if signature and signature.valida_ate else None,
+        return self.proposal(
+            found.id_operacao,
+            found.situacao,
+            link=signature.link if signature else None,
+            link_ends_at=_moment(signature.valida_ate) if signature and signature.valida_ate else None,
             data={"portfolio": found.carteira},
         )
 
@@ -264,7 +249,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
 
 
 def _app(app: AppAuthorization) -> dict[str, Any]:
-    evidence = app.evidence or AppEvidence()
+    evidence = app.collected
     return {
         "autorizacao": app.authorization_id,
         "assinado-em": app.signature_date,
@@ -309,7 +294,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "nome-mae": holder.mother_name,
             "nome-pai": holder.father_name,
             "nacionalidade": holder.nationality,
-            "estado-civil": MARITAL_STATUSES[holder.marital_status] if holder.marital_status else None,
+            "estado-civil": Sucupira.marital_statuses[holder.marital_status] if holder.marital_status else None,
             "documento": {
                 "numero": document.number,
                 "orgao-emissor": document.issuer,
@@ -338,7 +323,7 @@ def _settlement(submission: BankSubmission) -> dict[str, Any]:
     pix = submission.pix
     if pix is not None:
         key = f"+55{pix.key}" if pix.kind == "telefone" else pix.key
-        return {"forma": "pix", "pix": {"tipo-chave": PIX_KEYS[pix.kind], "chave": key}}
+        return {"forma": "pix", "pix": {"tipo-chave": Sucupira.pix_keys[pix.kind], "chave": key}}
     account = given(submission.account)
     return {
         "forma": "conta",
@@ -348,7 +333,7 @@ def _settlement(submission: BankSubmission) -> dict[str, Any]:
             "digito-agencia": account.branch_digit,
             "numero": account.number,
             "digito": account.digit,
-            "tipo": ACCOUNT_TYPES[account.kind],
+            "tipo": Sucupira.account_types[account.kind],
         },
     }
 
@@ -363,7 +348,7 @@ def _link(each: Vinculo) -> Link:
     )
 
 
-def _offer(each: Simulacao, link: Link) -> BankOffer:
+def _offer(each: Simulacao) -> BankOffer:
     return BankOffer(
         native_offer_id=each.id_simulacao,
         loan_value=from_cents(int(each.valor_centavos)),
@@ -374,9 +359,7 @@ def _offer(each: Simulacao, link: Link) -> BankOffer:
         table_code=each.tabela,
         with_insurance=each.com_seguro,
         first_due_date=_moment(each.vencimento_inicial).date(),
-        employer_cnpj=link.employer_cnpj,
-        employer_name=link.employer_name,
-        registration=link.registration,
+        registration=each.matricula,
         native={"portfolio": each.carteira, "cetMonthlyPercent": str(from_cents(int(each.cet_mes)))},
     )
 

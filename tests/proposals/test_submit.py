@@ -127,7 +127,7 @@ def test_provider_rejected_bears_each_banks_own_message(client: Client, simulato
         assert simulator.contracts(bank) == []
         return response.json()  # type: ignore[no-any-return]
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(len(registry.names())) as pool:
         errors = list(pool.map(refused, registry.names()))
     refusal = {
         "code": "provider_rejected",

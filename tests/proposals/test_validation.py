@@ -40,6 +40,9 @@ ALSO_REQUIRED = {
     "canela": {"vinculo.cargo", "vinculo.nome_empregador"},
     "sucupira": {"documento.numero", "titular.nacionalidade"},
 }
+# A bank that the contract does not list needs what its adapter says; the account is what the tests of PIX are about.
+for _bank in registry.BANKS:
+    ALSO_REQUIRED.setdefault(_bank.name, {each for each in _bank.required if not each.startswith("recebimento")})
 OPTIONAL = {
     "titular.nome_pai": LEFT_OUT,
     "titular.nacionalidade": LEFT_OUT,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import InvalidState, NotFound
+from providers import rules
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.types import (
@@ -316,7 +317,7 @@ def test_submit_names_a_text_of_the_document_that_is_too_long(
 ) -> None:
     submission = a_submission(offer)
     too_long = replace(submission, document=replace(submission.document, **value))
-    assert [found.field for found in ipe.adapter.faults(too_long)] == [field]
+    assert [found.field for found in rules.broken(ipe.adapter, too_long)] == [field]
     with pytest.raises(ProviderRejected, match="formato invalido"):
         lenient(ipe).submit(too_long)
 

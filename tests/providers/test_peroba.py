@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput
+from providers import rules
 from providers.banks.peroba import Peroba
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
@@ -234,7 +235,7 @@ def test_submit_pix_is_refused_on_its_field(
     peroba: BankClient, offer: BankOffer, simulator: Simulator, kind: str
 ) -> None:
     submission = a_submission(offer, account=None, pix=PixKey(kind, FULL_FLOW))
-    assert [fault.field for fault in peroba.adapter.faults(submission)] == ["recebimento.pix"]
+    assert [fault.field for fault in rules.broken(peroba.adapter, submission)] == ["recebimento.pix"]
     with pytest.raises(InvalidInput) as caught:
         peroba.submit(submission)
     assert caught.value.field == "recebimento.pix"
@@ -243,7 +244,7 @@ def test_submit_pix_is_refused_on_its_field(
 
 def test_submit_needs_the_bank_account() -> None:
     assert Peroba.required == ("recebimento.conta_bancaria",)
-    assert Peroba.accepts_pix is False
+    assert not Peroba.pix_keys
 
 
 def test_submit_unauthorized_names_the_offer(peroba: BankClient, offer: BankOffer, simulator: Simulator) -> None:

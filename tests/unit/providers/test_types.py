@@ -27,20 +27,28 @@ OFFER = BankOffer(
     employer_name="Metalúrgica Aurora Ltda",
     registration="100200",
 )
+EMPLOYER = Link("100200", "11222333000181", "Metalúrgica Aurora Ltda")
+
+
+def test_an_offer_gets_the_employer_of_its_employment() -> None:
+    bare = replace(OFFER, employer_cnpj="", employer_name="")
+    assert BankResult.answer([bare], [EMPLOYER]).offers == (OFFER,)
+    with pytest.raises(KeyError):
+        BankResult.answer([replace(bare, registration="another")], [EMPLOYER])
 
 
 @pytest.mark.parametrize("amount", ["loan_value", "installment_value", "total_amount"])
 @pytest.mark.parametrize("nothing", ["0.00", "0.004", "-5.00"])
 def test_an_offer_of_nothing_is_left_out_and_the_others_stand(amount: str, nothing: str) -> None:
     empty = replace(OFFER, **{amount: Decimal(nothing)})
-    assert BankResult.answer([empty, OFFER], []).offers == (OFFER,)
-    alone = BankResult.answer([empty], [])
+    assert BankResult.answer([empty, OFFER], [EMPLOYER]).offers == (OFFER,)
+    alone = BankResult.answer([empty], [EMPLOYER])
     assert (alone.status, alone.offers) == (QueryStatus.NO_OFFERS, ())
 
 
 def test_a_banks_remark_beside_its_offers_is_no_reason_for_having_none() -> None:
     """At peroba and others the same key bears both: a partner read of what is missing beside the offers."""
-    assert BankResult.answer([OFFER], [], ["Consulta realizada."]).reasons == ()
+    assert BankResult.answer([OFFER], [EMPLOYER], ["Consulta realizada."]).reasons == ()
     assert BankResult.answer([], [], ["Sem margem."]).reasons == ("Sem margem.",)
 
 

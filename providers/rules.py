@@ -1,0 +1,119 @@
+"""Rules that hold for every bank and are told by its facts: words that a bank has not, texts that are too long for it,
+and offers that the holder did not ask for. They are applied before a call, or to its answer, whichever the bank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from foundation.errors import Detail
+from providers.errors import ProviderRejected
+from providers.types import AppEvidence, BankQuery, BankResult, BankSubmission, QueryStatus
+
+if TYPE_CHECKING:
+    from providers.bank import Bank
+
+#: The texts of a submission: the contract's dotted name, and where `BankSubmission` has it.
+SUBMISSION_TEXTS: Mapping[str, str] = {
+    "titular.nome": "holder.name",
+    "titular.nome_mae": "holder.mother_name",
+    "titular.nome_pai": "holder.father_name",
+    "titular.nacionalidade": "holder.nationality",
+    "titular.naturalidade_cidade": "holder.birth_city",
+    "documento.numero": "document.number",
+    "documento.orgao_emissor": "document.issuer",
+    "contato.email": "email",
+    "endereco.logradouro": "address.street",
+    "endereco.numero": "address.number",
+    "endereco.complemento": "address.complement",
+    "endereco.bairro": "address.district",
+    "endereco.cidade": "address.city",
+    "vinculo.nome_empregador": "employment.employer_name",
+    "vinculo.cargo": "employment.job_title",
+    "vinculo.matricula": "employment.registration",
+}
+#: The texts of a query that name somebody or something: they can't be cut.
+QUERY_NAMES = {
+    "name": "no nome",
+    "email": "no e-mail",
+    "portfolio": "na carteira de originação",
+    "authorization_reference": "na referência da autorização",
+}
+#: The texts of a query that describe a device: the bank gets their beginning, the evidence record keeps the whole.
+QUERY_DESCRIPTIONS = ("user_agent", "device_model", "platform")
+ONLY_INSURED = "Este banco só fez ofertas com seguro."
+ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."
+ONLY_PIX = "Este banco paga somente por PIX."
+
+
+def broken(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
+    """Everything about `submission` that `bank` does not take, by the contract's names. Empty: all well."""
+    return [*_missing_words(bank, submission), *_long_texts(bank, submission), *bank.faults(submission)]
+
+
+def has_channel(bank: type[Bank], channel: str | None, field: str) -> list[Detail]:
+    """The fault of a signature channel that the bank has not; empty where none is asked for."""
+    if channel is None or channel in bank.channels:
+        return []
+    return [Detail(field, "Este banco não entrega o link de assinatura por este canal.")]
+
+
+def _missing_words(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
+    paid, status = bank.disbursement(submission), submission.holder.marital_status
+    account, pix = paid.account, paid.pix
+    if account is not None and not bank.account_types:
+        yield Detail("recebimento.conta_bancaria", ONLY_PIX)
+    elif account is not None and account.kind not in bank.account_types:
+        yield Detail("recebimento.conta_bancaria.tipo_conta", "Este banco não paga neste tipo de conta.")
+    if pix is not None and not bank.pix_keys:
+        yield Detail("recebimento.pix", ONLY_ACCOUNT)
+    elif pix is not None and pix.kind not in bank.pix_keys:
+        yield Detail("recebimento.pix.tipo_chave", "Este banco não paga neste tipo de chave PIX.")
+    if status and bank.marital_statuses and status not in bank.marital_statuses:
+        yield Detail("titular.estado_civil", "Este banco não tem este estado civil.")
+    yield from has_channel(bank, submission.channel, "evidencia.tipo_envio")
+
+
+def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
+    for field, longest in bank.longest_texts.items():
+        text: str | None = reduce(getattr, SUBMISSION_TEXTS[field].split("."), submission)  # type: ignore[assignment]
+        if text is not None and len(text) > longest:
+            yield Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")
+
+
+def fitted(bank: type[Bank], query: BankQuery) -> BankQuery:
+    """`query` with texts that the bank can take. Descriptions of a device are cut to the bank's length. Raises
+    ProviderRejected for a name that is too long."""
+    changes: dict[str, Any] = {}
+    for field, longest in bank.longest_in_query.items():
+        text = getattr(query, field)
+        if text is None or len(text) <= longest:
+            continue
+        if field in QUERY_NAMES:
+            raise ProviderRejected(f"Este banco aceita no máximo {longest} caracteres {QUERY_NAMES[field]}.")
+        changes[field] = text[:longest]
+    app = query.app_authorization
+    if app is not None and app.evidence is not None:
+        changes["app_authorization"] = replace(app, evidence=_fitted_app(bank, app.evidence))
+    return replace(query, **changes) if changes else query
+
+
+def _fitted_app(bank: type[Bank], evidence: AppEvidence) -> AppEvidence:
+    cut = {
+        field: text[:longest]
+        for field in ("user_agent", "device_model")
+        if (longest := bank.longest_in_query.get(field)) and (text := getattr(evidence, field))
+    }
+    return replace(evidence, **cut)
+
+
+def without_declined_insurance(query: BankQuery, result: BankResult) -> BankResult:
+    """`result` without insured offers where the holder declined insurance: not every bank can be told so."""
+    if query.with_insurance or not any(offer.with_insurance for offer in result.offers):
+        return result
+    offers = tuple(offer for offer in result.offers if not offer.with_insurance)
+    if offers:
+        return replace(result, offers=offers)
+    return replace(result, status=QueryStatus.NO_OFFERS, offers=(), reasons=(ONLY_INSURED,))

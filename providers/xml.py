@@ -1,0 +1,96 @@
+"""XML bodies: written from plain data, read into msgspec Structs. Parsed by defusedxml, without DTDs or entities.
+
+Plain data is a mapping from an element's name to its content: text, a number, a boolean, a nested mapping, or a list
+for an element that stands several times. None leaves the element out; a key that begins with `@` is an attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+from xml.etree.ElementTree import Element, tostring
+
+import msgspec
+from defusedxml.ElementTree import fromstring
+from msgspec import inspect
+
+T = TypeVar("T")
+
+
+def encode(content: Mapping[str, Any]) -> bytes:
+    """The XML document in UTF-8 whose root is the only key of `content`. Raises ValueError where it has another
+    number of keys, TypeError for a value that is none of plain data."""
+    [(name, root)] = content.items()
+    element = Element(name)
+    _fill(element, root)
+    return bytes(tostring(element, encoding="utf-8", xml_declaration=True))
+
+
+def _fill(element: Element, content: Any) -> None:
+    if not isinstance(content, Mapping):
+        element.text = _text(content)
+        return
+    for name, value in content.items():
+        if value is None:
+            continue
+        if name.startswith("@"):
+            element.set(name[1:], _text(value))
+            continue
+        for each in value if isinstance(value, list | tuple) else [value]:
+            child = Element(name)
+            _fill(child, each)
+            element.append(child)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int():
+            return str(value)
+        case Decimal():
+            return f"{value:f}"
+    raise TypeError(f"{type(value).__name__} is no content of an XML element")
+
+
+def decode(body: bytes, shape: type[T]) -> T:
+    """The root element's content as `shape`, a msgspec Struct. Names are compared without their namespaces; text
+    becomes numbers, booleans and dates where the Struct says so; an empty element is None or an empty Struct.
+
+    Raises an Exception of the parser or of msgspec where the body is no XML or of another shape.
+    """
+    plain = _plain(fromstring(body, forbid_dtd=True), _type_of(cast(Hashable, shape)))
+    return msgspec.convert(plain, shape, strict=False)
+
+
+@lru_cache(maxsize=256)
+def _type_of(shape: Hashable) -> inspect.Type:
+    return inspect.type_info(shape)
+
+
+def _plain(element: Element, kind: inspect.Type) -> Any:
+    """The element's content as msgspec converts it. Raises ValueError where an element has children that should have
+    text, or stands twice that should stand once."""
+    if isinstance(kind, inspect.UnionType):
+        kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
+    if not isinstance(kind, inspect.StructType):
+        if len(element):
+            raise ValueError("elements where text should be")
+        return (element.text or "").strip() or None
+    kinds = {field.encode_name: field.type for field in kind.fields}
+    # No element at all is an empty list.
+    found: dict[str, Any] = {name: [] for name, each in kinds.items() if isinstance(each, inspect.ListType)}
+    for child in element:
+        name = child.tag.rpartition("}")[2]
+        each = kinds.get(name)
+        if isinstance(each, inspect.ListType):
+            found[name].append(_plain(child, each.item_type))
+        elif each is not None:
+            if name in found:
+                raise ValueError("an element that should stand once stands twice")
+            found[name] = _plain(child, each)
+    return found

@@ -1,0 +1,91 @@
+"""A token that all processes share, for a bank that allows a user few of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from foundation.redis import redis
+from providers.tokens import MARGIN_S, SharedTokenCache, Token
+
+KEY = "a-bank:a-user"
+
+
+class Login:
+    """A bank that gives numbered tokens, each after a moment."""
+
+    def __init__(self, lasting_s: float = 600) -> None:
+        self.given = 0
+        self.lasting_s = lasting_s
+
+    def __call__(self, old: Token | None) -> Token:
+        time.sleep(0.1)
+        self.given += 1
+        return Token.lasting(f"token-{self.given}", self.lasting_s)
+
+
+@pytest.fixture(autouse=True)
+def no_token() -> Iterator[None]:
+    redis().delete(f"bank-token:{KEY}", f"bank-token:{KEY}:login")
+    yield
+    redis().delete(f"bank-token:{KEY}", f"bank-token:{KEY}:login")
+
+
+def taken(cache: SharedTokenCache, login: Login) -> str:
+    return cache.take(login, timeout=5).value
+
+
+def test_processes_share_one_login() -> None:
+    login, processes = Login(), [SharedTokenCache(KEY) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        found = set(pool.map(lambda cache: taken(cache, login), processes))
+    assert (found, login.given) == ({"token-1"}, 1)
+
+
+def test_a_refused_token_is_replaced_once_for_all() -> None:
+    login, first, second = Login(), SharedTokenCache(KEY), SharedTokenCache(KEY)
+    assert {taken(first, login), taken(second, login)} == {"token-1"}
+    sent_at = time.monotonic()
+    first.discard(sent_at)
+    assert taken(first, login) == "token-2"
+    second.discard(sent_at)  # the second had sent the old token too, before the new login
+    assert taken(second, login) == "token-2"
+    assert login.given == 2
+
+
+def test_a_token_near_its_end_is_replaced() -> None:
+    login = Login(lasting_s=MARGIN_S + 0.3)
+    assert taken(SharedTokenCache(KEY), login) == "token-1"
+    time.sleep(0.4)
+    assert taken(SharedTokenCache(KEY), login) == "token-2"
+
+
+def test_redis_holds_no_token_that_can_be_read() -> None:
+    taken(SharedTokenCache(KEY), Login())
+    stored = redis().get(f"bank-token:{KEY}")
+    assert stored is not None
+    assert b"token-1" not in stored
+
+
+def test_a_login_that_fails_keeps_nobody_waiting() -> None:
+    def failing(old: Token | None) -> Token:
+        raise LookupError("no token")
+
+    with pytest.raises(LookupError):
+        SharedTokenCache(KEY).take(failing, timeout=5)
+    assert taken(SharedTokenCache(KEY), Login()) == "token-1"
+
+
+def test_without_redis_each_process_logs_in(settings: Any) -> None:
+    url, settings.REDIS_URL = settings.REDIS_URL, "redis://127.0.0.1:1/0"
+    redis.cache_clear()
+    try:
+        login = Login()
+        assert [taken(SharedTokenCache(KEY), login) for _ in range(2)] == ["token-1", "token-2"]
+    finally:
+        settings.REDIS_URL = url
+        redis.cache_clear()
