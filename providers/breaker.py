@@ -1,17 +1,23 @@
 """Circuit breaker per bank, its state shared by all workers through Redis.
 
-It opens when at least half of 10 or more calls within 30 s failed (time-out, connection, 5xx, unreadable;
-never a refusal), stays open 15 s, then lets one probe through: a success closes it, a failure opens it again.
-A call is one operation of `providers.operation.BankClient`, however many requests it takes.
-Counts are gathered in the process and written with a failure, else every two seconds; the verdict is read at
-most once a second. Without Redis calls go through: the breaker protects, it is not allowed to be an outage of its own.
+It opens when at least half of 10 or more calls within 30 s failed (time-out, connection, 5xx, unreadable; never a
+refusal), stays open 15 s, then lets one probe through: a success closes it, a failure opens it again. A call is one
+operation of `providers.operation.BankClient`, however many requests it takes.
+
+Failures count per partner, so that no partner can take a bank from the others. The breaker opens for all where the
+failures are not one partner's alone: at least two partners' calls failed, and half of the calls of the others than the
+worst one; or one partner was the only one that called. Else it opens for the failing partner alone.
+
+Counts are gathered in the process and written with a failure, else every two seconds; the verdict is read at most once
+a second. Without Redis calls go through: the breaker protects, it is not allowed to be an outage of its own.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -30,9 +36,30 @@ CACHE_S = 1.0
 FLUSH_S = 2.0
 
 
-def should_open(good: int, bad: int) -> bool:
+#: The scope of a breaker that is open for all partners; any other scope is a partner's id.
+ALL = ""
+_GOOD, _BAD = "good", "bad"
+
+
+def should_open(good: int, bad: int, minimum: int = MINIMUM_CALLS) -> bool:
     """True when so many good and bad operations within WINDOW_S seconds mean that the bank is down."""
-    return bad > 0 and good + bad >= MINIMUM_CALLS and bad >= good
+    return bad > 0 and good + bad >= minimum and bad >= good
+
+
+def scopes_to_open(counts: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Whom the bank has to be held back from: ALL, or the partners whose calls fail alone. `counts` are the good and
+    bad operations of each partner within WINDOW_S seconds."""
+    if should_open(*_total(counts.values())):
+        worst = max(counts, key=lambda partner: counts[partner][1])
+        others = [count for partner, count in counts.items() if partner != worst]
+        if not others or should_open(*_total(others), minimum=1):
+            return [ALL]
+    return [partner for partner, (good, bad) in counts.items() if should_open(good, bad)]
+
+
+def _total(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    found = list(counts)
+    return sum(good for good, _ in found), sum(bad for _, bad in found)
 
 
 def state_at(opened_at: float | None, now: float) -> str:
@@ -44,27 +71,31 @@ def state_at(opened_at: float | None, now: float) -> str:
 
 @dataclass
 class _Local:
-    """What this process knows of one bank: outcomes not yet written, and the verdict last read."""
+    """What this process knows of one bank: outcomes by partner that are not yet written, and by scope when the breaker
+    opened, as last read."""
 
-    good: int = 0
-    bad: int = 0
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     flushed_at: float = 0.0
-    read_at: float = float("-inf")
-    opened_at: float | None = None
+    read_at: dict[str, float] = field(default_factory=dict)
+    opened_at: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Breaker:
-    """The breaker of the bank `name`, as one caller sees it: a probe's outcome is told to the object that was
-    allowed to make it. `clock` gives seconds since the epoch (shared by all processes)."""
+    """The breaker of the bank `name`, as one caller for the partner with the id `partner` sees it.
+
+    A probe's outcome is told to the object that was allowed to make it. `clock` gives seconds since the epoch, which
+    all processes share.
+    """
 
     _locals: dict[str, _Local] = {}
 
-    def __init__(self, name: str, clock: object = time.time) -> None:
+    def __init__(self, name: str, partner: str = "-", clock: Callable[[], float] = time.time) -> None:
         self.name = name
-        self._clock = clock
+        self.partner = partner
+        self._now = clock
         self._state = self._locals.setdefault(name, _Local())
-        self._probing = False
+        self._probes: list[str] = []
 
     @classmethod
     def forget(cls) -> None:
@@ -74,46 +105,48 @@ class Breaker:
     def allows(self) -> bool:
         """Whether a call may go out now; when half open only one caller in all processes hears yes."""
         try:
-            opened_at = self._opened_at()
-            if opened_at is None:
-                return True
-            if self._now() - opened_at < OPEN_S:
+            opened = self._opened()
+            if any(state_at(opened_at, self._now()) == "open" for opened_at in opened.values()):
                 return False
-            taken = bool(redis().set(self._key("probe"), 1, nx=True, ex=PROBE_S))
+            taken: list[str] = []
+            for scope in opened:
+                if not redis().set(self._key("probe", scope), 1, nx=True, ex=PROBE_S):
+                    for each in taken:
+                        redis().delete(self._key("probe", each))
+                    return False
+                taken.append(scope)
         except RedisError:
             return True
-        self._probing = self._probing or taken
-        return taken
+        self._probes += taken
+        return True
 
-    def record(self, success: bool) -> None:
+    def record(self, is_success: bool) -> None:
         """Count the outcome of an operation that `allows` let out."""
         state = self._state
         with state.lock:
-            state.good += success
-            state.bad += not success
-            due = not success or state.opened_at is not None or self._now() - state.flushed_at >= FLUSH_S
-            if not due:
+            state.outcomes[self.partner, _GOOD if is_success else _BAD] += 1
+            is_open = ALL in state.opened_at or self.partner in state.opened_at
+            if is_success and not is_open and self._now() - state.flushed_at < FLUSH_S:
                 return
-            good, bad, state.good, state.bad = state.good, state.bad, 0, 0
+            outcomes, state.outcomes = state.outcomes, Counter()
             state.flushed_at = self._now()
         try:
-            self._settle(success, good, bad)
+            self._settle(is_success, outcomes)
         except RedisError:
             # The counts are lost, which only makes the breaker slower to open.
             log.warning("breaker_unreachable", bank=self.name)
 
     def is_open(self) -> bool:
-        """Whether calls are held back now, for the back office and metrics. Takes no probe."""
+        """Whether calls of this partner are held back now. Takes no probe."""
         try:
-            opened_at = self._opened_at()
+            return any(state_at(opened_at, self._now()) == "open" for opened_at in self._opened().values())
         except RedisError:
             return False
-        return state_at(opened_at, self._now()) == "open"
 
     @classmethod
     def states(cls, names: Iterable[str]) -> dict[str, str]:
-        """Of each bank of `names` closed, open, or half_open (the next call is the probe), by one look for all
-        of them. Raises RedisError."""
+        """Of each bank of `names`: closed, open or half_open (the next call is the probe) for all partners, by one look
+        for all banks. Raises RedisError."""
         breakers = [cls(name) for name in names]
         found = redis().mget([breaker._key("opened_at") for breaker in breakers])
         return {
@@ -121,55 +154,80 @@ class Breaker:
             for breaker, raw in zip(breakers, found, strict=True)
         }
 
-    def _settle(self, success: bool, good: int, bad: int) -> None:
-        opened_at = self._opened_at()
-        if opened_at is not None:
+    def _settle(self, is_success: bool, outcomes: Counter[tuple[str, str]]) -> None:
+        opened = self._opened()
+        if opened:
             # Only the probe speaks for the bank: calls that began before the opening may come back long after it.
-            if self._probing:
-                self._probing = False
-                self._close() if success else self._open()
-            return
-        bucket = int(self._now()) // BUCKET_S
-        current = self._key(f"calls:{bucket}")
-        buckets = [self._key(f"calls:{bucket - age}") for age in range(WINDOW_S // BUCKET_S)]
-        pipe = redis().pipeline(transaction=False)
-        pipe.hincrby(current, "good", good)
-        pipe.hincrby(current, "bad", bad)
-        pipe.expire(current, WINDOW_S + BUCKET_S)
-        for key in buckets:
-            pipe.hmget(key, "good", "bad")
-        rows = pipe.execute()[3:]
-        total_good = sum(int(row[0] or 0) for row in rows)
-        total_bad = sum(int(row[1] or 0) for row in rows)
-        if should_open(total_good, total_bad):
-            self._open()
+            for scope in self._probes:
+                self._close(scope) if is_success else self._open(scope)
+            self._probes.clear()
+            if ALL in opened:
+                return
+            outcomes = Counter({each: count for each, count in outcomes.items() if each[0] != self.partner})
+            if not outcomes:
+                return
+        for scope in scopes_to_open(self._counted(outcomes)):
+            self._open(scope)
 
-    def _open(self) -> None:
+    def _counted(self, outcomes: Counter[tuple[str, str]]) -> dict[str, tuple[int, int]]:
+        """Write `outcomes`; the good and bad operations that all processes counted within the window, by partner."""
+        current, *earlier = self._buckets(WINDOW_S // BUCKET_S)
+        pipe = redis().pipeline(transaction=False)
+        for (partner, word), count in outcomes.items():
+            pipe.hincrby(current, f"{word}:{partner}", count)
+        pipe.expire(current, WINDOW_S + BUCKET_S)
+        for key in (current, *earlier):
+            pipe.hgetall(key)
+        found: dict[str, tuple[int, int]] = {}
+        for row in pipe.execute()[-1 - len(earlier) :]:
+            for name, count in row.items():
+                word, _, partner = (name.decode() if isinstance(name, bytes) else name).partition(":")
+                if partner:
+                    good, bad = found.get(partner, (0, 0))
+                    is_bad = word == _BAD
+                    found[partner] = (good + int(count) * (not is_bad), bad + int(count) * is_bad)
+        return found
+
+    def _open(self, scope: str) -> None:
         now = self._now()
         pipe = redis().pipeline()
-        pipe.set(self._key("opened_at"), now, ex=300)
-        pipe.delete(self._key("probe"))
+        pipe.set(self._key("opened_at", scope), now, ex=300)
+        pipe.delete(self._key("probe", scope))
         pipe.execute()
-        self._state.opened_at, self._state.read_at = now, now
-        log.warning("breaker_opened", bank=self.name)
+        self._state.opened_at[scope] = now
+        log.warning("breaker_opened", bank=self.name, partner=scope or None)
 
-    def _close(self) -> None:
+    def _close(self, scope: str) -> None:
+        buckets = self._buckets(WINDOW_S // BUCKET_S + 1)
+        pipe = redis().pipeline()
+        pipe.delete(self._key("opened_at", scope), self._key("probe", scope))
+        for key in buckets:
+            if scope == ALL:
+                pipe.delete(key)
+            else:
+                pipe.hdel(key, f"{_GOOD}:{scope}", f"{_BAD}:{scope}")
+        pipe.execute()
+        self._state.opened_at.pop(scope, None)
+        log.info("breaker_closed", bank=self.name, partner=scope or None)
+
+    def _opened(self) -> dict[str, float]:
+        """When the breaker opened, for the scopes that hold this partner back: ALL, and the partner's own."""
+        state, scopes = self._state, (ALL, self.partner)
+        if self._now() - state.read_at.get(self.partner, float("-inf")) >= CACHE_S:
+            state.read_at[self.partner] = self._now()  # also where the look fails: not every call shall try
+            for scope, raw in zip(
+                scopes, redis().mget([self._key("opened_at", scope) for scope in scopes]), strict=True
+            ):
+                if raw:
+                    state.opened_at[scope] = float(raw)
+                else:
+                    state.opened_at.pop(scope, None)
+        return {scope: state.opened_at[scope] for scope in scopes if scope in state.opened_at}
+
+    def _buckets(self, number: int) -> list[str]:
+        """The keys of the newest buckets, the current one first."""
         bucket = int(self._now()) // BUCKET_S
-        buckets = [self._key(f"calls:{bucket - age}") for age in range(WINDOW_S // BUCKET_S + 1)]
-        redis().delete(self._key("opened_at"), self._key("probe"), *buckets)
-        self._state.opened_at, self._state.read_at = None, self._now()
-        log.info("breaker_closed", bank=self.name)
+        return [self._key(f"calls:{bucket - age}") for age in range(number)]
 
-    def _opened_at(self) -> float | None:
-        state = self._state
-        if self._now() - state.read_at >= CACHE_S:
-            state.read_at = self._now()  # also where the look fails: not every call shall try
-            raw = redis().get(self._key("opened_at"))
-            state.opened_at = float(raw) if raw else None
-        return state.opened_at
-
-    def _now(self) -> float:
-        return float(self._clock())  # type: ignore[operator]
-
-    def _key(self, what: str) -> str:
-        return f"breaker:{self.name}:{what}"
+    def _key(self, what: str, scope: str = ALL) -> str:
+        return f"breaker:{self.name}:{what}" + (f":{scope}" if scope != ALL else "")

@@ -173,7 +173,7 @@ class Operation:
         self.callers_fault: Exception | None = None
         self._client = client
         self._about_to_send = about_to_send
-        self._breaker = Breaker(client.name)
+        self._breaker = Breaker(client.name, client.partner)
         self._is_admitted = False
 
     # --- the breaker

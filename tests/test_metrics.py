@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from consultas.models import Pending
 from foundation.redis import redis
 from partners.models import SANDBOX_KEY
-from providers.breaker import Breaker
+from providers.breaker import ALL, Breaker
 from tests.client import FULL_FLOW, Client
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.processes import LiveService
@@ -135,7 +135,7 @@ def test_banks_and_their_breakers(db: None, client: Web) -> None:
         "imbuia": {},
     }.items():
         ProviderFactory(name=name, **changes)
-    Breaker("imbuia")._open()
+    Breaker("imbuia")._open(ALL)
 
     found = scrape(client)
     assert [found.value("bank_enabled", bank=bank) for bank in ("ipe", "jatoba")] == [1, 0]

@@ -11,6 +11,7 @@ from foundation.redis import redis
 from providers.models import Provider
 from tests.client import Client, query_body
 from tests.processes import LiveService, Simulator, wait_until
+from tests.providers.samples import HOLDERS
 
 UNAVAILABLE = "Banco indisponível no momento. Tente novamente em instantes."
 LATE = "O banco não respondeu a tempo."
@@ -86,6 +87,27 @@ def test_the_breaker_opens_and_lets_a_probe_through_after_15_s(client: Client, s
     redis().set("breaker:ipe:opened_at", time.time() - 15, ex=300)  # the clock is moved, not waited for
     wait_until(lambda: client.query_one("ipe")["status"] == "ok", 10, "the breaker closes")
     assert client.query_one("ipe")["status"] == "ok"
+
+
+def test_a_partner_whose_inputs_hang_takes_the_banks_from_nobody_else(
+    client: Client, stranger: Client, simulator: Simulator
+) -> None:
+    """Before the fix, twelve queries of one key that hung gave every other partner 502 for as long as they went on."""
+    banks = ["ipe", "jatoba"]
+    Provider.objects.filter(name__in=banks).update(timeout_s=1)
+    assert client.query(providers=banks)["proposals"]
+
+    def hangs(number: int) -> int:
+        return stranger.post("/consultas", query_body(HOLDERS["all_slow"], prazo=12 + number)).status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        hanging = list(pool.map(hangs, range(12)))
+    assert hanging == [502] * 12
+    reached = {bank: len(simulator.calls(bank, "query")) for bank in banks}
+    assert stranger.post("/consultas", query_body()).status_code == 502
+    assert {bank: len(simulator.calls(bank, "query")) for bank in banks} == reached
+    results = client.query(providers=banks, prazo=12)["providerResults"]
+    assert {bank: result["status"] for bank, result in results.items()} == dict.fromkeys(banks, "ok")
 
 
 def test_a_token_that_the_bank_forgot_is_renewed(client: Client, simulator: Simulator) -> None:

@@ -11,7 +11,7 @@ from django.db import connection
 from django.urls import reverse
 
 from providers import registry
-from providers.breaker import Breaker
+from providers.breaker import ALL, Breaker
 from providers.models import Provider
 from tests.factories import ProviderFactory
 from tests.privacy import overheard
@@ -136,7 +136,7 @@ def breaker_of(client, bank):
 @pytest.fixture
 def untouched_breakers(bank):
     yield
-    Breaker(bank.name)._close()
+    Breaker(bank.name)._close(ALL)
     Breaker.forget()
 
 

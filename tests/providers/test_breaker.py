@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from foundation.errors import ApiError
 from foundation.redis import redis
 from providers.banks.ipe import Ipe
-from providers.breaker import Breaker
-from providers.errors import BankFailure, ProviderRejected, ProviderUnavailable
-from providers.types import BankQuery, BankResult
+from providers.breaker import ALL, Breaker
+from providers.errors import BankFailure, BankTimedOut, ProviderRejected, ProviderUnavailable
+from providers.types import BankQuery, BankResult, QueryStatus
 from tests.providers.conftest import Connect, client_of
-from tests.providers.samples import a_query
+from tests.providers.samples import FULL_FLOW, HOLDERS, a_query
 
 
 class Clock:
@@ -39,7 +40,7 @@ def record(breaker: Breaker, good: int = 0, bad: int = 0) -> None:
 
 
 def test_nine_failures_do_not_open_it_the_tenth_does(clock: Clock) -> None:
-    breaker = Breaker("x", clock)
+    breaker = Breaker("x", clock=clock)
     record(breaker, bad=9)
     assert breaker.allows()
     record(breaker, bad=1)
@@ -48,7 +49,7 @@ def test_nine_failures_do_not_open_it_the_tenth_does(clock: Clock) -> None:
 
 
 def test_half_of_the_calls_have_to_fail(clock: Clock) -> None:
-    breaker = Breaker("x", clock)
+    breaker = Breaker("x", clock=clock)
     record(breaker, good=11, bad=10)
     assert breaker.allows()
     record(breaker, bad=1)
@@ -56,7 +57,7 @@ def test_half_of_the_calls_have_to_fail(clock: Clock) -> None:
 
 
 def test_failures_older_than_the_window_do_not_count(clock: Clock) -> None:
-    breaker = Breaker("x", clock)
+    breaker = Breaker("x", clock=clock)
     record(breaker, bad=9)
     clock.now += 36
     record(breaker, bad=9)
@@ -64,7 +65,7 @@ def test_failures_older_than_the_window_do_not_count(clock: Clock) -> None:
 
 
 def test_after_15_s_one_probe_and_its_success_closes_it(clock: Clock) -> None:
-    breaker = Breaker("x", clock)
+    breaker = Breaker("x", clock=clock)
     record(breaker, bad=10)
     clock.now += 14.9
     assert not breaker.allows()
@@ -77,7 +78,7 @@ def test_after_15_s_one_probe_and_its_success_closes_it(clock: Clock) -> None:
 
 
 def test_a_failed_probe_opens_it_again(clock: Clock) -> None:
-    breaker = Breaker("x", clock)
+    breaker = Breaker("x", clock=clock)
     record(breaker, bad=10)
     clock.now += 15.1
     assert breaker.allows()
@@ -90,33 +91,141 @@ def test_a_failed_probe_opens_it_again(clock: Clock) -> None:
 
 
 def test_calls_from_before_the_opening_do_not_close_it(clock: Clock) -> None:
-    breaker = Breaker("x", clock)
+    breaker = Breaker("x", clock=clock)
     record(breaker, bad=10)
     record(breaker, good=5)
     assert not breaker.allows()
 
 
 def test_late_calls_from_before_the_opening_settle_nothing_while_the_probe_is_under_way(clock: Clock) -> None:
-    record(Breaker("x", clock), bad=10)
+    record(Breaker("x", clock=clock), bad=10)
     clock.now += 15.1
-    probe, late = Breaker("x", clock), Breaker("x", clock)
+    probe, late = Breaker("x", clock=clock), Breaker("x", clock=clock)
     assert probe.allows()
     late.record(False)  # must not hold the breaker open for another 15 s, nor give the probe's place away
     late.record(True)
-    assert not Breaker("x", clock).allows()
+    assert not Breaker("x", clock=clock).allows()
     probe.record(True)
-    assert Breaker("x", clock).allows()
+    assert Breaker("x", clock=clock).allows()
 
 
 def test_another_process_hears_of_it_within_a_second(clock: Clock) -> None:
-    record(Breaker("x", clock), bad=10)
+    record(Breaker("x", clock=clock), bad=10)
     Breaker.forget()  # another process knows nothing but what Redis tells
-    assert not Breaker("x", clock).allows()
+    assert not Breaker("x", clock=clock).allows()
 
 
 def test_banks_have_breakers_of_their_own(clock: Clock) -> None:
-    record(Breaker("x", clock), bad=10)
-    assert Breaker("y", clock).allows()
+    record(Breaker("x", clock=clock), bad=10)
+    assert Breaker("y", clock=clock).allows()
+
+
+# --- the partners' own
+
+
+def of(partner: str, clock: Clock) -> Breaker:
+    return Breaker("x", partner, clock)
+
+
+def test_what_fails_for_one_of_several_partners_is_held_back_for_that_one_alone(clock: Clock) -> None:
+    record(of("quiet", clock), good=1)
+    record(of("hostile", clock), bad=12)
+    assert not of("hostile", clock).allows()
+    assert of("quiet", clock).allows()
+    assert of("newcomer", clock).allows()
+    assert Breaker.states(["x"]) == {"x": "closed"}
+
+
+def test_what_fails_for_two_partners_is_held_back_for_all(clock: Clock) -> None:
+    record(of("one", clock), bad=9)
+    assert of("one", clock).allows()
+    record(of("two", clock), bad=1)
+    assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
+
+
+def test_what_fails_for_the_only_partner_that_calls_is_held_back_for_all(clock: Clock) -> None:
+    record(of("one", clock), bad=10)
+    assert not of("two", clock).allows()
+
+
+def test_one_failure_of_another_does_not_give_the_hostile_one_power_over_all(clock: Clock) -> None:
+    """Both have failures, but those of the quiet one are no half of its calls: the bank works."""
+    record(of("quiet", clock), good=10, bad=1)
+    record(of("hostile", clock), bad=40)
+    assert not of("hostile", clock).allows()
+    assert of("quiet", clock).allows()
+
+
+def test_partners_that_fail_each_alone_among_many_calls_that_work(clock: Clock) -> None:
+    record(of("quiet", clock), good=60)
+    record(of("one", clock), bad=10)
+    record(of("two", clock), bad=10)
+    assert [of(partner, clock).allows() for partner in ("quiet", "one", "two")] == [True, False, False]
+
+
+def test_a_partners_own_breaker_has_a_probe_of_its_own_and_starts_anew(clock: Clock) -> None:
+    record(of("quiet", clock), good=1)
+    record(of("hostile", clock), bad=12)
+    clock.now += 15.1
+    probe = of("hostile", clock)
+    assert probe.allows()
+    assert not of("hostile", clock).allows()
+    probe.record(True)
+    assert of("hostile", clock).allows()
+    record(of("hostile", clock), bad=9)
+    assert of("hostile", clock).allows()  # what failed before the probe is forgotten
+    record(of("hostile", clock), bad=1)
+    assert not of("hostile", clock).allows()
+    assert of("quiet", clock).allows()
+
+
+def test_a_probe_that_fails_holds_back_that_partner_alone_again(clock: Clock) -> None:
+    record(of("quiet", clock), good=1)
+    record(of("hostile", clock), bad=12)
+    clock.now += 15.1
+    probe = of("hostile", clock)
+    assert probe.allows()
+    probe.record(False)
+    clock.now += 14
+    assert not of("hostile", clock).allows()
+    assert of("quiet", clock).allows()
+
+
+def test_while_all_wait_for_the_probe_a_partners_own_probe_is_not_used_up(clock: Clock) -> None:
+    record(of("quiet", clock), good=1)
+    record(of("hostile", clock), bad=12)
+    of("quiet", clock)._open(ALL)
+    clock.now += 15.1
+    probe = of("quiet", clock)
+    assert probe.allows()
+    assert not of("hostile", clock).allows()
+    probe.record(True)
+    assert of("hostile", clock).allows()  # its own probe
+
+
+def test_another_process_hears_of_a_partners_own_within_a_second(clock: Clock) -> None:
+    record(of("quiet", clock), good=1)
+    record(of("hostile", clock), bad=12)
+    Breaker.forget()  # another process knows nothing but what Redis tells
+    assert not of("hostile", clock).allows()
+    assert of("quiet", clock).allows()
+
+
+def test_inputs_that_hang_hold_a_bank_back_from_the_partner_that_sends_them_alone(connect: Connect) -> None:
+    """Before the fix, twelve streams of one key took the bank from all partners for 12 s."""
+    connection = connect("ipe").connection
+
+    def asked_by(partner: str, cpf: str, seconds: float) -> BankResult:
+        return client_of(Ipe, connection, seconds=seconds, partner=partner).query(a_query(cpf))
+
+    assert asked_by("quiet", FULL_FLOW, 10).status is QueryStatus.OK
+    with ThreadPoolExecutor(12) as pool:
+        hanging = [pool.submit(asked_by, "hostile", HOLDERS["all_slow"], 1) for _ in range(12)]
+    assert all(isinstance(each.exception(), BankTimedOut) for each in hanging)
+    with pytest.raises(ProviderUnavailable) as caught:
+        asked_by("hostile", FULL_FLOW, 10)
+    assert caught.value.held_back
+    assert asked_by("quiet", FULL_FLOW, 10).status is QueryStatus.OK
 
 
 class Ending(Ipe):

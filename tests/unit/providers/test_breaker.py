@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from providers.breaker import Breaker, should_open, state_at
+from providers.breaker import ALL, Breaker, scopes_to_open, should_open, state_at
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +33,27 @@ def _nothing_remembered() -> Iterator[None]:
 )
 def test_it_opens_when_half_of_ten_or_more_operations_failed(good: int, bad: int, opens: bool) -> None:
     assert should_open(good, bad) is opens
+
+
+@pytest.mark.parametrize(
+    ("counts", "scopes"),
+    [
+        ({}, []),
+        ({"a": (0, 9)}, []),
+        ({"a": (0, 10)}, [ALL]),
+        ({"a": (0, 5), "b": (0, 5)}, [ALL]),
+        ({"a": (0, 9), "b": (0, 1)}, [ALL]),
+        ({"a": (0, 12), "b": (1, 0)}, ["a"]),
+        ({"a": (0, 12), "b": (3, 1)}, ["a"]),
+        ({"a": (0, 12), "b": (2, 1), "c": (0, 2)}, [ALL]),
+        ({"a": (0, 9), "b": (1, 0)}, []),
+        ({"a": (0, 10), "b": (0, 11), "c": (60, 0)}, ["a", "b"]),
+    ],
+)
+def test_it_opens_for_all_only_where_the_failures_are_not_one_partners_alone(
+    counts: dict[str, tuple[int, int]], scopes: list[str]
+) -> None:
+    assert scopes_to_open(counts) == scopes
 
 
 @pytest.mark.parametrize(

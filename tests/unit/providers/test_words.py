@@ -28,8 +28,13 @@ def test_each_word_of_the_bank_is_the_status_that_the_bank_means_by_it(bank: typ
     assert logs == []
 
 
-def test_each_status_has_a_word(bank: type[Bank]) -> None:
-    assert set(bank.statuses.values()) == set(ProposalStatus)
+def test_what_ends_a_proposal_well_or_badly_has_a_word(bank: type[Bank]) -> None:
+    """A manual may lack words for the rest, such as an analysis or an expiry."""
+    assert set(bank.statuses.values()) >= {
+        ProposalStatus.AWAITING_SIGNATURE,
+        ProposalStatus.DISBURSED,
+        ProposalStatus.REJECTED,
+    }
 
 
 def test_an_unknown_word_is_no_status_and_leaves_a_line(bank: type[Bank]) -> None:
