@@ -18,7 +18,7 @@ from consultas.models import Query
 from foundation import replies, workers
 from providers import registry
 from providers.errors import BankFailure, ProviderUnavailable
-from providers.types import BankAction, BankOffer, Link, QueryStatus
+from providers.types import BankAction, BankOffer, Employment, QueryStatus
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,8 @@ class Answer:
     answered_at: float
     reached: bool = True
     offers: tuple[BankOffer, ...] = ()
-    links: tuple[Link, ...] = ()
+    #: The holder's employments. Stored answers have them under this name.
+    links: tuple[Employment, ...] = ()
     action: BankAction | None = None
     reasons: tuple[str, ...] = ()
     error: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -35,8 +36,8 @@ from providers.types import (
     BankAction,
     BankOffer,
     BankQuery,
+    Employment,
     Geolocation,
-    Link,
     QueryStatus,
     StepOutcome,
 )
@@ -249,7 +250,7 @@ def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str
         "status": answer.status,
         "success": answer.status is not QueryStatus.ERROR,
         "proposals": list(shown),
-        "vinculos": [_link(link) for link in answer.links],
+        "vinculos": [_employment(each) for each in answer.links],
         "error": answer.error,
         "elapsedMs": answer.elapsed_ms,
         "noProposalReasons": list(answer.reasons),
@@ -287,16 +288,16 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: Shown, elapsed_ms:
 def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
     """Unique employers by CNPJ: of the first bank by name that reports a margin, else of the first by name."""
     found: dict[str, dict[str, Any]] = {}
-    for answer in sorted(answers, key=lambda each: each.provider):
-        for link in answer.links:
-            known = found.get(link.employer_cnpj)
-            if known is None or (known["margin"] is None and link.margin is not None):
-                found[link.employer_cnpj] = {
-                    "cnpj": link.employer_cnpj,
-                    "name": link.employer_name,
-                    "matricula": link.registration,
+    for answer in sorted(answers, key=attrgetter("provider")):
+        for each in answer.links:
+            known = found.get(each.employer_cnpj)
+            if known is None or (known["margin"] is None and each.margin is not None):
+                found[each.employer_cnpj] = {
+                    "cnpj": each.employer_cnpj,
+                    "name": each.employer_name,
+                    "matricula": each.registration,
                     "provider": answer.provider,
-                    "margin": _number(link.margin),
+                    "margin": _number(each.margin),
                 }
     return list(found.values())
 
@@ -307,7 +308,7 @@ def envelope(answer: Answer, proposal_id: str | None) -> dict[str, Any]:
         "provider": answer.provider,
         "status": answer.status,
         "offers": [_snake_offer(answer.provider, item) for item in answer.offers],
-        "vinculos": [_snake_link(link) for link in answer.links],
+        "vinculos": [_snake_employment(each) for each in answer.links],
         "proposal_id": proposal_id,
         "action": _action(answer.action),
         "error": answer.error,
@@ -363,25 +364,25 @@ def _action(action: BankAction | None) -> dict[str, Any] | None:
     return {"type": action.type, "url": action.url, "detail": action.detail} if action else None
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _employment(each: Employment) -> dict[str, Any]:
     return {
-        "matricula": link.registration,
-        "employerCnpj": link.employer_cnpj,
-        "employerName": link.employer_name,
-        "jobTitle": link.job_title,
-        "admissionDate": link.admission_date.isoformat() if link.admission_date else None,
-        "margin": _number(link.margin),
+        "matricula": each.registration,
+        "employerCnpj": each.employer_cnpj,
+        "employerName": each.employer_name,
+        "jobTitle": each.job_title,
+        "admissionDate": each.admission_date.isoformat() if each.admission_date else None,
+        "margin": _number(each.margin),
     }
 
 
-def _snake_link(link: Link) -> dict[str, Any]:
+def _snake_employment(each: Employment) -> dict[str, Any]:
     return {
-        "matricula": link.registration,
-        "employer_cnpj": link.employer_cnpj,
-        "employer_name": link.employer_name,
-        "job_title": link.job_title,
-        "admission_date": link.admission_date.isoformat() if link.admission_date else None,
-        "margin": _number(link.margin),
+        "matricula": each.registration,
+        "employer_cnpj": each.employer_cnpj,
+        "employer_name": each.employer_name,
+        "job_title": each.job_title,
+        "admission_date": each.admission_date.isoformat() if each.admission_date else None,
+        "margin": _number(each.margin),
     }
 
 

@@ -71,7 +71,7 @@ def _answer(query: Query, bank: str, connections: dict[str, Connection], step: P
         begun,
         status=result.status,
         offers=result.offers,
-        links=result.links,
+        links=result.employments,
         action=result.action,
         reasons=result.reasons,
         term_auto_authorized=result.term_auto_authorized,

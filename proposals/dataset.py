@@ -23,8 +23,8 @@ from providers.types import (
     BankAccount,
     BankOffer,
     BankSubmission,
+    DeclaredEmployment,
     Disbursement,
-    Employment,
     Holder,
     IdentityDocument,
     PersonalReference,
@@ -223,7 +223,7 @@ def _document(block: dict[str, Any]) -> IdentityDocument:
     return msgspec.convert(told, IdentityDocument)
 
 
-def _employment(block: dict[str, Any]) -> Employment:
+def _employment(block: dict[str, Any]) -> DeclaredEmployment:
     told = {
         "employer_cnpj": block.get("cnpj_empregador"),
         "employer_name": block.get("nome_empregador"),
@@ -233,7 +233,7 @@ def _employment(block: dict[str, Any]) -> Employment:
         "admission_date": block.get("data_admissao"),
         "registration": block.get("matricula"),
     }
-    return msgspec.convert(told, Employment)
+    return msgspec.convert(told, DeclaredEmployment)
 
 
 def _account(block: dict[str, Any]) -> BankAccount:

@@ -161,8 +161,8 @@ def _check_text(text: str, longest: int | None = None) -> None:
 
 
 @dataclass(frozen=True)
-class Link:
-    """An employment link (vínculo). `margin` is None where the bank does not report it.
+class Employment:
+    """An employment (vínculo) as a bank reports it. `margin` is None where the bank does not report it.
 
     Raises ValueError for a margin that no number of the contract can tell.
     """
@@ -247,7 +247,7 @@ class BankResult:
 
     status: QueryStatus
     offers: tuple[BankOffer, ...] = ()
-    links: tuple[Link, ...] = ()
+    employments: tuple[Employment, ...] = ()
     action: BankAction | None = None
     step: StepOutcome | None = None
     reasons: tuple[str, ...] = ()
@@ -262,7 +262,7 @@ class BankResult:
     def answer(
         cls,
         offers: Iterable[BankOffer],
-        links: Iterable[Link],
+        employments: Iterable[Employment],
         reasons: Iterable[str | None] = (),
         *,
         step: StepOutcome | None = None,
@@ -273,19 +273,19 @@ class BankResult:
         Every offer gets the employer of the employment with its registration. Reasons are left out where there are
         offers, since they are then no reasons for having none. An offer without an amount, an installment or a total
         above zero is left out: a bank may compute one for a few cents asked, and nobody can take it. Raises KeyError
-        for an offer whose registration is not among `links`.
+        for an offer whose registration is not among `employments`.
         """
-        by_registration = {link.registration: link for link in links}
+        by_registration = {each.registration: each for each in employments}
         found = tuple(
-            replace(offer, employer_cnpj=link.employer_cnpj, employer_name=link.employer_name)
+            replace(offer, employer_cnpj=work.employer_cnpj, employer_name=work.employer_name)
             for offer in offers
-            if (link := by_registration[offer.registration])
+            if (work := by_registration[offer.registration])
             and min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
         )
         return cls(
             QueryStatus.OK if found else QueryStatus.NO_OFFERS,
             offers=found,
-            links=tuple(by_registration.values()),
+            employments=tuple(by_registration.values()),
             step=step,
             reasons=() if found else tuple(reason for reason in reasons if reason),
             term_auto_authorized=term_auto_authorized,
@@ -338,7 +338,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Employment:
+class DeclaredEmployment:
     """What the partner told of the employment; an empty one is "told nothing"."""
 
     employer_cnpj: str | None = None
@@ -408,7 +408,7 @@ class BankSubmission:
     address: Address
     ip: str
     document: IdentityDocument = IdentityDocument()
-    employment: Employment = Employment()
+    employment: DeclaredEmployment = DeclaredEmployment()
     account: BankAccount | None = None
     pix: PixKey | None = None
     references: tuple[PersonalReference, ...] = ()

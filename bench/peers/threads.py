@@ -102,8 +102,8 @@ def _ask(query: Query, bank: str, known: dict[str, Connection], step: Pending | 
     else:
         told = {
             name: getattr(result, name)
-            for name in ("status", "offers", "links", "action", "reasons", "term_auto_authorized", "data")
-        }
+            for name in ("status", "offers", "action", "reasons", "term_auto_authorized", "data")
+        } | {"links": result.employments}
     finally:
         connection.close()
     elapsed_ms = round((time.monotonic() - begun) * 1000)

@@ -43,7 +43,7 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
-    Link,
+    Employment,
     ProposalStatus,
     given,
 )
@@ -186,7 +186,7 @@ class Aroeira(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         found = self._simulate(self._query_form(query))
-        return BankResult.answer(map(_offer, found.operacoes), map(_link, found.vinculos), (found.mensagem,))
+        return BankResult.answer(map(_offer, found.operacoes), map(_employment, found.vinculos), (found.mensagem,))
 
     def _simulate(self, form: Mapping[str, str]) -> Simulation:
         # No side effect at this bank: a broken connection may be tried again.
@@ -384,9 +384,9 @@ def _credit(submission: BankSubmission) -> dict[str, str]:
     }
 
 
-def _link(each: Employer) -> Link:
+def _employment(each: Employer) -> Employment:
     """The employment. This bank reports no margin."""
-    return Link(
+    return Employment(
         registration=each.matricula,
         employer_cnpj=each.cnpj,
         employer_name=each.empresa,

@@ -35,8 +35,8 @@ from providers.types import (
     BankResult,
     BankSubmission,
     Disbursement,
+    Employment,
     Geolocation,
-    Link,
     ProposalStatus,
     QueryStatus,
     StepOutcome,
@@ -243,7 +243,7 @@ class Canela(Bank):
             if refused.authorization is None:
                 raise ProviderError from None
             return _waiting(refused.authorization)
-        return BankResult.answer(map(_offer, found.id), (_link(each.vinculo) for each in found.id))
+        return BankResult.answer(map(_offer, found.id), (_employment(each.vinculo) for each in found.id))
 
     def _wish(self, query: BankQuery) -> dict[str, Any]:
         return {
@@ -401,8 +401,8 @@ def _waiting(authorization: Authorization) -> BankResult:
     return BankResult(QueryStatus.PENDING, action=action, step=StepOutcome.OPEN)
 
 
-def _link(job: Job) -> Link:
-    return Link(
+def _employment(job: Job) -> Employment:
+    return Employment(
         registration=job.registro_empregaticio,
         employer_cnpj=job.cnpj_empregador,
         employer_name=job.nome_empregador,

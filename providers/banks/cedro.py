@@ -28,8 +28,8 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
+    Employment,
     Geolocation,
-    Link,
     ProposalStatus,
     QueryStatus,
     StepOutcome,
@@ -390,14 +390,14 @@ def _waiting(status: QueryStatus, consult: Consult, action: BankAction) -> BankR
 def _offers(consult: Consult) -> BankResult:
     return BankResult.answer(
         map(_offer, consult.simulations),
-        map(_link, consult.employment_links),
+        map(_employment, consult.employment_links),
         (consult.description,),
         term_auto_authorized=consult.term_auto_authorized,
     )
 
 
-def _link(each: EmploymentLink) -> Link:
-    return Link(
+def _employment(each: EmploymentLink) -> Employment:
+    return Employment(
         registration=each.registration_number,
         employer_cnpj=each.employer_document_number,
         employer_name=each.employer_name,

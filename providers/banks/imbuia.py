@@ -32,8 +32,8 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
+    Employment,
     Geolocation,
-    Link,
     ProposalStatus,
     QueryStatus,
     StepOutcome,
@@ -67,7 +67,7 @@ class Proof(Struct):
     situacao: str = "PENDENTE"
 
 
-class Employment(Struct):
+class Vinculo(Struct):
     matricula: str
     cnpj_empregador: str
     nome_empregador: str
@@ -96,7 +96,7 @@ class Condition(Struct):
 class Consulted(Struct):
     observacao: str | None
     biometria: Proof | None
-    vinculos: list[Employment]
+    vinculos: list[Vinculo]
     condicoes_credito: list[Condition]
 
 
@@ -390,11 +390,13 @@ def _waiting(proof: Proof) -> BankResult:
 
 
 def _offers(found: Consulted) -> BankResult:
-    return BankResult.answer(map(_offer, found.condicoes_credito), map(_link, found.vinculos), (found.observacao,))
+    return BankResult.answer(
+        map(_offer, found.condicoes_credito), map(_employment, found.vinculos), (found.observacao,)
+    )
 
 
-def _link(each: Employment) -> Link:
-    return Link(
+def _employment(each: Vinculo) -> Employment:
+    return Employment(
         registration=each.matricula,
         employer_cnpj=each.cnpj_empregador,
         employer_name=each.nome_empregador,

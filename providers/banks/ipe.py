@@ -24,7 +24,7 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
-    Link,
+    Employment,
     ProposalStatus,
     given,
 )
@@ -168,9 +168,9 @@ class Ipe(Bank):
         # No side effect at this bank: a broken connection may be tried again.
         reply = self.call("POST", "/v1/private_payroll/simulations", json=_query_body(query), safe=True)
         found = reply.read(Simulations)
-        links = map(_link, found.employment_relationships)
+        employments = map(_employment, found.employment_relationships)
         reasons = (reason.description for reason in found.reasons)
-        return BankResult.answer(map(_offer, found.simulations), links, reasons)
+        return BankResult.answer(map(_offer, found.simulations), employments, reasons)
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
         path = f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}"
@@ -308,8 +308,8 @@ def _disbursement(submission: BankSubmission) -> dict[str, Any]:
     }
 
 
-def _link(each: Relationship) -> Link:
-    return Link(
+def _employment(each: Relationship) -> Employment:
+    return Employment(
         registration=each.registration_number,
         employer_cnpj=each.employer_document_number,
         employer_name=each.employer_name,

@@ -27,7 +27,7 @@ from providers.types import (
     BankResult,
     BankSubmission,
     Disbursement,
-    Link,
+    Employment,
     PixKey,
     ProposalStatus,
     QueryStatus,
@@ -161,7 +161,7 @@ class Jatoba(Bank):
             reason = WITHOUT_GEOLOCATION if found.codigo == NO_GEOLOCATION else found.mensagem
             return BankResult(QueryStatus.NO_OFFERS, reasons=(reason,))
         simulation = given(found.dados)
-        return BankResult.answer(map(_offer, simulation.ofertas), map(_link, simulation.vinculos))
+        return BankResult.answer(map(_offer, simulation.ofertas), map(_employment, simulation.vinculos))
 
     def _query_body(self, query: BankQuery) -> dict[str, Any]:
         modality, value = "MARGEM_TOTAL", None
@@ -329,8 +329,8 @@ def _credit(disbursement: Disbursement) -> dict[str, Any]:
     }
 
 
-def _link(each: Employer) -> Link:
-    return Link(
+def _employment(each: Employer) -> Employment:
+    return Employment(
         registration=each.matricula,
         employer_cnpj=each.cnpj_empregador,
         employer_name=each.nome_empregador,

@@ -27,7 +27,7 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
-    Link,
+    Employment,
     ProposalStatus,
     QueryStatus,
     StepOutcome,
@@ -303,11 +303,13 @@ def _waiting(reply: Reply) -> BankResult:
 
 
 def _answer(found: Consultation, step: StepOutcome | None = None) -> BankResult:
-    return BankResult.answer(map(_offer, found.simulacoes), map(_link, found.vinculos), (found.mensagem,), step=step)
+    return BankResult.answer(
+        map(_offer, found.simulacoes), map(_employment, found.vinculos), (found.mensagem,), step=step
+    )
 
 
-def _link(each: Vinculo) -> Link:
-    return Link(
+def _employment(each: Vinculo) -> Employment:
+    return Employment(
         registration=each.matricula,
         employer_cnpj=each.cnpj_empregador,
         employer_name=each.nome_empregador,

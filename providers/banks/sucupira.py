@@ -29,9 +29,9 @@ from providers.types import (
     BankQuery,
     BankResult,
     BankSubmission,
+    Employment,
     Geolocation,
     IdentityDocument,
-    Link,
     ProposalStatus,
     given,
 )
@@ -166,7 +166,7 @@ class Sucupira(Bank):
         # No side effect at this bank: a broken connection may be tried again.
         body = {**_holder(query), "carteira": self.portfolio_of(query)}
         found = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
-        return BankResult.answer(map(_offer, found.simulacoes), map(_link, found.vinculos), found.motivos)
+        return BankResult.answer(map(_offer, found.simulacoes), map(_employment, found.vinculos), found.motivos)
 
     # --- proposal
 
@@ -338,8 +338,8 @@ def _settlement(submission: BankSubmission) -> dict[str, Any]:
     }
 
 
-def _link(each: Vinculo) -> Link:
-    return Link(
+def _employment(each: Vinculo) -> Employment:
+    return Employment(
         registration=each.matricula,
         employer_cnpj=each.cnpj,
         employer_name=each.empregador,

@@ -15,7 +15,7 @@ from providers.types import (
     BankOffer,
     BankQuery,
     BankSubmission,
-    Employment,
+    DeclaredEmployment,
     Geolocation,
     Holder,
     IdentityDocument,
@@ -103,7 +103,7 @@ def a_submission(offer: BankOffer, cpf: str = FULL_FLOW, **changes: Any) -> Bank
         ),
         "ip": "203.0.113.7",
         "document": IdentityDocument("123456789", "SSP", "SP", date(2005, 6, 1)),
-        "employment": Employment(
+        "employment": DeclaredEmployment(
             employer_cnpj="11222333000181",
             employer_name="Metalúrgica Aurora Ltda",
             job_title="Operador de Produção",

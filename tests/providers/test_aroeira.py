@@ -163,8 +163,8 @@ def test_an_app_authorization_that_says_nothing_is_no_evidence(
 
 def test_numbers_as_text_are_read_and_no_margin_is_made_up(aroeira: BankClient) -> None:
     result = aroeira.query(a_query())
-    assert [link.margin for link in result.links] == [None]
-    assert result.links[0].admission_date == date(2019, 3, 11)
+    assert [link.margin for link in result.employments] == [None]
+    assert result.employments[0].admission_date == date(2019, 3, 11)
     plain, insured = result.offers
     assert (plain.loan_value, plain.installment_value, plain.total_amount, plain.interest_rate) == (
         Decimal("9800.00"),

@@ -248,7 +248,7 @@ def test_days_are_read_in_their_own_offset(offset: str) -> None:
     with Receiver(answering(Reply(200, json.dumps({"id": [simulation]}).encode()))) as bank:
         result = at("canela", bank.root).query(a_query())
     assert [offer.first_due_date for offer in result.offers] == [date(2027, 1, 1)]
-    assert [link.admission_date for link in result.links] == [date(2019, 3, 1)]
+    assert [link.admission_date for link in result.employments] == [date(2019, 3, 1)]
 
 
 def test_a_refusal_by_policy_is_no_lack_of_offers() -> None:
@@ -289,7 +289,7 @@ def test_an_approved_one_gives_offers_for_the_query_that_asks(canela: BankClient
     assert (result.status, result.step, result.action) == (QueryStatus.OK, StepOutcome.APPROVED, None)
     [offer] = result.offers
     assert (offer.loan_value, offer.installments) == (Decimal("3000.00"), 12)
-    assert len(result.links) == 1
+    assert len(result.employments) == 1
     assert canela.submit(a_submission(offer, SMS_PENDING)).native_id
     assert len(simulator.calls("canela", "query")) == messages(simulator, SMS_PENDING) == 1
 

@@ -117,7 +117,7 @@ def test_what_an_offer_keeps_of_the_bank_is_plain_json(offer: BankOffer) -> None
 
 
 def test_a_query_names_the_employment_link(bank: BankClient) -> None:
-    [link] = bank.query(a_query()).links
+    [link] = bank.query(a_query()).employments
     assert (link.registration, link.employer_cnpj) == ("100200", "11222333000181")
     assert link.employer_name == "Metalúrgica Aurora Ltda"
     assert link.margin in (None, Decimal("1850.00"))

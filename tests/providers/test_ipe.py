@@ -18,8 +18,8 @@ from providers.operation import BankClient
 from providers.types import (
     BankAccount,
     BankOffer,
+    Employment,
     Geolocation,
-    Link,
     PixKey,
     ProposalStatus,
     QueryStatus,
@@ -200,9 +200,9 @@ def test_a_rate_is_a_fraction_beside_a_cost_in_percent(offer: BankOffer) -> None
 
 
 def test_the_margin_of_each_employment_link_is_reported(ipe: BankClient) -> None:
-    first, second = ipe.query(a_query(HOLDERS["two_employers"])).links
+    first, second = ipe.query(a_query(HOLDERS["two_employers"])).employments
     job = ("Operador de Produção", date(2019, 3, 11))
-    assert first == Link("100200", "11222333000181", "Metalúrgica Aurora Ltda", *job, Decimal("1850.00"))
+    assert first == Employment("100200", "11222333000181", "Metalúrgica Aurora Ltda", *job, Decimal("1850.00"))
     assert (second.registration, second.employer_cnpj, second.margin) == ("B-778", "12ABC34501DE35", Decimal("920.50"))
 
 

@@ -156,7 +156,7 @@ def test_without_geolocation_there_is_no_offer_and_the_reason_says_so(jatoba: Ba
 
 def test_each_employment_link_has_its_margin_and_its_own_offers(jatoba: BankClient) -> None:
     result = jatoba.query(a_query(HOLDERS["two_employers"]))
-    assert [(link.registration, link.employer_cnpj, link.margin) for link in result.links] == [
+    assert [(link.registration, link.employer_cnpj, link.margin) for link in result.employments] == [
         ("100200", "11222333000181", Decimal("1850.00")),
         ("B-778", "12ABC34501DE35", Decimal("920.50")),
     ]

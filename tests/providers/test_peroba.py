@@ -72,7 +72,7 @@ def test_an_offer_is_read_from_decimals_in_text(peroba: BankClient) -> None:
 
 
 def test_the_margin_is_not_reported(peroba: BankClient) -> None:
-    [link] = peroba.query(a_query()).links
+    [link] = peroba.query(a_query()).employments
     assert link.margin is None
 
 

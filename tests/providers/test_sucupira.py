@@ -111,7 +111,7 @@ def test_an_offer_is_read_from_cents_and_milliseconds(offer: BankOffer) -> None:
 
 
 def test_the_link_is_read_without_a_margin(sucupira: BankClient) -> None:
-    [link] = sucupira.query(a_query()).links
+    [link] = sucupira.query(a_query()).employments
     assert (link.margin, link.admission_date) == (None, date(2019, 3, 11))
 
 

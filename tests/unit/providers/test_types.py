@@ -11,7 +11,7 @@ import pytest
 from consultas.models import Offer
 from proposals.models import Proposal
 from providers.errors import ProviderRejected
-from providers.types import BankOffer, BankProposal, BankResult, Link, QueryStatus, StepOutcome
+from providers.types import BankOffer, BankProposal, BankResult, Employment, QueryStatus, StepOutcome
 
 OFFER = BankOffer(
     native_offer_id="n-1",
@@ -27,7 +27,7 @@ OFFER = BankOffer(
     employer_name="Metalúrgica Aurora Ltda",
     registration="100200",
 )
-EMPLOYER = Link("100200", "11222333000181", "Metalúrgica Aurora Ltda")
+EMPLOYER = Employment("100200", "11222333000181", "Metalúrgica Aurora Ltda")
 
 
 def test_an_offer_gets_the_employer_of_its_employment() -> None:
@@ -82,7 +82,7 @@ def test_words_that_say_nothing_are_none() -> None:
 def test_amounts_come_in_cents_and_rates_with_six_decimals() -> None:
     offer = replace(OFFER, loan_value=Decimal("1000.005"), interest_rate=Decimal("1.98765432"))
     assert (str(offer.loan_value), str(offer.interest_rate)) == ("1000.01", "1.987654")
-    assert Link("1", "2", "3", margin=Decimal("10.999")).margin == Decimal("11.00")
+    assert Employment("1", "2", "3", margin=Decimal("10.999")).margin == Decimal("11.00")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_could_not_be_kept_is_the_banks_fault(change: dict[str, Any]) -> No
         replace(OFFER, **change)
     if "loan_value" in change:
         with pytest.raises(ValueError, match="beyond any honest one"):
-            Link("1", "2", "3", margin=change["loan_value"])
+            Employment("1", "2", "3", margin=change["loan_value"])
 
 
 def test_the_texts_fit_their_columns() -> None:
