@@ -153,11 +153,11 @@ class Bank:
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
         """The reference of the step (see `BankAction`) that a callback of this bank is about.
 
-        No request is made and nothing but `secret` is needed, so that who takes callbacks need not hold the
-        bank's credentials. `headers` are looked up in any case of letters, `body` is the raw one. Raises
+        No request is made and nothing but `secret` is needed, so that the process that takes callbacks holds no
+        credentials of the bank. `headers` are looked up in any case of letters, `body` is the raw one. Raises
         Unauthorized where the callback is not the bank's, was altered or is older than `callbacks.MAX_AGE`, and
-        where `secret` is empty. It is no proof of how the step ended: whoever gets the reference asks `check`,
-        so that a replay within that time changes nothing.
+        where `secret` is empty. The callback does not prove how the step ended: the caller asks `check` with the
+        reference, so that a replay changes nothing.
         """
         raise NotSupported
 
@@ -184,7 +184,8 @@ class Bank:
         raise NotSupported
 
     def login_refused(self, reply: Reply) -> bool:
-        """Whether the bank says that our credentials are wrong: no outage, and nothing that passes by itself."""
+        """True where the bank says that our credentials are wrong. That is no outage, and it does not pass by
+        itself."""
         return 400 <= reply.status < 500
 
     def authorize_body(self, token: Token | None, content: Any) -> Any:
@@ -200,12 +201,12 @@ class Bank:
         return {"Authorization": f"Bearer {token.value}"} if token else {}
 
     def token_refused(self, reply: Reply) -> bool:
-        """Whether the bank says that the token is not (or no longer) good. It has done nothing then."""
+        """True where the bank says that the token is not valid. The bank has done nothing then."""
         return reply.status == 401
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
-        """The error that the partner shall see, where `reply` is the bank's own way to say no."""
+        """The error for a `reply` by which the bank says no; None for any other reply."""
         return None
 
     def portfolio_of(self, asked: BankQuery | BankSubmission) -> str | None:
@@ -243,7 +244,7 @@ class Bank:
 
     @classmethod
     def proposal_status(cls, word: str) -> ProposalStatus | None:
-        """The normalized status of a native word; an unknown one is logged and moves nothing."""
+        """The normalized status of a native word. An unknown word is logged, and None leaves the proposal as it is."""
         status = cls.statuses.get(word)
         if status is None:
             log.warning("bank_status_unknown", bank=cls.name, word=word[:60])

@@ -7,12 +7,12 @@ from foundation.formats import sentence
 
 
 class StepOwed(InvalidInput):
-    """The bank wants a step of the holder first. It has not refused anything; only of a submission can be said
-    which field that is a matter of."""
+    """The bank wants a step of the holder first. It has refused nothing. For a submission, `as_submission_error` names
+    the field."""
 
 
 class ProviderRejected(ApiError):
-    """A bank refused on the merits. Its own message is passed on, as `formats.sentence` leaves it."""
+    """A bank refused on the merits. The partner reads the bank's own message, cleaned by `formats.sentence`."""
 
     code = "provider_rejected"
     http_status = 422
@@ -33,8 +33,8 @@ class OfferExpired(ApiError):
 
 
 class Conflict(InvalidState):
-    """A bank says so of a proposal of its own. `words` are the bank's; a partner sees them only where it was a
-    submission that met them."""
+    """A bank says that the state of its proposal forbids the call. `words` are the bank's; a partner reads them only
+    where the call was a submission."""
 
     def __init__(self, words: str) -> None:
         super().__init__()
@@ -51,10 +51,10 @@ class ProviderNotAllowed(ApiError):
 class BankFailure(ApiError):
     """Base of the failures on a bank's side that say nothing about the holder.
 
-    `sent` is False only where the request certainly never reached the bank (connection refused,
-    breaker open, no free place in flight): what follows a submission hangs on it. `held_back` tells that
-    the service itself kept the request back, which says nothing about the bank's health; `broken` that the
-    connection broke before any answer, so that a safe request may be sent once more.
+    `sent` is False only where the request certainly never reached the bank (connection refused, breaker open, no free
+    place in flight): a submission may be sent again only then. `held_back` is True where the service itself kept the
+    request back, which says nothing about the bank's health. `broken` is True where the connection broke before any
+    answer, so that a safe request may be sent once more.
     """
 
     broken = False

@@ -28,8 +28,8 @@ BANK_CALLS = Histogram(
 
 @contextmanager
 def bank_call(bank: str, operation: str) -> Iterator[None]:
-    """Counts the call made inside by how it ended: ok; refused by the bank; unavailable; unreadable; held_back by
-    the service itself; or broken, by a fault of ours."""
+    """Count the call made inside by its outcome: ok; refused (by the bank); unavailable; unreadable; held_back (by the
+    service itself); or broken (by a fault of ours)."""
     begun = time.monotonic()
     outcome = "broken"
     try:

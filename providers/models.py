@@ -25,7 +25,8 @@ class Provider(models.Model):
     enabled = models.BooleanField("habilitado", default=True)
     base_url = models.URLField("endereço base")
     credentials = EncryptedJSONField("credenciais", default=dict, blank=True)
-    #: What the bank signs its callbacks with: apart from the credentials, which whoever takes callbacks never needs.
+    #: The key of the bank's signed callbacks. It stands apart from the credentials, because the process that takes
+    #: callbacks must not need those.
     callback_secret = EncryptedTextField("segredo dos avisos", null=True, blank=True)
     portfolio = models.CharField("carteira padrão", max_length=60, blank=True)
     timeout_s = models.PositiveIntegerField("tempo limite (s)", null=True, blank=True)

@@ -49,7 +49,7 @@ class Token:
 
 
 class _Login:
-    """One login under way: those who wait for its token, and the failure that they share with it."""
+    """One login under way: how many callers wait for its token, and its failure, which they share."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -58,9 +58,9 @@ class _Login:
 
 
 class TokenCache:
-    """The tokens of one user; more than one only where the bank limits the requests of each.
+    """The tokens of one user; several only where the bank limits the requests of each token.
 
-    No lock is held during a login. Callers that find no token share as few logins as will serve them all.
+    No lock is held during a login. Callers that find no token share as few logins as serve them all.
     """
 
     def __init__(self, budget: tuple[int, float] | None) -> None:
@@ -95,8 +95,8 @@ class TokenCache:
         return self._log_in(flight, login, old)
 
     def discard(self, sent_at: float) -> None:
-        """The bank refused the token of a request sent at that moment (`time.monotonic()`): forget it, and all
-        that are as old, for what ended it early may have ended them too. Newer ones stay."""
+        """The bank refused the token of a request sent at that moment (`time.monotonic()`). Forget that token and all
+        that are as old: what ended one early may have ended them too. Newer tokens stay."""
         with self._lock:
             self._tokens = [kept for kept in self._tokens if kept.issued_at > sent_at]
 
@@ -123,8 +123,8 @@ class TokenCache:
         if self._limited:
             self._tokens = live
         for token in live:
-            # A use is counted here when its token is taken, at the bank when the request arrives: up to a
-            # time-out later. So it is forgotten here that much later too.
+            # A use counts here when the token is taken. At the bank it counts when the request arrives, up to a
+            # time-out later. So a use is forgotten here that much later too.
             while self._limited and token.uses and now - token.uses[0] > self._seconds + MARGIN_S:
                 token.uses.popleft()
             if len(token.uses) < self._requests:

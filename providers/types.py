@@ -8,35 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from foundation.formats import sentence
+from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_NATIVE_ID, MAX_RATE, TEXT_LENGTHS, check_text, rounded
 
 T = TypeVar("T")
 
-# What offers and proposals may hold: reais and percent a month below these, months up to that, texts as long as their
-# columns.
-MAX_AMOUNT = 10**12
-MAX_RATE = 10**4
-MAX_INSTALLMENTS = 1200
-MAX_NATIVE_ID = 200
-_TEXT_LENGTHS = {
-    "native_offer_id": MAX_NATIVE_ID,
-    "table_code": 60,
-    "employer_cnpj": 14,
-    "employer_name": 200,
-    "registration": 60,
-}
-
 
 def given(value: T | None) -> T:
-    """`value`, where a rule outside of its type says that it is there: `Bank.required`, an account where there is
-    no PIX key, `accepted_at` when a bank is asked, the data of an answer that says success.
-
-    Raises ValueError where the rule is broken.
-    """
+    """`value`, which a rule outside its type says is there: `Bank.required`, an account where there is no PIX key,
+    `accepted_at` when a bank is asked. Raises ValueError for None."""
     if value is None:
         raise ValueError("a value that must be there is missing")
     return value
@@ -86,7 +70,7 @@ class Geolocation:
 
 @dataclass(frozen=True)
 class AppEvidence:
-    """Evidence of an acceptance in the partner's app. Only what was really collected; None is never invented."""
+    """Evidence of an acceptance in the partner's app: only what was collected. None means "not collected"."""
 
     user_agent: str | None = None
     operational_system: str | None = None
@@ -118,9 +102,9 @@ class BankQuery:
     installment is asked for it is always set. `portfolio` is the origination identifier of the contract or of
     the call (`originador`), else None.
 
-    The rest is evidence of the holder's acceptance, and None is "not known": it is never filled in.
-    `client_ip` and `accepted_at` (the time of the partner's call, unless an authorization session recorded the
-    acceptance itself) are always there.
+    The rest is evidence of the holder's acceptance; None means "not known" and is never filled in. `client_ip` and
+    `accepted_at` are always there: `accepted_at` is the time that the authorization session recorded, else that of the
+    partner's call.
     """
 
     cpf: str
@@ -144,28 +128,11 @@ class BankQuery:
     with_insurance: bool = True
 
 
-def _rounded(value: Decimal, decimals: int, below: int) -> Decimal:
-    """`value` with at most `decimals` decimals, half up. Raises ValueError unless it is a number of that size."""
-    if not value.is_finite() or abs(value) >= below:
-        raise ValueError("a bank's number beyond any honest one")
-    exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and -exponent > decimals:
-        return value.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
-    return value
-
-
-def _check_text(text: str, longest: int | None = None) -> None:
-    """Raises ValueError where PostgreSQL would not keep `text` in a column of that length."""
-    if "\0" in text or (longest is not None and len(text) > longest):
-        raise ValueError("a bank's text beyond any honest one")
-
-
 @dataclass(frozen=True)
 class Employment:
     """An employment (vínculo) as a bank reports it. `margin` is None where the bank does not report it.
 
-    Raises ValueError for a margin that no number of the contract can tell.
-    """
+    Raises ValueError for a margin beyond `providers.limits`."""
 
     registration: str
     employer_cnpj: str
@@ -176,17 +143,14 @@ class Employment:
 
     def __post_init__(self) -> None:
         if self.margin is not None:
-            object.__setattr__(self, "margin", _rounded(self.margin, 2, MAX_AMOUNT))
+            object.__setattr__(self, "margin", rounded(self.margin, 2, MAX_AMOUNT))
 
 
 @dataclass(frozen=True)
 class BankOffer:
     """One offer, normalized: amounts in whole cents, the rate with at most 6 decimals. `registration` names the
     employment; `BankResult.answer` fills the employer in from there. `native` holds what else the bank names it by.
-
-    Raises ValueError for what no honest offer holds and the database would refuse, so that one bank's odd answer
-    becomes that bank's failure and not the whole query's.
-    """
+    Raises ValueError beyond `providers.limits`."""
 
     native_offer_id: str
     loan_value: Decimal
@@ -204,15 +168,15 @@ class BankOffer:
 
     def __post_init__(self) -> None:
         for name in ("loan_value", "installment_value", "total_amount"):
-            object.__setattr__(self, name, _rounded(getattr(self, name), 2, MAX_AMOUNT))
-        object.__setattr__(self, "interest_rate", _rounded(self.interest_rate, 6, MAX_RATE))
+            object.__setattr__(self, name, rounded(getattr(self, name), 2, MAX_AMOUNT))
+        object.__setattr__(self, "interest_rate", rounded(self.interest_rate, 6, MAX_RATE))
         if not 0 < self.installments <= MAX_INSTALLMENTS:
-            raise ValueError("a bank's term beyond any honest one")
-        for name, length in _TEXT_LENGTHS.items():
-            _check_text(getattr(self, name), length)
+            raise ValueError("a bank's term beyond the limits")
+        for name, length in TEXT_LENGTHS.items():
+            check_text(getattr(self, name), length)
         for value in self.native.values():
             if isinstance(value, str):
-                _check_text(value)
+                check_text(value)
 
 
 @dataclass(frozen=True)
@@ -240,9 +204,9 @@ class StepOutcome(StrEnum):
 class BankResult:
     """A bank's answer to a query or to a check of a pending step.
 
-    `status` is never ERROR: a failure or a refusal is raised (see `providers.errors`).
-    `reasons` are the bank's own words too, as `formats.sentence` leaves them; empty ones are left out.
-    `step` tells how the external step stands, None where the answer involved none.
+    `status` is never ERROR: a failure or a refusal is raised (see `providers.errors`). `reasons` are the bank's own
+    words, cleaned by `formats.sentence`; empty ones are left out. `step` tells how the external step stands, None where
+    the answer involved none.
     """
 
     status: QueryStatus
@@ -316,7 +280,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class IdentityDocument:
-    """What the partner told of the document; an empty one is "told nothing"."""
+    """The document as the partner declared it; each field is None where it was not declared."""
 
     number: str | None = None
     issuer: str | None = None
@@ -339,7 +303,7 @@ class Address:
 
 @dataclass(frozen=True)
 class DeclaredEmployment:
-    """What the partner told of the employment; an empty one is "told nothing"."""
+    """The employment as the partner declared it; each field is None where it was not declared."""
 
     employer_cnpj: str | None = None
     employer_name: str | None = None
@@ -374,9 +338,7 @@ class PixKey:
 class Disbursement:
     """Where a bank pays the money of a submission: exactly one of `account` and `pix`.
 
-    `remark` is Portuguese for the partner: what the bank does otherwise than the submission says. None where it pays
-    as asked.
-    """
+    `remark` is Portuguese for the partner: what the bank does otherwise than the submission says."""
 
     account: BankAccount | None = None
     pix: PixKey | None = None
@@ -421,10 +383,8 @@ class BankSubmission:
 class BankProposal:
     """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word.
 
-    `status` is None where the word is not known: the caller then leaves its status as it was.
-
-    Raises ValueError for an identifier or a word that the database would refuse, so that it is an answer of the
-    bank that can't be read, and not a fault of ours in the middle of keeping it. A long word is cut where it is kept.
+    `status` is None where the word is not known: the caller then leaves its status as it was. Raises ValueError for an
+    identifier or a word beyond `providers.limits`. A long word is cut where it is stored.
     """
 
     native_id: str
@@ -435,5 +395,5 @@ class BankProposal:
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_text(self.native_id, MAX_NATIVE_ID)
-        _check_text(self.native_status)
+        check_text(self.native_id, MAX_NATIVE_ID)
+        check_text(self.native_status)

@@ -189,8 +189,8 @@ class Jatoba(Bank):
         }
 
     def _term(self, query: BankQuery) -> dict[str, Any]:
-        """The term with its evidence, signed with the service's key. What was not collected is null, as this
-        bank wants it: it makes no offer without a geolocation, but that is for it to say."""
+        """The term with its evidence, signed with the service's key. What was not collected is null. Without a
+        geolocation the bank answers that it makes no offer; the adapter leaves that decision to the bank."""
         place = query.geolocation
         accepted_at = " ".join(to_br_time(given(query.accepted_at)))
         latitude, longitude = (_number(place.lat), _number(place.lng)) if place else (None, None)
