@@ -3,7 +3,7 @@
 The host name is resolved once, every address it has is judged, and the connection goes to a judged address
 while TLS and the Host header keep the name; so neither another spelling of an address nor a name that
 changes its answer leads inside. Redirects are not followed, proxy variables and netrc are not read, and one
-deadline covers connection, handshake, request and answer, however slowly a receiver drips.
+deadline covers name look-up, connection, handshake, request and answer, however slowly a receiver drips.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -164,7 +166,7 @@ class _Exchange:
 
     def connect(self, host: str, port: int) -> socket.socket:
         """A connection to one of the addresses of `host`, all of which must be allowed."""
-        addresses = _resolve(host, port)
+        addresses = _resolve(host, port, self.remaining())
         for position, address in enumerate(addresses):
             try:
                 wire = socket.create_connection((str(address), port), self.remaining())
@@ -239,12 +241,12 @@ def _checked(url: str) -> Url:
     return parts
 
 
-def _resolve(host: str, port: int) -> list[Address]:
+def _resolve(host: str, port: int, seconds: float) -> list[Address]:
     """The addresses of `host`, best first. Raises `_Refused` when there is none, or when one of them is
-    forbidden: a name that leads both outside and inside is an attack or a mistake.
+    forbidden: a name that leads both outside and inside is an attack or a mistake. Raises TimeoutError after `seconds`.
     """
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = _look_up(host, port, seconds)
     except (socket.gaierror, UnicodeError):
         raise _Refused(Fault.DNS) from None
     # A scoped address ("fe80::1%eth0") is link-local: without its scope it is refused all the same.
@@ -252,6 +254,24 @@ def _resolve(host: str, port: int) -> list[Address]:
     if not all(may_be_called(address) for address in addresses):
         raise _Refused(Fault.BLOCKED)
     return addresses
+
+
+def _look_up(host: str, port: int, seconds: float) -> list[Any]:
+    """What `getaddrinfo` finds within `seconds`. Raises TimeoutError and what `getaddrinfo` raises.
+
+    Nothing can interrupt the system's resolver. Its thread goes on until the resolver gives up by itself; the delivery
+    does not wait for that.
+    """
+    result: Future[list[Any]] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as failure:
+            result.set_exception(failure)
+
+    threading.Thread(target=run, name="webhook-name", daemon=True).start()
+    return result.result(seconds)
 
 
 def may_be_called(address: Address) -> bool:

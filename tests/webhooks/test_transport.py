@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -358,6 +359,25 @@ def test_one_deadline_for_all_of_it(receiver: Receiver, settings: Any, reply: Re
     assert (answer.status, answer.fault) == (None, Fault.TIMEOUT)
     assert time.monotonic() - started < 3, "every byte would have begun a new time-out"
     assert 400 <= answer.duration_ms < 3_000
+
+
+def test_a_name_look_up_that_hangs_ends_at_the_deadline(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the fix, it held a delivery's place for as long as the resolver pleased: 20 s and more."""
+    settings.WEBHOOK_TIMEOUT_S = 0.5
+    released = threading.Event()
+
+    def hanging(*_: Any, **__: Any) -> list[Any]:
+        released.wait(20)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", hanging)
+    started = time.monotonic()
+    try:
+        answer = post("https://slow.example/")
+    finally:
+        released.set()
+    assert answer.fault is Fault.TIMEOUT
+    assert time.monotonic() - started < 5
 
 
 def test_a_confirmation_stands_though_the_rest_of_the_answer_never_comes(settings: Any) -> None:
