@@ -17,6 +17,9 @@ from webhooks.transport import Answer, Fault
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
 RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 JITTER = 0.1
+#: After an attempt that failed by our own fault (a wrong key, a bug) the next one comes at a tenth of the event's age,
+#: within these bounds, in seconds.
+OUR_FAULT_FIRST_S, OUR_FAULT_LONGEST_S = 60, 3_600
 #: Events whose partner has no address, or no secret to sign with: they wait for it.
 UNREACHABLE = Q(partner__webhook_url="") | Q(partner__webhook_secret__isnull=True)
 #: Events erased in one transaction.
@@ -41,7 +44,8 @@ class Event(models.Model):
     """Something a partner is to be told, written in the transaction that caused it; the row is the outbox.
 
     A due event is delivered when `next_attempt_at` is past and nobody holds a claim on it. `failures` is
-    its place in the schedule and begins anew with a resend; `attempts` counts every attempt ever settled.
+    its place in the schedule and begins anew with a resend; `attempts` counts every attempt ever settled. An attempt
+    that failed by our own fault (`Fault.INTERNAL`) is no failure of the receiver and keeps the event's place.
     """
 
     class State(models.TextChoices):
@@ -101,6 +105,9 @@ class Event(models.Model):
         if answer.fault is None:
             self._rest(self.State.DELIVERED, fault="")
             self.delivered_at = timezone.now()
+        elif self.claim == claim and answer.fault is Fault.INTERNAL:
+            wait = our_fault_delay(timezone.now() - self.created_at)
+            self._rest(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
         elif self.claim == claim and (answer.fault is Fault.GONE or self.failures >= len(RETRY_AFTER_S)):
             self._rest(self.State.FAILED, fault=answer.fault)
         elif self.claim == claim:
@@ -191,15 +198,22 @@ def retry_delay(failures: int, retry_after: float | None = None) -> timedelta:
     return timedelta(seconds=step * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311 - spreads load, no secret
 
 
+def our_fault_delay(age: timedelta) -> timedelta:
+    """How long an event of that age waits after an attempt that failed by our own fault."""
+    step = min(max(age.total_seconds() / 10, OUR_FAULT_FIRST_S), OUR_FAULT_LONGEST_S)
+    return timedelta(seconds=step * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311 - spreads load, no secret
+
+
 def purge(before: datetime) -> int:
     """Erase bodies, references and answers of events created before `before`; returns how many they were.
 
     What is still being tried is left until it is settled. An event that has waited all that time for its
-    partner to have an address and a secret fails.
+    partner to have an address and a secret fails, and so does one that our own fault kept from its receiver.
     """
     waiting = Q(state=Event.State.DUE)
+    stuck = UNREACHABLE | Q(fault=Fault.INTERNAL)
     unclaimed = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())
-    old = Event.objects.filter(unclaimed, created_at__lt=before, purged_at=None).filter(~waiting | UNREACHABLE)
+    old = Event.objects.filter(unclaimed, created_at__lt=before, purged_at=None).filter(~waiting | stuck)
     purged = 0
     while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:BATCH]):
         purged += _empty(Event.objects.filter(unclaimed, pk__in=batch))

@@ -20,7 +20,7 @@ from partners.models import Partner
 from tests.receiver import Received, Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, end_leases, make_due, new_partner, send
 from webhooks import delivery
-from webhooks.models import Attempt, Event
+from webhooks.models import RETRY_AFTER_S, Attempt, Event
 from webhooks.transport import Answer, Fault
 
 
@@ -229,7 +229,7 @@ def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner
 
     assert receiver.ids == [sound.pk]
     row = Event.objects.defer("body").get(pk=broken.pk)
-    assert (row.state, row.attempts, row.fault, row.failures) == ("due", 1, "internal", 1)
+    assert (row.state, row.attempts, row.fault, row.failures) == ("due", 1, "internal", 0)
 
 
 def test_a_secret_that_cannot_sign_is_recorded_as_our_fault(partner: Partner, receiver: Receiver) -> None:
@@ -240,6 +240,22 @@ def test_a_secret_that_cannot_sign_is_recorded_as_our_fault(partner: Partner, re
     event.refresh_from_db()
     assert (event.state, event.fault) == ("due", "internal")
     assert receiver.received == []
+
+
+def test_our_own_fault_is_not_charged_to_the_receivers_schedule(partner: Partner, receiver: Receiver) -> None:
+    """Before the fix, nine attempts that could not even be signed made the event fail."""
+    good = partner.webhook_secret
+    Partner.objects.filter(pk=partner.pk).update(webhook_secret="whsec_*never issued*")
+    [event] = send(partner)
+    for _ in range(len(RETRY_AFTER_S) + 2):
+        deliver_due()
+        make_due(event)
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.failures) == ("due", len(RETRY_AFTER_S) + 2, 0)
+    Partner.objects.filter(pk=partner.pk).update(webhook_secret=good)
+    deliver_due()
+    event.refresh_from_db()
+    assert (event.state, receiver.ids) == ("delivered", [event.pk])
 
 
 def test_logs_and_redis_see_no_personal_data(

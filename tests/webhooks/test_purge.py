@@ -65,6 +65,19 @@ def test_what_waited_all_that_time_for_an_address_or_a_secret_fails(partner: Par
     assert (event.state, event.next_attempt_at, event.body) == ("failed", None, None)
 
 
+def test_what_our_own_fault_kept_all_that_time_fails(partner: Partner) -> None:
+    Partner.objects.update(webhook_secret="whsec_*never issued*")
+    [event] = send(partner)
+    deliver_due()
+    event.refresh_from_db()
+    assert (event.state, event.fault) == ("due", Fault.INTERNAL)
+    _age()
+    purge()
+
+    event.refresh_from_db()
+    assert (event.state, event.next_attempt_at, event.body) == ("failed", None, None)
+
+
 def test_an_attempt_in_flight_is_left_alone(partner: Partner) -> None:
     [event] = send(partner)
     delivery.claim(1)

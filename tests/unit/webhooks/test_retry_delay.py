@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from webhooks.models import RETRY_AFTER_S, retry_delay
+from webhooks.models import RETRY_AFTER_S, our_fault_delay, retry_delay
 
 
 def test_steps_of_the_contract() -> None:
@@ -27,3 +27,10 @@ def test_each_step_is_spread_by_a_tenth(failures: int) -> None:
 @pytest.mark.parametrize(("wish", "granted"), [(0, 60), (59, 60), (90, 90), (121, 120), (999_999, 120), (1e300, 120)])
 def test_retry_after_counts_between_one_and_two_steps(wish: float, granted: float) -> None:
     assert retry_delay(1, wish) == timedelta(seconds=granted)
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0, 60), (600, 60), (1_200, 120), (86_400, 3_600)])
+def test_after_our_own_fault_an_event_waits_a_tenth_of_its_age(age: float, wait: float) -> None:
+    waits = [our_fault_delay(timedelta(seconds=age)).total_seconds() for _ in range(200)]
+
+    assert 0.9 * wait <= min(waits) < max(waits) <= 1.1 * wait
