@@ -8,7 +8,7 @@ from consultas import pending
 from consultas.models import Pending, Query
 from foundation import statements
 from providers.bank import Connection
-from providers.models import accounts_sql, read_accounts
+from providers.models import connections_sql, read_connections
 
 
 def load(query_id: str, banks: list[str]) -> tuple[Query, dict[str, Connection], dict[str, Pending]]:
@@ -18,16 +18,16 @@ def load(query_id: str, banks: list[str]) -> tuple[Query, dict[str, Connection],
     row = statements.fetch_one(sql, {"id": query_id, "banks": banks})
     if row is None:
         raise Query.DoesNotExist(query_id)
-    *values, accounts, owed = row
+    *values, connections, owed = row
     query = columns.row(values)
-    return query, read_accounts(accounts), pending.open_steps(query, owed) if owed else {}
+    return query, read_connections(connections), pending.open_steps(query, owed) if owed else {}
 
 
 @lru_cache(maxsize=1)
 def _statement() -> tuple[str, statements.Columns[Query]]:
     columns = statements.Columns(Query, "q", without=("answers",))
     sql = f"""
-SELECT {columns.sql}, {accounts_sql("%(banks)s")}, ARRAY(
+SELECT {columns.sql}, {connections_sql("%(banks)s")}, ARRAY(
     SELECT s.provider FROM consultas_pending s
     WHERE s.partner_id = q.partner_id AND s.cpf_index = q.cpf_index AND s.state = 'open'
     AND s.provider = ANY(%(banks)s))

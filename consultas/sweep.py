@@ -15,7 +15,7 @@ from consultas.models import Pending
 from providers import operation, registry
 from providers.bank import Connection
 from providers.errors import BankSwitchedOff
-from providers.models import enabled_accounts
+from providers.models import enabled_connections
 
 #: So long one sweep goes on taking what is due; then the next one does.
 TICK_S = 2.0
@@ -36,7 +36,7 @@ def run() -> None:
         connections: dict[str, Connection] | None = None
         while time.monotonic() < end and (banks := pending.banks_due()):
             if connections is None:
-                connections = enabled_accounts(registry.names())
+                connections = enabled_connections(registry.names())
             for bank in banks:
                 looks += _look_at(bank, connections)
             database.close()

@@ -54,35 +54,35 @@ class Provider(models.Model):
         )
 
 
-def enabled_accounts(names: Sequence[str]) -> dict[str, Connection]:
+def enabled_connections(names: Sequence[str]) -> dict[str, Connection]:
     """How to reach each of the banks `names` that an operator left enabled, by name."""
-    row = statements.fetch_one(f"SELECT {accounts_sql('%s')}", [list(names)])
-    return read_accounts(row[0] if row else ())
+    row = statements.fetch_one(f"SELECT {connections_sql('%s')}", [list(names)])
+    return read_connections(row[0] if row else ())
 
 
-def accounts_sql(names: str) -> str:
-    """An SQL expression for what `read_accounts` reads: the enabled banks among the text array `names`, itself an
+def connections_sql(names: str) -> str:
+    """An SQL expression for what `read_connections` reads: the enabled banks among the text array `names`, itself an
     SQL expression."""
     return (
-        f"ARRAY(SELECT json_build_array({_account_columns().sql})::text FROM providers_provider b"  # noqa: S608 - names of ours
+        f"ARRAY(SELECT json_build_array({_connection_columns().sql})::text FROM providers_provider b"  # noqa: S608 - names of ours
         f" WHERE b.enabled AND b.name = ANY({names}))"
     )
 
 
-def read_accounts(found: Iterable[str]) -> dict[str, Connection]:
-    """The accounts, by the bank's name, in what the database gave for `accounts_sql`."""
-    return dict(_account(each, settings.BANK_TIMEOUT_S) for each in found)
+def read_connections(found: Iterable[str]) -> dict[str, Connection]:
+    """The connections, by the bank's name, in what the database gave for `connections_sql`."""
+    return dict(_connection(each, settings.BANK_TIMEOUT_S) for each in found)
 
 
 @lru_cache(maxsize=256)
-def _account(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
-    """Remembered by all columns that it is made of, the encrypted credentials included: it is never older than the row,
-    and decrypted once. The default time-out is a part of it, too."""
-    row = _account_columns().row(msgspec.json.decode(columns))
+def _connection(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
+    """The bank's name and its connection. The cache key is all that the connection is made of, the encrypted
+    credentials included: so a cached connection is never older than its row, and credentials are decrypted once."""
+    row = _connection_columns().row(msgspec.json.decode(columns))
     return row.name, row.connection()
 
 
 @lru_cache(maxsize=1)
-def _account_columns() -> statements.Columns[Provider]:
+def _connection_columns() -> statements.Columns[Provider]:
     # The callbacks' secret opens nothing for who calls the bank.
     return statements.Columns(Provider, "b", without=("callback_secret", "updated_at"))

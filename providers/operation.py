@@ -35,7 +35,7 @@ from providers.errors import (
 )
 from providers.http import Draft, Reply, Request
 from providers.metrics import bank_call
-from providers.models import enabled_accounts
+from providers.models import enabled_connections
 from providers.tokens import Token, TokenCache, tokens
 from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, StepOutcome
 
@@ -74,7 +74,7 @@ def client(
     return BankClient(bank, connection, deadline=begun + limit, request_id=request_id, partner=partner)
 
 
-_enabled = outlasts_restart(enabled_accounts)
+_enabled = outlasts_restart(enabled_connections)
 
 
 class BankClient:

@@ -30,7 +30,7 @@ from partners.views import PartnerView
 from providers import operation
 from providers.bank import Connection
 from providers.errors import BankFailure
-from providers.models import enabled_accounts
+from providers.models import enabled_connections
 from providers.types import BankQuery, QueryStatus
 from webhooks import outbox
 
@@ -61,7 +61,7 @@ class AggregatedView(PartnerView):
             request_id=self.request_id,
             deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
         )
-        known = enabled_accounts(banks)
+        known = enabled_connections(banks)
         steps = {
             row.provider: row
             for row in Pending.objects.filter(

@@ -159,8 +159,8 @@ class Aroeira(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        account = self.connection.credentials
-        reply = self.exchange("GET", "/token/gerar", headers=basic_auth(account["user"], account["password"]))
+        user = self.connection.credentials
+        reply = self.exchange("GET", "/token/gerar", headers=basic_auth(user["user"], user["password"]))
         if _is_page(reply):
             raise ProviderUnavailable(sent=False)
         granted = reply.read(AccessToken)

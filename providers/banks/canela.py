@@ -179,8 +179,8 @@ class Canela(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        account = self.connection.credentials
-        body = {"login": account["login"], "senha": account["password"]}
+        user = self.connection.credentials
+        body = {"login": user["login"], "senha": user["password"]}
         token = self.exchange("POST", "/login", json=body).read(AccessToken)
         return Token.lasting(token.token, token.expira_em)
 

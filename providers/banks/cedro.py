@@ -164,8 +164,8 @@ class Cedro(Bank):
                 return self._token_for(grant_type="refresh_token", refresh_token=old.refresh)
             except ProviderError:
                 log.info("bank_refresh_token_ended", bank=self.name)
-        account = self.connection.credentials
-        return self._token_for(grant_type="password", username=account["username"], password=account["password"])
+        user = self.connection.credentials
+        return self._token_for(grant_type="password", username=user["username"], password=user["password"])
 
     def _token_for(self, **grant: str) -> Token:
         form = {"client_id": self.connection.credentials["client_id"], **grant}

@@ -171,8 +171,8 @@ class Imbuia(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        account = self.connection.credentials
-        form = {"username": account["username"], "password": account["password"]}
+        user = self.connection.credentials
+        form = {"username": user["username"], "password": user["password"]}
         token = self.exchange("POST", "/auth/token", form=form).read(AccessToken)
         return Token.lasting(token.access_token, token.expires_in_seconds)
 

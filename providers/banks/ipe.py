@@ -141,12 +141,12 @@ class Ipe(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        account = self.connection.credentials
+        user = self.connection.credentials
         reply = self.exchange(
             "POST",
             "/oauth2/token",
             form={"grant_type": "client_credentials"},
-            headers=basic_auth(account["client_id"], account["client_secret"]),
+            headers=basic_auth(user["client_id"], user["client_secret"]),
         )
         token = reply.read(AccessToken)
         return Token.lasting(token.access_token, token.expires_in)

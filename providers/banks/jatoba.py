@@ -129,8 +129,8 @@ class Jatoba(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        account = self.connection.credentials
-        headers = {**basic_auth(account["user"], account["password"]), "ApiKey": account["api_key"]}
+        user = self.connection.credentials
+        headers = {**basic_auth(user["user"], user["password"]), "ApiKey": user["api_key"]}
         granted = self.exchange("POST", "/v1/tokens", headers=headers).read(Envelope[AccessToken])
         token = given(granted.dados)
         return Token.lasting(token.token, token.expira_em_segundos)

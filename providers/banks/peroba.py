@@ -135,8 +135,8 @@ class Peroba(Bank):
     # --- authentication and errors
 
     def login(self, old: Token | None) -> Token:
-        account = self.connection.credentials
-        body = {"Usuario": account["user"], "Senha": account["password"]}
+        user = self.connection.credentials
+        body = {"Usuario": user["user"], "Senha": user["password"]}
         reply = self.exchange("POST", "/Acesso/Token", json=body, headers=self._gateway())
         token = reply.read(AccessToken)
         return Token.lasting(token.token, token.validade_minutos * 60)

@@ -127,15 +127,15 @@ class Sucupira(Bank):
     # --- authentication and errors
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        account = self.connection.credentials
+        user = self.connection.credentials
         claims = {
-            "iss": account["client_id"],
+            "iss": user["client_id"],
             "metodo": method,
             "caminho": path,
             "resumo-corpo": hashlib.sha256(body).hexdigest(),
             "emitido-em": time.time_ns() // 1_000_000,
         }
-        signed = jwt.encode(claims, account["signing_key"], "HS256", headers={"kid": account["key_id"]})
+        signed = jwt.encode(claims, user["signing_key"], "HS256", headers={"kid": user["key_id"]})
         return {"X-Assinatura": signed}
 
     @classmethod

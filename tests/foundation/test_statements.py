@@ -11,7 +11,7 @@ from consultas import order
 from consultas.models import Query
 from foundation import statements
 from partners.models import SANDBOX_KEY, AllowedBank, ApiKey
-from providers.models import Provider, enabled_accounts
+from providers.models import Provider, enabled_connections
 from tests.factories import PartnerFactory, issue_key
 
 pytestmark = pytest.mark.django_db
@@ -94,22 +94,22 @@ def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_ass
 
 def test_an_account_is_never_older_than_its_row():
     bank = Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", credentials={"user": "u1"})
-    first = enabled_accounts(["bank-a", "bank-b"])
+    first = enabled_connections(["bank-a", "bank-b"])
     assert first == {"bank-a": bank.connection()}
-    assert enabled_accounts(["bank-a"])["bank-a"] is first["bank-a"], "decrypted once"
+    assert enabled_connections(["bank-a"])["bank-a"] is first["bank-a"], "decrypted once"
     bank.credentials = {"user": "u2"}
     bank.save()
-    assert enabled_accounts(["bank-a"])["bank-a"].credentials == {"user": "u2"}
+    assert enabled_connections(["bank-a"])["bank-a"].credentials == {"user": "u2"}
     Provider.objects.filter(pk="bank-a").update(timeout_s=3)
-    assert enabled_accounts(["bank-a"])["bank-a"].timeout_s == 3
+    assert enabled_connections(["bank-a"])["bank-a"].timeout_s == 3
     Provider.objects.filter(pk="bank-a").update(enabled=False)
-    assert enabled_accounts(["bank-a"]) == {}
+    assert enabled_connections(["bank-a"]) == {}
 
 
 def test_the_callbacks_secret_is_not_read_for_an_account(django_assert_num_queries):
     Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", callback_secret="s")
     with django_assert_num_queries(1) as captured:
-        enabled_accounts(["bank-a"])
+        enabled_connections(["bank-a"])
     assert "callback_secret" not in captured[0]["sql"]
 
 
