@@ -12,6 +12,7 @@ from providers.models import Provider
 from tests.client import Client, query_body
 from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.samples import HOLDERS
+from tests.receiver import Receiver, Reply
 
 UNAVAILABLE = "Banco indisponível no momento. Tente novamente em instantes."
 LATE = "O banco não respondeu a tempo."
@@ -48,6 +49,17 @@ def test_a_bank_that_never_ends_costs_its_own_time_out_only(client: Client, simu
     Provider.objects.filter(name="jatoba").update(timeout_s=2)
     simulator.bank("jatoba", fault=fault, operation="query")
     body = client.query(providers=["ipe", "jatoba"])
+    broken = body["providerResults"]["jatoba"]
+    assert (broken["status"], broken["error"]) == ("error", LATE)
+    assert 2000 <= broken["elapsedMs"] < 4000
+    assert len(body["proposals"]) == 2
+
+
+def test_a_bank_that_drips_its_headers_costs_its_own_time_out_only(client: Client) -> None:
+    """No time-out of a socket ends that: the operation's own timer does."""
+    with Receiver(lambda _: Reply(200, b"{}", drip=0.3)) as dripping:
+        Provider.objects.filter(name="jatoba").update(timeout_s=2, base_url=dripping.root)
+        body = client.query(providers=["ipe", "jatoba"])
     broken = body["providerResults"]["jatoba"]
     assert (broken["status"], broken["error"]) == ("error", LATE)
     assert 2000 <= broken["elapsedMs"] < 4000
