@@ -1,4 +1,4 @@
-"""aroeira: form data out, every number as text back, codes of its own; it simulates again before a submission.
+"""aroeira: requests are form data, numbers in answers are text; the adapter simulates again before a submission.
 
 Its manual is docs/banks/aroeira.md.
 """
@@ -189,7 +189,7 @@ class Aroeira(Bank):
         return BankResult.answer(map(_offer, found.operacoes), map(_employment, found.vinculos), (found.mensagem,))
 
     def _simulate(self, form: Mapping[str, str]) -> Simulation:
-        # No side effect at this bank: a broken connection may be tried again.
+        # A query has no side effect at this bank, so it may be sent again after a broken connection.
         return self.call("POST", "/clt/simulacao", form=form, safe=True).read(Simulation)
 
     def _query_form(self, query: BankQuery) -> dict[str, str]:
@@ -205,7 +205,7 @@ class Aroeira(Bank):
             **_person(query.name, query.cpf, to_br_date(query.birth_date), query.phone, query.email),
             **wish,
             "seguro": "S" if query.with_insurance else "N",
-            # The evidence of an app is the stronger one: the bank lends more on it.
+            # The bank lends more on the evidence of an app.
             "tipo_evidencia": "2" if app else "1",
             "aceite_ip": query.client_ip,
             "aceite_data": accepted_on,
@@ -253,13 +253,13 @@ class Aroeira(Bank):
         return self._proposal(self.call("GET", path, safe=True).read(OneProposal).proposta)
 
     def _simulate_again(self, submission: BankSubmission) -> str:
-        """The name of a fresh simulation of the chosen table, which alone can be submitted.
+        """The id of a fresh simulation of the chosen table: the bank accepts no older one in a submission.
 
         Raises OfferExpired where the table is gone or its terms are no longer those that the holder chose.
         """
         chosen, query = submission.offer, submission.query
         if query is None:
-            # Without the evidence of the query there is nothing to simulate with.
+            # A simulation needs the evidence of the query.
             raise OfferExpired
         same = replace(
             query,
@@ -273,7 +273,7 @@ class Aroeira(Bank):
         try:
             found = self._simulate(form)
         except BankFailure as failure:
-            failure.sent = False  # the submission itself was not
+            failure.sent = False  # only the simulation was sent
             raise
         for each in found.operacoes:
             if _terms(_offer(each)) == _terms(chosen):
@@ -319,12 +319,12 @@ class Aroeira(Bank):
 
 
 def _is_page(reply: Reply) -> bool:
-    """Whether the bank shows its page of the "virada de folha" (it does so at HTTP 200) in place of an answer."""
+    """True where the bank answers with the page of its "virada de folha", which it sends with HTTP 200."""
     return reply.headers.get("Content-Type", "").lower().startswith("text/html")
 
 
 def _present(**fields: str | None) -> dict[str, str]:
-    """The fields that have something to say: an empty one is refused."""
+    """The fields that have a value. The bank refuses empty ones."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -343,7 +343,7 @@ def _number(value: Decimal | None) -> str | None:
 
 
 def _app_fields(app: AppAuthorization | None) -> dict[str, str]:
-    """What was collected in the partner's app; empty where nothing was."""
+    """The evidence of the partner's app; empty where none was collected."""
     if app is None:
         return {}
     evidence = app.collected

@@ -105,7 +105,7 @@ class Simulation(Struct, rename="camel"):
 
 
 class Simulations(Struct):
-    id: list[Simulation]  # a list stands under this key at this bank
+    id: list[Simulation]  # the bank names its list "id"
 
 
 class Formalization(Struct):
@@ -132,7 +132,7 @@ class NotEligible(ProviderRejected):
 
 
 class NotAuthorized(StepOwed):
-    """The holder has to answer the SMS first; `authorization` is the open one, where the bank tells it."""
+    """The holder has to answer the SMS first. `authorization` is the open one, None where the bank does not tell it."""
 
     def __init__(self, authorization: Authorization | None) -> None:
         super().__init__(NOT_AUTHORIZED)
@@ -197,7 +197,7 @@ class Canela(Bank):
             return ProviderUnavailable(sent=False)  # the token's limit: nothing was done
         if reply.status not in (400, 403, 404, 409, 422):
             return None
-        fault = reply.read(Fault)  # an error page of something in between is not of this shape
+        fault = reply.read(Fault)  # raises where a gateway's error page came instead
         if reply.status == 403:
             return NotAuthorized(fault.autorizacao)
         if reply.status == 404:
@@ -211,7 +211,7 @@ class Canela(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        # It may send an SMS, so it is never repeated.
+        # Never sent again: the bank may send the holder an SMS.
         return self._simulate("POST", "/v5/simulacoes/disponiveis", {**_holder(query), **self._wish(query)}, safe=False)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
@@ -361,7 +361,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "nomeMae": holder.mother_name,
             "nomePai": holder.father_name,
             "estadoCivil": Canela.marital_statuses[holder.marital_status] if holder.marital_status else None,
-            # Anything more of the job, the income above all, is refused here.
+            # The bank refuses any further field of the job, such as the income.
             "vinculoEmpregaticio": {"cargo": work.job_title, "nomeEmpregador": work.employer_name},
             "endereco": {
                 "cep": address.postal_code,

@@ -125,7 +125,7 @@ class FieldFaults(Struct):
 
 
 class ConsultFailed(ProviderUnavailable):
-    """Something behind the bank failed. The consult stays so for good: only another one can do better."""
+    """A system behind the bank failed. The consult never recovers: only a new consult can succeed."""
 
 
 class Cedro(Bank):
@@ -179,7 +179,7 @@ class Cedro(Bank):
             return ProviderRejected("; ".join(f"{'.'.join(each.loc[1:])}: {each.msg}" for each in faults))
         if reply.status not in (400, 403, 404, 409):
             return None
-        detail = reply.read(Fault).detail  # a page of some gateway in between is no answer of the bank
+        detail = reply.read(Fault).detail  # raises where a gateway's error page came instead
         if reply.status == 403:
             return StepOwed("O titular ainda não confirmou a autorização neste banco.")
         if reply.status == 404:
@@ -190,7 +190,7 @@ class Cedro(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         body = _known(**_consult_body(query), originatorCode=self.portfolio_of(query))
-        # Never repeated: it may send the holder a message.
+        # Never sent again: the bank may send the holder a message.
         accepted = self.call("POST", CONSULTS, json=body).read(Accepted)
         return self._outcome(query, accepted.id)
 
@@ -203,7 +203,7 @@ class Cedro(Bank):
         return result if result.step else replace(result, step=StepOutcome.APPROVED)
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
-        """The result of a consult, looked at until it is there. Raises BankTimedOut where the deadline comes first."""
+        """Poll a consult until its result is there. Raises BankTimedOut where the deadline comes first."""
         path = f"{CONSULTS}/{quote(consult_id, safe='')}?{urlencode(_wishes(query))}"
         pause = FIRST_PAUSE_S
         while True:
@@ -271,7 +271,7 @@ def _operation_path(native_id: str) -> str:
 
 
 def _known(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value: this bank wants the others left out, and nothing is ever made up."""
+    """The fields that have a value. The bank wants the others left out."""
     return {name: value for name, value in fields.items() if value is not None and value != {}}
 
 
@@ -318,7 +318,7 @@ def _place(place: Geolocation | None) -> dict[str, Any]:
 
 
 def _wishes(query: BankQuery) -> dict[str, str]:
-    """What to simulate, as a look's query string; the bank takes an amount or an installment, never both."""
+    """What to simulate, as the query string of a poll. The bank takes an amount or an installment, never both."""
     wishes = {"withInsurance": "true" if query.with_insurance else "false"}
     if query.loan_value is not None:
         wishes["operationAmount"] = str(money(query.loan_value))

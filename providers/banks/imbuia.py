@@ -177,7 +177,7 @@ class Imbuia(Bank):
         return Token.lasting(token.access_token, token.expires_in_seconds)
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        # This bank takes the token bare: "Bearer" before it is refused.
+        # The bank refuses "Bearer" before the token.
         return {"Authorization": token.value} if token else {}
 
     @classmethod
@@ -200,7 +200,7 @@ class Imbuia(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         body = {**_query_body(query), "codigo_origem": self.portfolio_of(query)}
-        # Repeated, it shows the same link and sends no message: a broken connection may be tried again.
+        # A repeated query shows the same link and sends no message, so it may be sent again.
         reply = self._ask("POST", "/marketplace/consultas", QUERY, json=body, safe=True)
         found = reply.read(Consulted)
         return _waiting(found.biometria) if found.biometria else _offers(found)
@@ -278,7 +278,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
         "aceite": {
             "data_hora": iso_utc_seconds(given(query.accepted_at)),
             "ip": query.client_ip,
-            # null is "not collected"; nothing is ever made up.
+            # null means "not collected".
             "identificador": query.authorization_reference,
             "dispositivo": {
                 "agente_usuario": query.user_agent,

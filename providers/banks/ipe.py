@@ -165,7 +165,7 @@ class Ipe(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        # No side effect at this bank: a broken connection may be tried again.
+        # A query has no side effect at this bank, so it may be sent again after a broken connection.
         reply = self.call("POST", "/v1/private_payroll/simulations", json=_query_body(query), safe=True)
         found = reply.read(Simulations)
         employments = map(_employment, found.employment_relationships)
@@ -227,7 +227,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
                 "authenticity": {
                     "ip_address": query.client_ip,
                     "timestamp": given(query.accepted_at).astimezone(UTC).strftime(TIMESTAMP),
-                    # null is "not collected": this bank wants that said, and nothing is ever made up.
+                    # The bank requires these fields; null means "not collected".
                     "session_id": query.authorization_reference,
                     "user_agent": query.user_agent,
                     "device_model": query.device_model,

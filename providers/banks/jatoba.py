@@ -154,7 +154,7 @@ class Jatoba(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        # No side effect at this bank: a broken connection may be tried again.
+        # A query has no side effect at this bank, so it may be sent again after a broken connection.
         reply = self.call("POST", "/v1/consignado-privado/simulacoes", json=self._query_body(query), safe=True)
         found = reply.read(Envelope[Simulation])
         if found.codigo in (NO_OFFER, NO_GEOLOCATION):
@@ -346,7 +346,7 @@ def _offer(each: Offer) -> BankOffer:
         loan_value=from_cents(each.valor_liberado),
         installment_value=from_cents(each.valor_parcela),
         installments=each.quantidade_parcelas,
-        # Hundredths of a percent, as amounts are hundredths of a real.
+        # The rate is in hundredths of a percent, as amounts are in hundredths of a real.
         interest_rate=from_cents(each.taxa_mensal),
         total_amount=from_cents(each.valor_total),
         table_code=each.codigo_tabela,

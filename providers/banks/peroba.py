@@ -148,7 +148,7 @@ class Peroba(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status not in (400, 404, 409):
             return None
-        sentence = reply.read(Sentence).mensagem  # an error page of something in between does not have it
+        sentence = reply.read(Sentence).mensagem  # raises where a gateway's error page came instead
         if reply.status == 404:
             return NotFound()
         if reply.status == 409:
@@ -161,7 +161,7 @@ class Peroba(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        # It may send the holder a message, so it is never repeated.
+        # Never sent again: the bank may send the holder a message.
         reply = self.call("POST", "/ConsignadoPrivado/Consultas", json={**_holder(query), **self._wish(query)})
         return _waiting(reply) if reply.status == AUTHORIZE_FIRST else _answer(reply.read(Consultation))
 
@@ -288,7 +288,7 @@ def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[s
 
 
 def _waiting(reply: Reply) -> BankResult:
-    """The holder has to answer in the chat first; the link stands where other answers have a remark."""
+    """The holder has to answer in the chat first. The link stands in the field that is a remark in other answers."""
     waiting = reply.read(Waiting)
     if not waiting.mensagem.startswith(("https://", "http://")):
         raise ValueError("a sentence where the link should be")

@@ -38,7 +38,7 @@ from providers.types import (
 
 WITHOUT_PIX = "CLT-ESPECIAL"
 DUE_DATE = "data-vencimento-inicial"
-SENTENCES = ("politica", "situacao")  # not fields, but what the sentences below them are about
+SENTENCES = ("politica", "situacao")  # keys that are topics, not field names
 GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218, as the contract's own numbers of a query
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -93,7 +93,7 @@ class Errors(Struct, rename="kebab"):
 
 
 class DueDateMissing(ProviderRejected):
-    """The bank lost the first due date of the simulation: nothing was created, and saving it mends that."""
+    """The bank lost the first due date of the simulation and created nothing. Saving the simulation restores it."""
 
 
 class Sucupira(Bank):
@@ -142,7 +142,7 @@ class Sucupira(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status not in (404, 409, 422):
             return None
-        errors = reply.read(Errors).errors  # an error page of something in between does not have them
+        errors = reply.read(Errors).errors  # raises where a gateway's error page came instead
         if reply.status == 404:
             return NotFound()
         sentence = "; ".join(
@@ -163,7 +163,7 @@ class Sucupira(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        # No side effect at this bank: a broken connection may be tried again.
+        # A query has no side effect at this bank, so it may be sent again after a broken connection.
         body = {**_holder(query), "carteira": self.portfolio_of(query)}
         found = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
         return BankResult.answer(map(_offer, found.simulacoes), map(_employment, found.vinculos), found.motivos)
@@ -175,8 +175,8 @@ class Sucupira(Bank):
         try:
             return self._submit(body)
         except DueDateMissing:
-            # A clean refusal: nothing exists yet. Whatever else went wrong leaves by its own exception, so an
-            # answer that was lost is never followed by a second submission.
+            # The bank refused, so nothing exists yet and a second submission is safe. A lost answer raises another
+            # exception and is never followed by a second submission.
             self._save_simulation(submission.offer)
         return self._submit(body)
 
@@ -283,7 +283,7 @@ def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> di
 
 
 def _submission_body(submission: BankSubmission) -> dict[str, Any]:
-    """Never with a first due date: this bank takes it from the simulation and refuses it here."""
+    """The body of a submission. The bank takes the first due date from the simulation and refuses it here."""
     holder, document, address = submission.holder, submission.document, submission.address
     return {
         "referencia-externa": submission.reference,
