@@ -23,13 +23,16 @@ from django.utils import timezone
 
 from foundation.encryption import WrongKey
 from partners.models import SECRETS_OF_PARTNER
-from webhooks import doorbell, signing, transport
+from webhooks import signing, transport
 from webhooks.models import SETTLED_FIELDS, Attempt, Event
 from webhooks.transport import Answer, Fault
 
 log = structlog.get_logger("webhooks")
 
-SWEEP_S = 1.0
+#: So often a process looks for due events.
+SWEEP_S = 0.2
+#: While the database is away, so often.
+DATABASE_AWAY_S = 1.0
 # Between two turns: what comes within shares its statements and its commits, which wait for the disk.
 PAUSE_S = 0.02
 # A partner whose last attempt took this long gets few places: hundreds of dead endpoints fit in one process.
@@ -195,9 +198,9 @@ class Courier:
     def run(self, stop: threading.Event) -> None:
         """Deliver until `stop` is set and `wake` called, then finish what is in flight.
 
-        Sweeps every second, also unwoken. Outlives every absence of PostgreSQL and Redis.
+        Looks for due events every `SWEEP_S` seconds, and whenever an attempt has ended. Outlives every absence of
+        PostgreSQL; needs no Redis.
         """
-        threading.Thread(target=doorbell.listen, args=(self.wake, stop), daemon=True).start()
         while not (stop.is_set() and self._in_flight == 0):
             self._woken.clear()
             try:
@@ -206,7 +209,7 @@ class Courier:
                 # Outcomes are kept until the database is back; what was only claimed is free after its lease.
                 log.warning("webhook delivery waits for the database", error=type(error).__name__)
                 connection.close()
-                if stop.is_set():
+                if stop.wait(DATABASE_AWAY_S):
                     break
             stop.wait(PAUSE_S)
             self._woken.wait(SWEEP_S)

@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from foundation.encryption import EncryptedTextField, blind_index
 from partners.models import Partner
-from webhooks import doorbell
 from webhooks.transport import Answer, Fault
 
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
@@ -144,12 +143,9 @@ def resend_failed(partner_id: uuid.UUID) -> int:
 
 
 def _queue(events: models.QuerySet[Event]) -> int:
-    queued = events.filter(purged_at=None).update(
+    return events.filter(purged_at=None).update(
         state=Event.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None
     )
-    if queued:
-        transaction.on_commit(doorbell.ring)
-    return queued
 
 
 # All that `Event.settle` changes: the encrypted fields are neither read nor written for it.

@@ -7,13 +7,12 @@ from datetime import UTC
 from typing import Any
 
 import msgspec
-from django.db import connection, transaction
+from django.db import connection
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
 from foundation import statements
 from partners.models import Partner
-from webhooks import doorbell
 from webhooks.models import Event, reference_index
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -58,7 +57,6 @@ def store(partner: Partner, event: str, external_reference: str, payload: Mappin
         next_attempt_at=now,
     )
     statements.insert(stored)
-    transaction.on_commit(doorbell.ring)
     return stored
 
 

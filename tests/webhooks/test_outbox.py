@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import socket
-import time
 import uuid
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
 
@@ -14,19 +11,11 @@ from django.db.transaction import TransactionManagementError
 
 from partners.models import Partner
 from tests.receiver import Receiver
-from tests.webhooks.deliveries import deliver_due, new_partner, send
-from webhooks import doorbell, outbox
+from tests.webhooks.deliveries import new_partner
+from webhooks import outbox
 from webhooks.models import Event
 
 CPF = "52998224725"
-
-
-@pytest.fixture(autouse=True)
-def forget_the_doorbell() -> Iterator[None]:
-    """The client keeps its address, and its silence after a failure, for the life of a process."""
-    yield
-    doorbell._client.cache_clear()
-    doorbell._silent_until = 0.0
 
 
 def test_stores_the_body_as_it_will_be_sent(partner: Partner) -> None:
@@ -108,50 +97,3 @@ def test_refused_outside_a_transaction(receiver: Receiver) -> None:
 
     with pytest.raises(TransactionManagementError):
         outbox.send(partner, "lead", "group", {})
-
-
-@pytest.mark.django_db(transaction=True)
-def test_commit_rings_without_saying_anything(receiver: Receiver) -> None:
-    partner = new_partner(receiver.url)
-    with doorbell._client().pubsub(ignore_subscribe_messages=True) as channel:
-        channel.subscribe("webhooks:due")
-        channel.get_message(timeout=1.0)
-        send(partner)
-        message = channel.get_message(timeout=5.0)
-
-    assert message is not None
-    assert message["data"] == b""
-
-
-def _refused_port() -> Iterator[int]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        yield probe.getsockname()[1]  # bound, and nobody listens
-
-
-def _frozen_port() -> Iterator[int]:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen(8)
-        yield server.getsockname()[1]  # takes connections and never answers
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("open_port", [_refused_port, _frozen_port], ids=["refused", "frozen"])
-def test_without_redis_the_caller_goes_on_and_the_sweep_delivers(
-    receiver: Receiver, settings: object, open_port: Callable[[], Iterator[int]]
-) -> None:
-    partner = new_partner(receiver.url)
-    for port in open_port():
-        settings.REDIS_URL = f"redis://127.0.0.1:{port}/0"  # type: ignore[attr-defined]
-        doorbell._client.cache_clear()
-        started = time.monotonic()
-        [event] = send(partner)
-        spent = time.monotonic() - started
-        send(partner, 20)  # the doorbell is silent for a while after a failure
-        spent_silent = time.monotonic() - started - spent
-
-    assert spent < 1.1, "the contract with those who cause events"
-    assert spent_silent < 20 * doorbell._TIMEOUT_S
-    deliver_due()
-    assert event.pk in receiver.ids
