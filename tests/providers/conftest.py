@@ -30,8 +30,9 @@ def nothing_remembered_of_banks() -> Iterator[None]:
     yield
     forget_all()
     Breaker.forget()
-    for key in redis().scan_iter("breaker:*"):
-        redis().delete(key)
+    for pattern in ("breaker:*", "bank-token:*"):
+        for key in redis().scan_iter(pattern):
+            redis().delete(key)
 
 
 @pytest.fixture
