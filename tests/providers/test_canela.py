@@ -26,7 +26,7 @@ from providers.types import (
     AppAuthorization,
     AppEvidence,
     BankAccount,
-    Employment,
+    DeclaredEmployment,
     Geolocation,
     PixKey,
     ProposalStatus,
@@ -430,7 +430,7 @@ def test_submit_needs_job_title_and_employer(canela: BankClient) -> None:
     assert set(canela.adapter.required) == {"vinculo.cargo", "vinculo.nome_empregador"}
     whole = a_submission(canela.query(a_query()).offers[0])
     for employment in (
-        Employment(),
+        DeclaredEmployment(),
         replace(whole.employment, job_title=None),
         replace(whole.employment, employer_name=None),
     ):

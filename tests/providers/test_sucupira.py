@@ -20,7 +20,7 @@ from providers.types import (
     AppAuthorization,
     AppEvidence,
     BankOffer,
-    Employment,
+    DeclaredEmployment,
     Geolocation,
     IdentityDocument,
     PixKey,
@@ -374,7 +374,7 @@ def test_submit_speaks_the_banks_words(sucupira: BankClient, offer: BankOffer, s
 
 
 def test_submit_without_what_is_optional(sucupira: BankClient, offer: BankOffer) -> None:
-    document, employment = IdentityDocument("123456789"), Employment()
+    document, employment = IdentityDocument("123456789"), DeclaredEmployment()
     whole = a_submission(offer, document=document, employment=employment, references=(), query=None)
     holder = replace(whole.holder, father_name=None, marital_status=None, birth_city=None, birth_state=None)
     assert sucupira.submit(replace(whole, holder=holder)).status is ProposalStatus.CREATED
