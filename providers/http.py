@@ -3,25 +3,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from functools import lru_cache
+from http.client import HTTPException
+from typing import Any, TypeVar, cast
+from urllib.parse import urlencode
 
 import msgspec
-import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NameResolutionError,
-    NewConnectionError,
-    ProtocolError,
-    ReadTimeoutError,
-)
 
 from providers import xml as xml_bodies
+from providers.connections import NeverSent, Pool, TooLarge
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 
 T = TypeVar("T")
@@ -145,79 +138,44 @@ def _once(request: Request, base_url: str, connections: int, deadline: float, ti
     remaining = min(deadline - started, timeout_s)
     if remaining <= 0:
         raise BankTimedOut(sent=False, held_back=True)
-    end = started + remaining
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "origination/1"}
     try:
-        response = _pool(base_url, connections).urlopen(
+        answer = _pool(base_url, connections).request(
             request.method,
-            urlsplit(base_url).path.rstrip("/") + request.path,
-            body=request.body or None,
-            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "origination/1"}
-            | dict(request.headers),
-            timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, remaining), read=remaining),
-            retries=False,
-            redirect=False,
-            preload_content=False,
-            decode_content=False,
+            request.path,
+            request.body,
+            headers | dict(request.headers),
+            connect_s=CONNECT_TIMEOUT_S,
+            end=started + remaining,
         )
-    except HTTPError as fault:
-        raise _transport_failure(fault) from None
+    except NeverSent:
+        raise _broken(ProviderUnavailable(sent=False)) from None
+    except TimeoutError:
+        raise BankTimedOut from None
+    except (OSError, HTTPException):
+        raise _broken(ProviderUnavailable()) from None
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        answer.drop()
+        raise ProviderError
     try:
-        content = _read_body(response, end)
-    except HTTPError as fault:
-        response.close()
-        failure = _transport_failure(fault)
-        failure.broken = False
-        raise failure from None
-    except BaseException:
-        response.close()
-        raise
-    response.release_conn()
-    return Reply(response.status, response.headers, content)
+        body = answer.read(MAX_REPLY_BYTES)
+    except TooLarge:
+        raise ProviderError from None
+    except TimeoutError:
+        raise BankTimedOut from None
+    except (OSError, HTTPException):
+        raise ProviderUnavailable from None
+    # Names in any case of letters, as http.client has them.
+    return Reply(answer.status, cast("Mapping[str, str]", answer.headers), body)
 
 
-def _transport_failure(fault: HTTPError) -> ProviderUnavailable:
-    """Our error for a failure below HTTP. `sent` is False only where no connection was ever made."""
-    if isinstance(fault, ReadTimeoutError):
-        return BankTimedOut()
-    never_sent = isinstance(fault, NewConnectionError | ConnectTimeoutError | NameResolutionError)
-    failure = ProviderUnavailable(sent=not never_sent)
-    failure.broken = isinstance(fault, ProtocolError) or never_sent
+def _broken(failure: ProviderUnavailable) -> ProviderUnavailable:
+    """The failure of a connection that broke before an answer began."""
+    failure.broken = True
     return failure
 
 
-def _read_body(response: urllib3.BaseHTTPResponse, end: float) -> bytes:
-    """The whole body, at most MAX_REPLY_BYTES, before `end` (monotonic) however slowly it drips.
-
-    Raises ProviderUnavailable when the time is over, ProviderError when the body is too large or encoded.
-    """
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise ProviderError
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        remaining = end - time.monotonic()
-        if remaining <= 0:
-            raise BankTimedOut
-        socket = getattr(response.connection, "sock", None)
-        if socket is not None:
-            socket.settimeout(remaining)
-        chunk = response.read1(65536)
-        if not chunk:
-            return b"".join(chunks)
-        size += len(chunk)
-        if size > MAX_REPLY_BYTES:
-            raise ProviderError
-        chunks.append(chunk)
-
-
-_lock = threading.Lock()
-_pools: dict[tuple[str, int], urllib3.HTTPConnectionPool] = {}
-
-
-def _pool(base_url: str, connections: int) -> urllib3.HTTPConnectionPool:
-    """The connections kept to one bank. urllib3 reads no proxy or netrc setting of the machine."""
-    key = (base_url, connections)
-    with _lock:
-        if key not in _pools:
-            _pools[key] = urllib3.connection_from_url(base_url, maxsize=connections)
-        return _pools[key]
+@lru_cache(maxsize=256)
+def _pool(base_url: str, connections: int) -> Pool:
+    """The connections kept to one bank."""
+    return Pool(base_url, connections)

@@ -1,0 +1,336 @@
+"""The seam to banks against a server of plain sockets that does what no bank should."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from config.local.servers import free_port
+from providers import connections, http
+from providers.errors import ProviderError, ProviderUnavailable
+from providers.http import Reply, Request, send
+from tests.processes import wait_until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Server:
+    """Answers the nth request of all with the nth of `answers` (the last one for all further ones). An answer is bytes,
+    or a function that gets the connection. `requests` are their bytes, `opened` counts connections."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.answers: list[bytes | Callable[[socket.socket], None]] = [OK]
+        self.requests: list[bytes] = []
+        self.opened = 0
+        self.reused_sessions = 0
+        self._tls = tls
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}/bank"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        self.hang_up()
+        http._pool(self.url, 4).close()
+
+    def hang_up(self) -> None:
+        """Close all open connections."""
+        for sock in self._open:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+        self._open.clear()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = self._listener.accept()
+                self.opened += 1
+                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            if self._tls is not None:
+                secured = self._tls.wrap_socket(sock, server_side=True)
+                self.reused_sessions += secured.session_reused
+                sock = secured
+            self._open.append(sock)
+            while head := _read_until_blank(sock):
+                self.requests.append(head)
+                answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+                sock.sendall(answer) if isinstance(answer, bytes) else answer(sock)
+
+
+def _read_until_blank(sock: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (more := sock.recv(65536)):
+            return b""
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next((int(line[16:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")), 0)
+    while len(body) < length:
+        body += sock.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+def ask(server: Server, *, safe: bool = False, seconds: float = 5, **changes: object) -> Reply:
+    asked = {"method": "POST", "path": "/query", "body": b'{"a":1}', "headers": {"X-Request-Id": "r-1"}, **changes}
+    request = Request(safe=safe, **asked)  # type: ignore[arg-type]
+    return send(request, server.url, connections=4, deadline=time.monotonic() + seconds, timeout_s=20)
+
+
+def failure(server: Server, **options: object) -> ProviderUnavailable:
+    with pytest.raises(ProviderUnavailable) as raised:
+        ask(server, **options)  # type: ignore[arg-type]
+    return raised.value
+
+
+def test_a_request_goes_out_whole_and_its_connection_is_used_again(server: Server) -> None:
+    replies = [ask(server) for _ in range(3)]
+    assert [(reply.status, reply.body) for reply in replies] == [(200, b"{}")] * 3
+    assert replies[0].headers["content-type"] == "application/json"
+    assert server.opened == 1
+    host = server.url.split("/")[2]
+    assert server.requests[0].decode() == (
+        f"POST /bank/query HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
+        'User-Agent: origination/1\r\nX-Request-Id: r-1\r\nContent-Length: 7\r\n\r\n{"a":1}'
+    )
+
+
+def test_a_get_has_no_length_and_an_empty_post_has_one(server: Server) -> None:
+    ask(server, method="GET", body=b"")
+    ask(server, body=b"")
+    assert b"Content-Length" not in server.requests[0]
+    assert b"Content-Length: 0\r\n" in server.requests[1]
+
+
+def test_a_connection_that_the_bank_closed_is_not_used_again_even_by_an_unsafe_request(server: Server) -> None:
+    ask(server)
+    server.hang_up()
+    assert ask(server).status == 200
+    assert (server.opened, len(server.requests)) == (2, 2)
+
+
+def test_what_nobody_asked_for_is_not_taken_for_the_next_answer(server: Server) -> None:
+    server.answers = [OK + b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"another":1}', OK]
+    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
+    assert server.opened == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+)
+def test_a_connection_that_the_bank_wants_to_end_is_not_kept(server: Server, answer: bytes) -> None:
+    server.answers = [answer]
+    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
+    assert server.opened == 2
+
+
+def test_a_body_in_chunks_is_put_together_and_the_connection_kept(server: Server) -> None:
+    chunks = b'2\r\n{"\r\n5;x=y\r\na":1}\r\n0\r\n\r\n'
+    server.answers = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, OK]
+    assert ask(server).body == b'{"a":1}'
+    assert ask(server).body == b"{}"
+    assert server.opened == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{}",
+    ],
+)
+def test_a_body_that_breaks_off_is_no_answer_and_not_asked_for_again(server: Server, answer: bytes) -> None:
+    def broken(sock: socket.socket) -> None:
+        sock.sendall(answer)
+        sock.shutdown(socket.SHUT_RDWR)
+
+    server.answers = [broken]
+    fault = failure(server, safe=True)
+    assert (fault.sent, fault.broken, len(server.requests)) == (True, False, 1)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200", b"what\r\n\r\n"])
+@pytest.mark.parametrize("safe", [True, False])
+def test_only_a_safe_request_is_sent_again_where_the_answer_never_began(
+    server: Server, answer: bytes, safe: bool
+) -> None:
+    def broken(sock: socket.socket) -> None:
+        sock.sendall(answer)
+        sock.shutdown(socket.SHUT_RDWR)
+
+    server.answers = [broken, OK]
+    if safe:
+        assert ask(server, safe=True).status == 200
+    else:
+        assert failure(server).sent
+    assert len(server.requests) == 1 + safe
+
+
+@pytest.mark.parametrize("begin", [b"HTTP/1.1 200 OK\r\nX-Drip: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_a_bank_that_drips_is_given_up_at_the_deadline(server: Server, begin: bytes) -> None:
+    def drip(sock: socket.socket) -> None:
+        sock.sendall(begin)
+        while True:
+            sock.sendall(b"x")
+            time.sleep(0.05)
+
+    server.answers = [drip]
+    began = time.monotonic()
+    fault = failure(server, seconds=0.5, safe=True)
+    assert 0.4 < time.monotonic() - began < 2
+    assert (fault.message, fault.sent) == ("O banco não respondeu a tempo.", True)
+    assert len(server.requests) == 1
+
+
+def test_a_body_beyond_the_limit_is_refused(server: Server) -> None:
+    size = http.MAX_REPLY_BYTES + 1
+    server.answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size, OK]
+    with pytest.raises(ProviderError):
+        ask(server)
+    assert ask(server).body == b"{}"
+    assert server.opened == 2
+
+
+def test_a_body_in_an_encoding_that_was_not_asked_for_is_refused(server: Server) -> None:
+    server.answers = [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", OK]
+    with pytest.raises(ProviderError):
+        ask(server)
+    assert ask(server).body == b"{}"
+
+
+def test_where_nobody_listens_nothing_was_sent() -> None:
+    request = Request("POST", "/query", b"", {})
+    with pytest.raises(ProviderUnavailable) as raised:
+        send(request, f"http://127.0.0.1:{free_port()}", connections=1, deadline=time.monotonic() + 5, timeout_s=5)
+    assert not raised.value.sent
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"headers": {"X-Token": "a\r\nX-Other: b"}},
+        {"headers": {"X-Token": "a\nb"}},
+        {"headers": {"X-Token": "a\0b"}},
+        {"path": "/a b"},
+        {"path": "/a\r\nX-Other: b"},
+        {"path": "/ação"},
+    ],
+)
+def test_what_would_be_another_request_is_not_sent(server: Server, changes: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="can't be sent"):
+        ask(server, **changes)  # type: ignore[arg-type]
+    assert (server.opened, server.requests) == (0, [])
+
+
+def test_at_most_so_many_connections_are_kept_and_none_for_long(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = connections.Pool(server.url, most=2)
+    end = time.monotonic() + 5
+    under_way = [pool.request("GET", "/", b"", {}, connect_s=5, end=end) for _ in range(4)]
+    for each in under_way:
+        each.read(10)
+    assert (server.opened, len(pool._idle)) == (4, 2)
+    monkeypatch.setattr(connections, "IDLE_S", 0.0)
+    pool.request("GET", "/", b"", {}, connect_s=5, end=end).read(10)
+    assert len(pool._idle) == 1
+    pool.close()
+    assert not pool._idle
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+
+def certificate(folder: Path, address: str) -> Path:
+    """A certificate for an IP address, signed by itself, and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bank")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "certificate.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+@pytest.fixture
+def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
+    """Makes a server whose certificate is for `address`; the machine trusts it, or does not."""
+    servers: list[Server] = []
+
+    def make(address: str = "127.0.0.1", *, is_trusted: bool = True) -> Server:
+        file = certificate(tmp_path, address)
+        if is_trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        servers.append(Server(context))
+        return servers[-1]
+
+    connections._tls.cache_clear()
+    yield make
+    connections._tls.cache_clear()
+    for server in servers:
+        server.close()
+
+
+def test_over_tls_connections_are_kept_and_sessions_resumed(secure: Callable[..., Server]) -> None:
+    server = secure()
+    assert [ask(server).status, ask(server).status] == [200, 200]
+    assert server.opened == 1
+    server.hang_up()
+    assert ask(server).status == 200
+    wait_until(lambda: server.reused_sessions == 1, 5, "the second connection resumed the first one's session")
+
+
+@pytest.mark.parametrize(("address", "is_trusted"), [("127.0.0.1", False), ("127.0.0.2", True)])
+def test_a_certificate_of_somebody_else_gets_nothing(
+    secure: Callable[..., Server], address: str, is_trusted: bool
+) -> None:
+    server = secure(address, is_trusted=is_trusted)
+    fault = failure(server)
+    assert (fault.sent, server.requests) == (False, [])
