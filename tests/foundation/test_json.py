@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import uuid
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from rest_framework.renderers import JSONRenderer
 
 from foundation.errors import InvalidInput
-from foundation.json import is_json, parse_json_object
+from foundation.json import FastJSONRenderer, is_json, parse_json_object
+from providers.types import QueryStatus
 from tests.factories import issue_key
 
 URL = "/partners/v1/probe"
@@ -225,3 +229,24 @@ def test_what_json_can_say_is_read_as_it_was_meant(value):
 @given(st.text())
 def test_no_content_type_raises(content_type):
     assert is_json(content_type) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        [],
+        {"a": [1, -2.5, 0.1, 1000.0, 1.99, 123456789.01, True, False, None], "b": {"c": {}}},
+        {"nome": 'São João \u2028 \u2029 "\\ \n \x7f </script> \U0001f600'},
+        {"id": uuid.UUID(int=7), "day": date(2026, 1, 2), "status": QueryStatus.OK},
+        {"at": datetime(2026, 1, 2, 3, 4, 5, 678901, UTC), "sharp": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)},
+        ({"tuple": (1, 2)},),
+    ],
+)
+def test_replies_are_written_byte_for_byte_as_by_djangos_renderer(data):
+    assert FastJSONRenderer().render(data) == JSONRenderer().render(data)
+
+
+def test_a_decimal_is_a_number_digit_for_digit():
+    assert FastJSONRenderer().render({"a": Decimal("0.10")}) == b'{"a":0.10}'
