@@ -56,6 +56,8 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
     if isinstance(exception, drf.MethodNotAllowed):
         view: APIView = context["view"]
         response["Allow"] = ", ".join(view.allowed_methods)
+    if isinstance(error, RateLimited):
+        response["Retry-After"] = str(error.retry_after_s)
     challenge = getattr(exception, "auth_header", None)  # set by DRF's view on the two exceptions of a 401
     if challenge:
         response["WWW-Authenticate"] = challenge

@@ -281,6 +281,7 @@ QUERY_DEADLINE_S = _whole("QUERY_DEADLINE_S", 30)
 AUTHORIZATION_MAX_AGE_DAYS = _whole("AUTHORIZATION_MAX_AGE_DAYS", 30)  # an older authorization serves no new query
 # Silence after which a comment line keeps a stream's connection alive.
 STREAM_HEARTBEAT_S = env.float("STREAM_HEARTBEAT_S", 10.0)
+QUERIES_IN_FLIGHT = _whole("QUERIES_IN_FLIGHT", 1000)  # per web process; beyond it 429 (consultas/admission.py)
 PROPOSAL_WAIT_S = _whole("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
 # Tests let a worker die in the middle of a submission (proposals/killpoints.py).
 CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")
@@ -329,6 +330,7 @@ REST_FRAMEWORK = {
 # --- Celery -------------------------------------------------------------------------------------------------
 CELERY_BROKER_URL = REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_RESULT_BACKEND_THREAD_SAFE = True  # there is none; else each greenlet would make its own
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False

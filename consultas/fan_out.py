@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from consultas.admission import admission
 from consultas.models import Query
 from foundation import replies, workers
 from providers import registry
@@ -65,8 +66,12 @@ def answers_and_pauses(query: Query, banks: list[str], pause_s: float) -> Iterat
     with workers.waiting_for("consultas.tasks.run_query", str(query.id), query.seconds_left()) as task:
         is_published = bool(banks) and _publish(task, query, waiting, round_, workers.BROKER_PATIENCE_S)
         pause_at = begun + pause_s
+        published_at: float | None = time.monotonic()
         while is_published and waiting and task.seconds_left() > 0:
             match task.receive(pause_at - time.monotonic()):
+                case (replies.START, _) if published_at is not None:
+                    admission.observe(time.monotonic() - published_at)
+                    published_at = None
                 case (replies.ANSWER, payload):
                     answer = msgspec.json.decode(payload, type=Answer)
                     if answer.provider in waiting:

@@ -14,6 +14,7 @@ from drf_spectacular.utils import (
 )
 from rest_framework import serializers as drf
 
+from consultas.admission import OverCapacity
 from consultas.serializers import IndividualQueryRequest, QueryRequest
 from foundation.errors import Detail, InvalidInput, NotFound
 from partners.schema import errors, request_example, response_example
@@ -516,7 +517,7 @@ aggregated = extend_schema(
         "Repetida em 60 segundos, a consulta sem parâmetros aproveita as respostas já dadas."
     ),
     request=QueryRequest,
-    responses={200: AggregatedSchema, **errors(_FAULTS, _OUTSIDE, ProviderUnavailable())},
+    responses={200: AggregatedSchema, **errors(_FAULTS, _OUTSIDE, OverCapacity(), ProviderUnavailable())},
     examples=[*_EXAMPLES, _NARROWED, response_example("Ofertas", _AGGREGATED)],
 )
 streamed = extend_schema(
@@ -534,7 +535,7 @@ streamed = extend_schema(
             description="Eventos `start`, `provider_start`, `provider_result`, `provider_error`, `complete`.",
             examples=[OpenApiExample("Eventos", value=_STREAM)],
         ),
-        **errors(_FAULTS, _OUTSIDE),
+        **errors(_FAULTS, _OUTSIDE, OverCapacity()),
     },
     examples=[*_EXAMPLES, _NARROWED],
 )
@@ -558,7 +559,7 @@ individual = extend_schema(
     request=IndividualQueryRequest,
     responses={
         200: EnvelopeSchema,
-        **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido.")),
+        **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), OverCapacity()),
     },
     examples=[*_EXAMPLES, response_example("Ofertas", _ANSWERED), response_example("Ação pendente", _WAITING)],
 )

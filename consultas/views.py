@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from consultas import auctions, fan_out, offers, pending, queries, schema, serializers
+from consultas import admission, auctions, fan_out, offers, pending, queries, schema, serializers
 from consultas.fan_out import Answer
 from consultas.models import Query
 from foundation.errors import NotFound
@@ -27,10 +27,11 @@ class AggregatedQueryView(PartnerView):
     @schema.aggregated
     def post(self, request: Request) -> Response:
         started = time.monotonic()
-        data = self.valid(serializers.QueryRequest)
-        banks = queries.choose_banks(self.partner, data.pop("providers", None))
-        query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
-        result = queries.aggregate(query)
+        with admission.place(self.partner.pk):
+            data = self.valid(serializers.QueryRequest)
+            banks = queries.choose_banks(self.partner, data.pop("providers", None))
+            query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
+            result = queries.aggregate(query)
         elapsed_ms = round((time.monotonic() - started) * 1000)
         return Response(serializers.aggregate(result.query, result.answers, result.shown, elapsed_ms))
 
@@ -38,10 +39,17 @@ class AggregatedQueryView(PartnerView):
 class StreamedQueryView(PartnerView):
     @schema.streamed
     def post(self, request: Request) -> StreamingHttpResponse:
-        data = self.valid(serializers.QueryRequest)
-        banks = queries.choose_banks(self.partner, data.pop("providers", None))
-        query = queries.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
-        response = StreamingHttpResponse(_events(query), content_type="text/event-stream")
+        place = admission.admission.enter(self.partner.pk)
+        try:
+            data = self.valid(serializers.QueryRequest)
+            banks = queries.choose_banks(self.partner, data.pop("providers", None))
+            query = queries.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
+        except BaseException:
+            place.leave()
+            raise
+        events = _events(query)
+        held = admission.Held(events, events.close, place)
+        response = StreamingHttpResponse(held, content_type="text/event-stream")
         response["Cache-Control"] = "no-cache"
         response["X-Accel-Buffering"] = "no"
         return response
@@ -50,11 +58,12 @@ class StreamedQueryView(PartnerView):
 class IndividualQueryView(PartnerView):
     @schema.individual
     def post(self, request: Request, name: str) -> Response:
-        data = self.valid(serializers.IndividualQueryRequest)
-        bank = queries.choose_bank(self.partner, name)
-        query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
-        (answer,) = fan_out.answers(query, [bank.name])
-        queries.close(query, [answer])
+        with admission.place(self.partner.pk):
+            data = self.valid(serializers.IndividualQueryRequest)
+            bank = queries.choose_bank(self.partner, name)
+            query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
+            (answer,) = fan_out.answers(query, [bank.name])
+            queries.close(query, [answer])
         return Response(serializers.envelope(answer, offers.live_proposal(query, bank.name)))
 
 
@@ -87,7 +96,7 @@ class BankCallbackView(APIView):
         return Response(status=204)
 
 
-def _events(query: Query) -> Iterator[bytes]:
+def _events(query: Query) -> Generator[bytes, None, None]:
     """The stream, event by event as the answers land. When the client leaves, the server closes this generator
     at its next write, a heartbeat at the latest, and with it everything held for the client."""
     request = query.holder()

@@ -152,12 +152,16 @@ class UnsupportedMediaType(ApiError):
 
 
 class RateLimited(ApiError):
-    """Reserved by the contract; no limit is enforced."""
+    """A limit refuses the call. The reply says in `Retry-After` when it may be sent again, in seconds."""
 
     code = "rate_limited"
     http_status = 429
     retryable = True
     default_message = "Muitas requisições. Tente novamente em instantes."
+
+    def __init__(self, message: str | None = None, *, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class NotSupported(ApiError):

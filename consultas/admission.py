@@ -1,0 +1,172 @@
+"""How many queries a web process works on at once. What could not be finished in time is refused before it begins.
+
+Overload shows in the time until a worker begins a query, the *lag*: messages wait for the web, the broker and the
+worker to come to them. While the lag stands above `SLOW_S`, the process has taken more than the service finishes, so it
+lowers its limit below what is in flight; else the limit rises again, up to `QUERIES_IN_FLIGHT`. A query that was
+refused has no row, has asked no bank, and may be sent again after `Retry-After`. One that was accepted finds a worker
+in time.
+
+The places are shared between partners: near the limit only those get one that have less than an equal share. Who was
+refused a moment ago counts among the partners, so that one partner alone may have all places, but not keep them.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import prometheus_client
+import structlog
+from django.conf import settings
+
+from foundation.errors import RateLimited
+
+log = structlog.get_logger(__name__)
+
+#: A lag that even the fastest query of a window exceeds is a backlog, not a burst.
+SLOW_S = 1.0
+WINDOW_S = 0.5
+#: The limit is lowered at most this often, so that its effect is seen first.
+LOWERED_EVERY_S = 1.0
+LOWERED_TO = 0.85
+RAISED_TO = 1.02
+#: The limit stays above so many, whatever the lag: a broker that restarts slows the few queries of a quiet hour, too.
+LEAST = 32
+#: The last places are kept for partners with less than an equal share.
+OPEN_TO_ALL = 0.9
+#: So long a refused partner counts among those that share the places.
+REMEMBERED_S = 5.0
+LONGEST_RETRY_S = 30
+
+REFUSED = prometheus_client.Counter(
+    "queries_refused", "Queries refused with 429, because the process had more in flight than it finishes in time."
+)
+
+
+class OverCapacity(RateLimited):
+    """The service works on as many queries as it finishes in time."""
+
+    default_message = "O serviço está no limite da sua capacidade. Tente novamente em instantes."
+
+
+class Admission:
+    """The places of one process. `clock` gives monotonic seconds."""
+
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._least = min(LEAST, most)
+        self._clock = clock
+        self._limit = float(most)
+        self._in_flight: Counter[uuid.UUID] = Counter()
+        self._lock = threading.Lock()
+        self._refused_at: dict[uuid.UUID, float] = {}
+        self._window_ends = -math.inf
+        self._least_lag = math.inf
+        self._lag = 0.0
+        self._lowered_at = -math.inf
+
+    @property
+    def limit(self) -> int:
+        """How many queries may be in flight now."""
+        return int(self._limit)
+
+    @property
+    def in_flight(self) -> int:
+        """How many queries are."""
+        return self._in_flight.total()
+
+    def enter(self, partner: uuid.UUID) -> Place:
+        """A place for a query of `partner`. Raises OverCapacity."""
+        with self._lock:
+            if not self._has_place_for(partner):
+                self._refused_at[partner] = self._clock()
+                REFUSED.inc()
+                raise OverCapacity(retry_after_s=max(1, min(LONGEST_RETRY_S, math.ceil(2 * self._lag))))
+            self._in_flight[partner] += 1
+        return Place(self, partner)
+
+    def leave(self, partner: uuid.UUID) -> None:
+        """Free a place of `partner`."""
+        with self._lock:
+            self._in_flight[partner] -= 1
+            if not self._in_flight[partner]:
+                del self._in_flight[partner]
+
+    def observe(self, lag_s: float) -> None:
+        """Tell how long a query waited until a worker began it."""
+        with self._lock:
+            now = self._clock()
+            if now >= self._window_ends + WINDOW_S:  # nothing came for long: a new window begins with this query
+                self._least_lag, self._window_ends = lag_s, now + WINDOW_S
+            self._least_lag = min(self._least_lag, lag_s)
+            if now < self._window_ends:
+                return
+            self._lag, self._least_lag, self._window_ends = self._least_lag, math.inf, now + WINDOW_S
+            if self._lag <= SLOW_S:
+                self._limit = min(float(self._most), self._limit * RAISED_TO + 1)
+            elif now - self._lowered_at >= LOWERED_EVERY_S:
+                self._lowered_at, before = now, self._limit
+                self._limit = max(float(self._least), LOWERED_TO * min(self._limit, self.in_flight))
+                if self._limit < before:
+                    lag_ms = round(self._lag * 1000)
+                    log.warning("overloaded", limit=self.limit, in_flight=self.in_flight, lag_ms=lag_ms)
+
+    def _has_place_for(self, partner: uuid.UUID) -> bool:
+        total, own = self.in_flight, self._in_flight[partner]
+        if total >= self.limit:
+            return False
+        if total < self._limit * OPEN_TO_ALL:
+            return True
+        since = self._clock() - REMEMBERED_S
+        self._refused_at = {each: at for each, at in self._refused_at.items() if at >= since}
+        return own < self._limit / len({partner, *self._in_flight, *self._refused_at})
+
+
+class Place:
+    """A query's place, until `leave`."""
+
+    def __init__(self, admission: Admission, partner: uuid.UUID) -> None:
+        self._admission = admission
+        self._partner: uuid.UUID | None = partner
+
+    def leave(self) -> None:
+        """Free the place; once more has no effect."""
+        partner, self._partner = self._partner, None
+        if partner is not None:
+            self._admission.leave(partner)
+
+
+@contextmanager
+def place(partner: uuid.UUID) -> Iterator[None]:
+    """A place in this process for a query of `partner`. Raises OverCapacity."""
+    held = admission.enter(partner)
+    try:
+        yield
+    finally:
+        held.leave()
+
+
+class Held(Iterator[bytes]):
+    """The events of a stream, which has `place` until it is closed; also where nobody took the first event."""
+
+    def __init__(self, events: Iterator[bytes], close: Callable[[], None], place: Place) -> None:
+        self._events, self._close, self._place = events, close, place
+
+    def __next__(self) -> bytes:
+        return next(self._events)
+
+    def close(self) -> None:
+        """What a WSGI server calls at a response's end, whatever that was."""
+        try:
+            self._close()
+        finally:
+            self._place.leave()
+
+
+#: This process's. A forked process has its own copy.
+admission = Admission(settings.QUERIES_IN_FLIGHT)

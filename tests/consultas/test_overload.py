@@ -1,0 +1,52 @@
+"""What a web process can't take is refused before anything happens, and what it took is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from consultas.models import Query
+from tests.client import Client, query_body
+from tests.processes import LiveService, Simulator
+
+LIMIT = 4
+
+
+@pytest.fixture
+def limited(live_service: LiveService) -> Iterator[LiveService]:
+    """The service with one web process that takes `LIMIT` queries at once."""
+    live_service.programs.restart("web", QUERIES_IN_FLIGHT=str(LIMIT), WEB_CONCURRENCY="1")
+    live_service.wait_ready()
+    yield live_service
+    live_service.programs.restart("web")
+    live_service.wait_ready()
+
+
+def test_beyond_the_limit_a_query_is_refused_before_it_begins(
+    client: Client, simulator: Simulator, limited: LiveService
+) -> None:
+    for bank in ("ipe", "cedro"):
+        simulator.bank(bank, latency_ms=2000, operation="query")
+    with ThreadPoolExecutor(LIMIT * 2) as pool:
+        replies = list(pool.map(lambda _: client.post("/consultas", query_body(prazo=24)), range(LIMIT * 2)))
+    accepted = [reply for reply in replies if reply.status_code == 200]
+    refused = [reply for reply in replies if reply.status_code == 429]
+    assert (len(accepted), len(refused)) == (LIMIT, LIMIT)
+    for reply in refused:
+        assert reply.json() == {
+            "code": "rate_limited",
+            "message": "O serviço está no limite da sua capacidade. Tente novamente em instantes.",
+            "retryable": True,
+            "field": None,
+        }
+        assert reply.headers["Retry-After"] == "1"
+        assert reply.elapsed.total_seconds() < 1.5
+    assert Query.objects.count() == LIMIT, "a refused query has no row"
+    for reply in accepted:
+        statuses = {result["status"] for result in reply.json()["providerResults"].values()}
+        assert statuses <= {"ok", "no_offers", "requires_action", "pending"}, "an accepted query lost a bank"
+    simulator.bank("ipe")
+    simulator.bank("cedro")
+    assert client.post("/consultas", query_body(prazo=24)).status_code == 200, "places are free again"

@@ -1,0 +1,153 @@
+"""The limit of queries in flight: how it follows the lag, and how partners share it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from consultas import admission
+from consultas.admission import Admission, Held, OverCapacity, Place
+
+A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def fill(places: Admission, partner: uuid.UUID, count: int) -> list[Place]:
+    """As many places for `partner` as there are, at most `count`."""
+    found: list[Place] = []
+    try:
+        for _ in range(count):
+            found.append(places.enter(partner))
+    except OverCapacity:
+        pass
+    return found
+
+
+def lag(places: Admission, clock: Clock, seconds: float, lag_s: float) -> None:
+    """Let `seconds` go by, with ten queries a second that each waited `lag_s` for a worker."""
+    for _ in range(round(seconds * 10)):
+        clock.now += 0.1
+        places.observe(lag_s)
+
+
+def test_one_partner_alone_may_have_all_places_and_no_more() -> None:
+    places = Admission(100)
+    assert len(fill(places, A, 500)) == 100
+    with pytest.raises(OverCapacity) as refused:
+        places.enter(A)
+    assert (refused.value.code, refused.value.http_status, refused.value.retryable) == ("rate_limited", 429, True)
+    assert refused.value.retry_after_s == 1
+
+
+def test_a_place_is_free_again_after_its_query_and_freed_only_once() -> None:
+    places = Admission(2)
+    first, _ = fill(places, A, 2)
+    first.leave()
+    first.leave()
+    assert places.in_flight == 1
+    assert len(fill(places, A, 5)) == 1
+
+
+def test_near_the_limit_only_who_has_less_than_an_equal_share_gets_a_place() -> None:
+    places = Admission(100)
+    big = fill(places, A, 90)
+    assert len(fill(places, B, 100)) == 10, "the last tenth is for others"
+    with pytest.raises(OverCapacity):
+        places.enter(A)
+    for place in big[:5]:  # places that the big one frees go to the small one
+        place.leave()
+    with pytest.raises(OverCapacity):
+        places.enter(A)
+    assert len(fill(places, B, 100)) == 5
+
+
+def test_partners_that_keep_asking_come_to_equal_shares() -> None:
+    places = Admission(90)
+    held = {partner: fill(places, partner, 90) for partner in (A, B, C)}
+    for turn in range(500):
+        partner = (A, B, C)[turn % 3]
+        if held[partner]:
+            held[partner].pop(0).leave()
+        for other in (A, B, C):
+            held[other] += fill(places, other, 90)
+    assert places.in_flight == 90
+    assert all(25 <= len(each) <= 35 for each in held.values()), {len(each) for each in held.values()}
+
+
+def test_a_standing_lag_lowers_the_limit_below_what_is_in_flight(clock: Clock) -> None:
+    places = Admission(1000, clock)
+    fill(places, A, 400)
+    lag(places, clock, 2, 1.5)
+    assert 230 < places.limit < 400
+    with pytest.raises(OverCapacity) as refused:
+        places.enter(A)
+    assert refused.value.retry_after_s == 3
+
+
+def test_a_burst_does_not(clock: Clock) -> None:
+    places = Admission(1000, clock)
+    fill(places, A, 400)
+    for _ in range(20):
+        lag(places, clock, 0.3, 3.0)
+        lag(places, clock, 0.2, 0.1)
+    assert places.limit == 1000
+
+
+def test_the_limit_rises_again_when_the_lag_is_gone(clock: Clock) -> None:
+    places = Admission(1000, clock)
+    fill(places, A, 400)
+    lag(places, clock, 3, 2.0)
+    low = places.limit
+    lag(places, clock, 10, 0.05)
+    assert places.limit > low * 1.3
+    lag(places, clock, 120, 0.05)
+    assert places.limit == 1000
+
+
+def test_a_quiet_hour_is_never_limited_below_the_least(clock: Clock) -> None:
+    """A broker that restarts makes the few queries of that moment late, too."""
+    places = Admission(1000, clock)
+    fill(places, A, 3)
+    lag(places, clock, 60, 8.0)
+    assert places.limit == admission.LEAST
+    assert Admission(2).limit == 2
+
+
+def test_a_small_limit_of_an_operators_is_not_raised(clock: Clock) -> None:
+    places = Admission(4, clock)
+    fill(places, A, 4)
+    lag(places, clock, 60, 8.0)
+    lag(places, clock, 60, 0.0)
+    assert places.limit == 4
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_stream_has_its_place_until_it_is_closed_however_far_it_came(taken: int) -> None:
+    places = Admission(5)
+    closed = []
+
+    def events() -> Iterator[bytes]:
+        yield b"1"
+        yield b"2"
+
+    held = Held(events(), lambda: closed.append(True), places.enter(A))
+    for _ in range(taken):
+        next(held)
+    assert places.in_flight == 1
+    held.close()
+    held.close()
+    assert (places.in_flight, bool(closed)) == (0, True)
