@@ -17,17 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from bench import load, measure
+from bench import report as report_files
 from bench.processes import ROOT, Rig, Subject
+from bench.report import COMMITTED
 from config.local.run import SANDBOX_KEY
 
 HOME = ROOT / "var" / "bench"
 REPORT = ROOT / "bench" / "report"
-PARTS = ("compared", "closed", "open", "stream", "idle")
+PARTS = ("idle", "compared", "routes", "open", "closed", "stream")
 WARM_UP = 60
 
 
 def main() -> int:
     arguments = _arguments()
+    committed = COMMITTED / "report.json"
+    last = json.loads(committed.read_text()) if committed.exists() else {}
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)
     report: dict[str, Any] = {
@@ -45,9 +49,11 @@ def main() -> int:
             report["compared"] = measure.compared(rig, subjects, rounds, count)
             for subject in subjects[1:]:
                 rig.stop(subject)
+        if "routes" in arguments.only:
+            report["routes"] = measure.routes(rig, service, 100 if arguments.quick else 300)
         if "open" in arguments.only:
             capacity = arguments.capacity or report["compared"]["service"]["queries_per_s"]
-            loads = [(0.5, 5.0)] if arguments.quick else [(0.5, 5.0), (0.9, 5.0), (0.5, 10.0), (2.0, 5.0)]
+            loads = [(0.5, 5.0), (2.0, 5.0)] if arguments.quick else [(0.5, 5.0), (0.9, 5.0), (0.5, 10.0), (2.0, 5.0)]
             report["open"] = {
                 f"{share:g} of capacity, banks of up to {slowest:g} s": measure.open_load(
                     rig, service, capacity * share, 10 if arguments.quick else 20, slowest
@@ -59,21 +65,25 @@ def main() -> int:
         if "stream" in arguments.only:
             report["stream"] = measure.streaming(rig.simulator, service, 5 if arguments.quick else 20)
     shutil.rmtree(HOME)
-    REPORT.mkdir(exist_ok=True)
-    text = json.dumps(report, indent=2)
-    (REPORT / "latest.json").write_text(text + "\n")
-    print(text)
+    report_files.write(report, COMMITTED if arguments.commit else REPORT)
+    print(report_files.page(report))
+    for line in report_files.moved(last, report) or ["Nothing moved beyond the noise since the committed report."]:
+        print(line)
     return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds: under two minutes")
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help=",".join(PARTS))
+    parser.add_argument("--only", type=lambda text: text.split(","), default=None, help=",".join(PARTS))
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["threads", "floor"])
     parser.add_argument("--against", type=Path, help="another source tree of the service, measured beside this one")
+    parser.add_argument("--commit", action="store_true", help=f"write the report to {COMMITTED.relative_to(ROOT)}")
     parser.add_argument("--capacity", type=float, help="queries a second that open loads are shares of")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.only is None:
+        arguments.only = [part for part in PARTS if part != "closed" or not arguments.quick]
+    return arguments
 
 
 def _peers(rig: Rig, arguments: argparse.Namespace) -> list[Subject]:

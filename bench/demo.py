@@ -371,11 +371,11 @@ class Tour:
         title("From the offer to the money")
         query = {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE, "providers": [OWN], "with_insurance": False}
         (offer,) = partner.call("POST", "/consultas", query)["proposals"]
-        dataset = _dataset(self.cpfs["full_flow"], offer)
-        submitted = partner.call("POST", "/proposals", dataset, status=201)
+        body = dataset(self.cpfs["full_flow"], offer)
+        submitted = partner.call("POST", "/proposals", body, status=201)
         address = f"/proposals/{submitted['proposal_id']}"
         say("The same submission again, as after a lost connection:")
-        repeated = partner.call("POST", "/proposals", dataset)
+        repeated = partner.call("POST", "/proposals", body)
         expect(repeated["proposal_id"] == submitted["proposal_id"], "the bank got one proposal")
 
         formalized = partner.call("POST", f"{address}/formalize", {})
@@ -431,7 +431,7 @@ def _fresh_cpf() -> str:
     return "".join(map(str, digits))
 
 
-def _dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
+def dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
     """The supplementary data of a submission, whole enough for the service's own bank."""
     return {
         "offer_ref": {"provider": offer["provider"], "offer_id": offer["offerId"]},

@@ -6,10 +6,12 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+import requests
 
 CPF = "90000000175"
 TIMEOUT_S = 60
@@ -51,8 +53,31 @@ def body() -> dict[str, Any]:
     }
 
 
+def parameterless() -> dict[str, Any]:
+    """A query without a wish, which is a repeat of no other."""
+    asked = body()
+    del asked["loan_value"], asked["prazo"]
+    return asked | {"telefone": f"119{random.randint(0, 99_999_999):08}"}
+
+
+def fetch(url: str, key: str, method: str, path: str, sent: Any) -> Any:
+    """The JSON of one call that has to succeed."""
+    answer = requests.request(
+        method, f"{url}/partners/v1{path}", json=sent, headers={"X-Partner-Api-Key": key}, timeout=TIMEOUT_S
+    )
+    answer.raise_for_status()
+    return answer.json()
+
+
 async def aggregated(url: str, key: str, count: int, in_flight: int) -> Outcome:
     """`count` aggregated queries, `in_flight` at any moment (a closed loop)."""
+    return await calls(url, key, "POST", "/consultas", body, count, in_flight)
+
+
+async def calls(
+    url: str, key: str, method: str, path: str, sent: Callable[[], Any], count: int, in_flight: int
+) -> Outcome:
+    """`count` calls of a route, each with the body that `sent` makes, `in_flight` at any moment."""
     outcome = Outcome()
     waiting = iter(range(count))
     connector = aiohttp.TCPConnector(limit=in_flight)
@@ -63,7 +88,7 @@ async def aggregated(url: str, key: str, count: int, in_flight: int) -> Outcome:
         for _ in waiting:
             began = time.monotonic()
             try:
-                async with session.post(f"{url}/partners/v1/consultas", json=body()) as answer:
+                async with session.request(method, f"{url}/partners/v1{path}", json=sent()) as answer:
                     told = await answer.json()
                     status = answer.status
                     outcome.offers.append(len(told.get("proposals", ())))

@@ -7,23 +7,26 @@ import contextlib
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import psycopg
 
-from bench import load
+from bench import demo, load
 from bench.processes import BANKS, Rig, Simulator, Subject
 from config.local.run import SANDBOX_KEY
+from providers import registry
 
 #: Queries under way at once where the highest rate is measured.
 IN_FLIGHT = 16
+#: The bank that proposals are sent to.
+OWN = registry.auction_bank().name
 
 
 def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> dict[str, Any]:
     """The highest rate of each subject with banks that answer at once, and the CPU that one query costs. The subjects
-    take turns, `count` queries each, so that a busy machine slows them all; figures are medians over the rounds, ratios
-    are medians of each round's ratio to the first subject."""
+    take turns, `count` queries each, so that a busy machine slows them all. Figures are medians over the rounds; ratios
+    to the first subject are given round by round."""
     rig.simulator.latency({})
     found: dict[str, list[dict[str, float]]] = {subject.name: [] for subject in subjects}
     failures = {subject.name: 0 for subject in subjects}
@@ -37,13 +40,8 @@ def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> 
         subject.name: {
             **{figure: _median(each[figure] for each in found[subject.name]) for figure in found[subject.name][0]},
             "failures": failures[subject.name],
-            "cpu_ratio_of_first": _median(
-                theirs["cpu_ms"] / ours["cpu_ms"] for ours, theirs in zip(first, found[subject.name], strict=True)
-            ),
-            "rate_ratio_of_first": _median(
-                theirs["queries_per_s"] / ours["queries_per_s"]
-                for ours, theirs in zip(first, found[subject.name], strict=True)
-            ),
+            "cpu_ratios": _ratios(first, found[subject.name], "cpu_ms"),
+            "rate_ratios": _ratios(first, found[subject.name], "queries_per_s"),
         }
         for subject in subjects
     }
@@ -61,6 +59,10 @@ def _round(rig: Rig, subject: Subject, count: int) -> tuple[dict[str, float], lo
         "p50_added_ms": outcome.percentile(0.5) * 1000,
         "p99_added_ms": outcome.percentile(0.99) * 1000,
     }, outcome
+
+
+def _ratios(first: list[dict[str, float]], theirs: list[dict[str, float]], figure: str) -> list[float]:
+    return [round(their[figure] / our[figure], 3) for our, their in zip(first, theirs, strict=True)]
 
 
 def _median(values: Any) -> float:
@@ -141,6 +143,37 @@ def open_load(rig: Rig, service: Subject, rate: float, seconds: float, slowest_s
         "added_p50_ms": round(outcome.percentile(0.5) * 1000, 1),
         "added_p99_ms": round(outcome.percentile(0.99) * 1000, 1),
     }
+
+
+def routes(rig: Rig, service: Subject, count: int) -> dict[str, Any]:
+    """CPU milliseconds that one call costs the web process: a parameterless query, a repeat of it that reuses all
+    answers, the same for one bank, a stored proposal that needs no look at its bank, the bank list."""
+    rig.simulator.latency({})
+    same = load.parameterless()
+    offers = load.fetch(service.url, SANDBOX_KEY, "POST", "/consultas", same)["proposals"]
+    offer = next(each for each in offers if each["provider"] == OWN)
+    proposal = load.fetch(service.url, SANDBOX_KEY, "POST", "/proposals", demo.dataset(load.CPF, offer))
+    address = f"/proposals/{proposal['proposal_id']}"
+    calls: dict[str, tuple[str, str, Callable[[], Any]]] = {
+        "query": ("POST", "/consultas", load.parameterless),
+        "repeat": ("POST", "/consultas", lambda: same),
+        "one_bank": ("POST", f"/providers/{OWN}/consultas", load.body),
+        "proposal": ("GET", address, lambda: None),
+        "banks": ("GET", "/banks", lambda: None),
+    }
+    found = {}
+    for name, (method, path, body) in calls.items():
+        load.fetch(service.url, SANDBOX_KEY, "POST", "/consultas", same)
+        before = service.cpu()
+        outcome = asyncio.run(load.calls(service.url, SANDBOX_KEY, method, path, body, count, in_flight=4))
+        used = service.cpu()
+        found[name] = {
+            "web_ms": round((used["web"] - before["web"]) / count * 1000, 2),
+            "p50_ms": round(outcome.percentile(0.5) * 1000, 1),
+            "failures": outcome.failures,
+        }
+    found["repeat"]["share_of_query"] = round(found["repeat"]["web_ms"] / found["query"]["web_ms"], 2)
+    return found
 
 
 def streaming(simulator: Simulator, service: Subject, rounds: int) -> dict[str, Any]:

@@ -1,0 +1,134 @@
+"""The report of a run: JSON, a page with tables, plots, and what moved since the report that is committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+#: The report that is committed.
+COMMITTED = ROOT / "docs" / "benchmark"
+_NAMES = {
+    "service": "the service",
+    "before": "the service, older",
+    "threads": "threads in the view",
+    "floor": "calls only (aiohttp)",
+}
+_COLOURS = {"web": "#1f77b4", "banks": "#ff7f0e", "postgres": "#2ca02c", "redis": "#d62728"}
+_PARTS = tuple(_COLOURS)
+
+
+def write(report: Mapping[str, Any], folder: Path) -> None:
+    """Write `report.json`, `README.md` and the plots into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    (folder / "README.md").write_text(page(report))
+    if "compared" in report:
+        (folder / "cpu.svg").write_text(cpu_plot(report["compared"]))
+
+
+def page(report: Mapping[str, Any]) -> str:
+    """The report as Markdown, ratios first."""
+    lines = [
+        "# Benchmark",
+        "",
+        f"By `make bench` on {report['machine']}. Compare ratios within a run, not figures of two.",
+        "",
+    ]
+    if "compared" in report:
+        lines += _compared(report["compared"])
+    if "routes" in report:
+        rows = [[name, each["web_ms"], each["p50_ms"], each["failures"]] for name, each in report["routes"].items()]
+        lines += ["## Routes", "", *_table(["call", "web CPU ms", "p50 ms", "failures"], rows)]
+        lines += [f"A repeat costs {report['routes']['repeat']['share_of_query']:.0%} of a query.", ""]
+    if "open" in report:
+        columns = ["offered_per_s", "accepted_per_s", "statuses", "banks_lost", "added_p50_ms", "added_p99_ms"]
+        rows = [[name, *(_plain(each[column]) for column in columns)] for name, each in report["open"].items()]
+        lines += [
+            "## Open load",
+            "",
+            "Queries come at random moments at a given rate, whatever becomes of those before.",
+            "",
+        ]
+        lines += _table(["load", *(column.replace("_", " ") for column in columns)], rows)
+    for part in ("closed", "stream", "idle"):
+        if part in report:
+            rows = [[name, _plain(value)] for name, value in report[part].items()]
+            lines += [f"## {part.capitalize()}", "", *_table(["figure", "value"], rows)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _compared(compared: Mapping[str, Any]) -> list[str]:
+    lines = ["## One query, beside peers in the same run", ""]
+    ours = compared["service"]
+    rows = []
+    for name, each in compared.items():
+        share = ours["cpu_ms"] / each["cpu_ms"]
+        parts = [each.get(f"{part}_ms", "-") for part in _PARTS]
+        rate = ours["queries_per_s"] / each["queries_per_s"]
+        rows.append(
+            [_NAMES.get(name, name), each["cpu_ms"], *parts, each["queries_per_s"], f"{share:.2f}", f"{rate:.2f}"]
+        )
+    heads = [
+        "",
+        "web + worker CPU ms",
+        "web",
+        "worker",
+        "PostgreSQL",
+        "Redis",
+        "queries/s",
+        "ours / theirs: CPU",
+        "rate",
+    ]
+    return [*lines, *_table(heads, rows), "![CPU of one query](cpu.svg)", ""]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    lines = [" | ".join(map(str, row)) for row in (heads, ["---"] * len(heads), *rows)]
+    return [*(f"| {line} |" for line in lines), ""]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {each}" for name, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def cpu_plot(compared: Mapping[str, Any]) -> str:
+    """CPU of one query by process, a bar for each subject, as SVG."""
+    width, height, left = 640, 34, 170
+    most = max(sum(each.get(f"{part}_ms", 0) for part in _PARTS) for each in compared.values())
+    scale = (width - left - 70) / most
+    shapes = []
+    for row, (name, each) in enumerate(compared.items()):
+        x, y = float(left), 10 + row * height
+        shapes.append(f'<text x="{left - 8}" y="{y + 16}" text-anchor="end">{_NAMES.get(name, name)}</text>')
+        for part, colour in _COLOURS.items():
+            long = each.get(f"{part}_ms", 0) * scale
+            shapes.append(f'<rect x="{x:.1f}" y="{y}" width="{long:.1f}" height="22" fill="{colour}"/>')
+            x += long
+        shapes.append(f'<text x="{x + 6:.1f}" y="{y + 16}">{(x - left) / scale:.1f} ms</text>')
+    end = 20 + len(compared) * height
+    for index, (part, colour) in enumerate(_COLOURS.items()):
+        x = left + index * 110
+        shapes.append(f'<rect x="{x}" y="{end}" width="12" height="12" fill="{colour}"/>')
+        shapes.append(f'<text x="{x + 18}" y="{end + 11}">{part}</text>')
+    look = f'viewBox="0 0 {width} {end + 24}" font-family="sans-serif" font-size="13"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {look}>'
+    return "\n".join([head, f'<rect width="{width}" height="{end + 24}" fill="white"/>', *shapes, "</svg>", ""])
+
+
+def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two reports by more than the rounds of each differ among themselves. Only ratios to the
+    peers are compared, since the machine may be another one or busier."""
+    found = []
+    for name in sorted(old.get("compared", {}).keys() & new.get("compared", {}).keys() - {"service"}):
+        for figure in ("cpu_ratios", "rate_ratios"):
+            before, after = (report["compared"][name].get(figure) for report in (old, new))
+            if before and after and (min(before) > max(after) or max(before) < min(after)):
+                middle = [sorted(each)[len(each) // 2] for each in (before, after)]
+                what = figure.removesuffix("_ratios")
+                found.append(f"{what} of {_NAMES.get(name, name)} / ours: {middle[0]:.2f} before, {middle[1]:.2f} now")
+    return found
