@@ -41,6 +41,8 @@ ON CONFLICT (partner_id, identity) DO UPDATE SET
 RETURNING identity, id
 """
 
+_KNOWN = "SELECT identity, id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s)"
+
 
 def identity(query: Query, provider: str, offer: BankOffer) -> str:
     """What makes an offer the same one across queries of one partner: CPF, bank, employment link, table, term,
@@ -80,8 +82,11 @@ def known(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, l
     offer is gone meanwhile is left out."""
     keys = _keys(query, found)
     wanted = {key for each in keys.values() for key in each}
-    rows = Offer.objects.filter(partner=query.partner_id, identity__in=wanted).values_list("identity", "id")
-    ids = dict(rows) if wanted else {}
+    ids: dict[str, UUID] = {}
+    if wanted:
+        with statements.cursor() as cursor:
+            cursor.execute(_KNOWN, [query.partner_id, list(wanted)])
+            ids = dict(cursor.fetchall())
     return {provider: [ids[key] for key in each] for provider, each in keys.items() if ids.keys() >= set(each)}
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -29,7 +30,7 @@ from consultas.fan_out import Answer
 from consultas.models import Query
 from foundation import statements
 from foundation.database import outlasts_restart
-from foundation.encryption import blind_index
+from foundation.encryption import blind_index, decrypt
 from foundation.errors import Detail, InvalidInput, NotFound
 from foundation.redis import redis
 from partners.models import AllowedBank, Partner
@@ -140,13 +141,13 @@ def aggregate(query: Query) -> Aggregate:
         with _flight(query) as flight:
             if flight.leader is None:
                 earlier = _earlier(query)
-                reused = _still_good(earlier) if earlier else []
+                reused = _still_good(earlier.answers) if earlier else []
                 known = {answer.provider for answer in reused}
                 fresh = _ask(query, flight, [bank for bank in query.banks if bank not in known])
                 return _finish(query, earlier if reused else None, reused, fresh)
         followed = _await(query, flight.leader)
         if followed is not None:
-            return _finish(query, followed, answers_of(followed), [])
+            return _finish(query, followed, followed.answers, [])
         if query.seconds_left() <= 0:
             raise ProviderUnavailable
 
@@ -218,17 +219,17 @@ def _flight_key(query: Query) -> str:
     return f"flight:{query.fingerprint}"
 
 
-def _await(query: Query, leader: str) -> Query | None:
-    """The leader's row once it is finished; None when the leader is gone without an end, or the time is over."""
+def _await(query: Query, leader: str) -> _Earlier | None:
+    """What the leader found, once it is finished; None when the leader is gone without an end, or the time is over."""
     key, pause = _flight_key(query), _FLIGHT_POLL_S
     while leader and query.seconds_left() > 0:
-        row = _finished(pk=leader)
+        row = _finished("id = %s", leader)
         connection.close()
         if row is not None:
             return row
         try:
             if redis().get(key) != leader.encode():
-                return _finished(pk=leader)
+                return _finished("id = %s", leader)
         except RedisError:
             return None
         time.sleep(pause)
@@ -236,25 +237,42 @@ def _await(query: Query, leader: str) -> Query | None:
     return None
 
 
-def _earlier(query: Query) -> Query | None:
+def _earlier(query: Query) -> _Earlier | None:
     """The newest finished query of which `query` is a repeat."""
     if not query.fingerprint:
         return None
     since = timezone.now() - timedelta(seconds=REPEAT_S)
-    return _finished(fingerprint=query.fingerprint, created_at__gte=since)
+    # The second condition is the index's own, which a prepared statement can't conclude from the first.
+    return _finished("fingerprint = %s AND fingerprint <> '' AND created_at >= %s", query.fingerprint, since)
 
 
-def _finished(**which: Any) -> Query | None:
-    """The newest of those queries that has its answers. One whose holder was erased has an end, but none."""
-    rows = Query.objects.filter(finished_at__isnull=False, answers__isnull=False, **which)
-    return rows.order_by("-created_at").first()
+@dataclass(frozen=True)
+class _Earlier:
+    """What a finished query found: the group of its offers, and its answers."""
+
+    simulation_group: UUID | None
+    answers: list[Answer]
 
 
-def _still_good(earlier: Query) -> list[Answer]:
+def _finished(which: str, *params: Any) -> _Earlier | None:
+    """The newest of the queries `which`, a condition in SQL, that has its answers. One whose holder was erased has an
+    end, but none."""
+    row = statements.fetch_one(
+        f"SELECT simulation_group, answers FROM consultas_query WHERE {which}"  # noqa: S608 - conditions of ours
+        " AND finished_at IS NOT NULL AND answers IS NOT NULL ORDER BY created_at DESC LIMIT 1",
+        params,
+    )
+    if row is None:
+        return None
+    group, sealed = row
+    return _Earlier(group, msgspec.json.decode(decrypt(sealed), type=list[Answer]))
+
+
+def _still_good(earlier: list[Answer]) -> list[Answer]:
     """The earlier answers that may stand for a repeat: of settled banks, and young enough. Banks that were
     pending, wanted an action or failed are asked again, so that nothing that became available stays hidden."""
     since = time.time() - REPEAT_S
-    return [answer for answer in answers_of(earlier) if answer.settled and answer.answered_at >= since]
+    return [answer for answer in earlier if answer.settled and answer.answered_at >= since]
 
 
 def answers_of(query: Query) -> list[Answer]:
@@ -262,7 +280,7 @@ def answers_of(query: Query) -> list[Answer]:
     return msgspec.convert(query.answers or [], list[Answer])
 
 
-def _finish(query: Query, source: Query | None, reused: list[Answer], fresh: list[Answer]) -> Aggregate:
+def _finish(query: Query, source: _Earlier | None, reused: list[Answer], fresh: list[Answer]) -> Aggregate:
     """Store the answers and offers and tell of the lead; `source` is the query whose answers were reused, whose
     group is kept and whose lead is not told twice."""
     answers = sorted((*reused, *fresh), key=lambda answer: answer.provider)
@@ -277,7 +295,7 @@ def _finish(query: Query, source: Query | None, reused: list[Answer], fresh: lis
 @outlasts_restart
 def _store(
     query: Query,
-    source: Query | None,
+    source: _Earlier | None,
     answers: list[Answer],
     sealed: str,
     reused: dict[str, tuple[BankOffer, ...]],
