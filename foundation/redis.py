@@ -19,17 +19,17 @@ TIMEOUT_S = 1.0
 @lru_cache(maxsize=1)
 def redis() -> Redis:
     """The client. Time-outs are short, since a request must answer also while Redis is frozen."""
-    return _client(connections=128, timeout_s=TIMEOUT_S)
+    return Redis(connection_pool=_pool(connections=128, timeout_s=TIMEOUT_S))
 
 
-@lru_cache(maxsize=1)
 def waiting_redis() -> Redis:
-    """The client for the process's one reader, whose reads wait for up to 2 s on purpose."""
-    return _client(connections=1, timeout_s=3.0)
+    """A client with one connection for a process's one reader, whose reads wait for up to 2 s on purpose. The reader
+    keeps the connection: to take it from a pool costs a look at it each time. Raises RedisError."""
+    return Redis(connection_pool=_pool(connections=1, timeout_s=3.0), single_connection_client=True)
 
 
-def _client(connections: int, timeout_s: float) -> Redis:
-    pool = BlockingConnectionPool.from_url(
+def _pool(connections: int, timeout_s: float) -> BlockingConnectionPool:
+    return BlockingConnectionPool.from_url(
         settings.REDIS_URL,
         max_connections=connections,
         timeout=TIMEOUT_S,
@@ -40,4 +40,3 @@ def _client(connections: int, timeout_s: float) -> Redis:
         retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
         health_check_interval=30,
     )
-    return Redis(connection_pool=pool)

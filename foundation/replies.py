@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import structlog
+from redis import Redis
 from redis.exceptions import RedisError
 
 from foundation.encryption import WrongKey, decrypt, encrypt
@@ -104,9 +105,12 @@ class Mailbox:
                     self._inboxes[request] = others
 
     def _read(self) -> None:
+        client: Redis | None = None
         while True:
             try:
-                found: Any = waiting_redis().xread({self.address: self._last}, count=_AT_ONCE, block=2000)
+                if client is None:
+                    client = waiting_redis()
+                found: Any = client.xread({self.address: self._last}, count=_AT_ONCE, block=2000)
             except RedisError:
                 log.warning("replies_unreachable")
                 time.sleep(_RETRY_S)

@@ -117,7 +117,9 @@ def publish(task: str, arguments: tuple[Any, ...], *, expires_s: float, patience
         try:
             with _producers().acquire(block=True, timeout=TIMEOUT_S) as producer:
                 expires = max(1.0, expires_s)
-                current_app.send_task(task, args=arguments, expires=expires, ignore_result=True, producer=producer)
+                options: dict[str, Any] = {"expires": expires, "ignore_result": True, "producer": producer}
+                # Celery would write the arguments into the message a second time, for its own logs.
+                current_app.send_task(task, args=arguments, argsrepr="", kwargsrepr="", **options)
         except (BrokerError, LimitExceeded, RedisError, OSError) as fault:
             log.error("broker_unreachable", task=task, fault=type(fault).__name__)
         else:
