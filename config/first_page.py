@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from consultas.models import Pending
+from consultas.models import Step
 from proposals.models import Proposal
 from providers.breaker import Breaker
 from providers.models import Circuit, Provider
@@ -53,9 +53,9 @@ def _concerns(may: Any) -> Iterator[Concern]:
         yield Concern("Eventos atrasados", overdue.count(), "A entrega está em execução?", waiting)
         mute = due.filter(UNREACHABLE).count()
         yield Concern("Eventos à espera de URL ou segredo do parceiro", mute, "", waiting)
-    if may("consultas.view_pending"):
-        steps = Pending.objects.filter(state=Pending.State.OPEN, next_check_at__lt=late).count()
-        address = reverse("admin:consultas_pending_changelist")
+    if may("consultas.view_step"):
+        steps = Step.objects.filter(state=Step.State.OPEN, next_check_at__lt=late).count()
+        address = reverse("admin:consultas_step_changelist")
         yield Concern("Autorizações externas sem verificação", steps, "", f"{address}?state__exact=open")
     if may("proposals.view_proposal"):
         unknown = Proposal.objects.filter(

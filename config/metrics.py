@@ -25,7 +25,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from consultas.models import Pending
+from consultas.models import Step
 from foundation.client_ip import client_ip
 from proposals.models import Proposal
 from providers import registry
@@ -132,7 +132,7 @@ class StateCollector(Collector):
         oldest = GaugeMetricFamily(
             "external_step_oldest_due_seconds", "How long the look at one of them is overdue, at most.", labels=["bank"]
         )
-        rows = Pending.objects.filter(state=Pending.State.OPEN).order_by().values_list("provider")
+        rows = Step.objects.filter(state=Step.State.OPEN).order_by().values_list("provider")
         now = timezone.now()
         for bank, count, due in rows.annotate(Count("pk"), Min("next_check_at")):
             steps.add_metric([bank], count)

@@ -466,7 +466,7 @@ UNFOLD = {
                 "Operação": [
                     ("Consultas", "search", "consultas_query"),
                     ("Ofertas", "sell", "consultas_offer"),
-                    ("Autorizações externas", "pending_actions", "consultas_pending"),
+                    ("Autorizações externas", "pending_actions", "consultas_step"),
                     ("Propostas", "contract", "proposals_proposal"),
                     ("Exclusões de dados", "person_remove", "proposals_erasure"),
                 ],

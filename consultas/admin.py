@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
-from consultas.models import Offer, Pending, Query
+from consultas.models import Offer, Query, Step
 from consultas.pending import wake
 from consultas.queries import answers_of
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
@@ -177,8 +177,8 @@ class StepType(FixedChoicesFilter):
     choices_offered = tuple((kind.value, name) for kind, name in STEP_TYPES.items())
 
 
-@admin.register(Pending)
-class PendingAdmin(ButtonsAdmin, PersonalRowsAdmin):
+@admin.register(Step)
+class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
     """All an operator can do is have a step looked at once more at the bank."""
 
     list_display = (
@@ -215,47 +215,47 @@ class PendingAdmin(ButtonsAdmin, PersonalRowsAdmin):
     )
     actions_submit_line = ("check_now",)
 
-    def has_change_permission(self, request: HttpRequest, obj: Pending | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Step | None = None) -> bool:
         """There is nothing to change, but the button below the page needs the permission."""
-        return bool(request.user.has_perm("consultas.change_pending"))
+        return bool(request.user.has_perm("consultas.change_step"))
 
     def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
         step = self.row_of(request, str(object_id))
-        is_open = step is not None and step.state == Pending.State.OPEN
+        is_open = step is not None and step.state == Step.State.OPEN
         return super().get_actions_submit_line(request, object_id) if is_open else []
 
     @action(description="Verificar agora", permissions=["change"])
-    def check_now(self, request: HttpRequest, step: Pending) -> None:
+    def check_now(self, request: HttpRequest, step: Step) -> None:
         wake(step)
         self.log_change(request, step, "Verificação antecipada.")
         self.message_user(request, "O banco será consultado em segundos.", messages.SUCCESS)
 
     @display(description="tipo", ordering="type")
-    def kind(self, step: Pending) -> str:
+    def kind(self, step: Step) -> str:
         return STEP_TYPES[ActionType(step.type)]
 
     @admin.display(description="eventos do titular")
     @computed_once
-    def events(self, step: Pending) -> SafeString | str:
-        if step.state == Pending.State.OPEN:
+    def events(self, step: Step) -> SafeString | str:
+        if step.state == Step.State.OPEN:
             return "—"
         index = reference_index(step.query.request["cpf"])
         address = reverse("admin:webhooks_event_changelist")
         return format_html('<a class="text-link" href="{}?reference_index={}">authorization_result</a>', address, index)
 
     @admin.display(description="CPF")
-    def masked_cpf(self, step: Pending) -> str:
+    def masked_cpf(self, step: Step) -> str:
         return mask_cpf(step.query.request["cpf"])
 
     @display(
         description="situação",
         ordering="state",
         label={
-            Pending.State.OPEN.label: "info",
-            Pending.State.APPROVED.label: "success",
-            Pending.State.REFUSED.label: "danger",
-            Pending.State.EXPIRED.label: "warning",
+            Step.State.OPEN.label: "info",
+            Step.State.APPROVED.label: "success",
+            Step.State.REFUSED.label: "danger",
+            Step.State.EXPIRED.label: "warning",
         },
     )
-    def coloured_state(self, step: Pending) -> str:
+    def coloured_state(self, step: Step) -> str:
         return step.get_state_display()

@@ -152,7 +152,7 @@ class Offer(models.Model):
         )
 
 
-class Pending(models.Model):
+class Step(models.Model):
     """An external step that the holder owes a bank: liveness, chat message, SMS or confirmation.
 
     One is open at a time per partner, bank and CPF. `query` is the one that opened it; `reference` is the
@@ -182,6 +182,7 @@ class Pending(models.Model):
     closed_at = models.DateTimeField("encerrada em", null=True)
 
     class Meta:
+        db_table = "consultas_pending"  # the model's name until processes of that release were gone
         verbose_name = "autorização externa"
         verbose_name_plural = "autorizações externas"
         ordering = ("-opened_at",)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from consultas import pending
-from consultas.models import Pending, Query
+from consultas.models import Query, Step
 from foundation import statements
 from providers.bank import Connection
 from providers.models import connections_sql, read_connections
 
 
-def load(query_id: str, banks: list[str]) -> tuple[Query, dict[str, Connection], dict[str, Pending]]:
+def load(query_id: str, banks: list[str]) -> tuple[Query, dict[str, Connection], dict[str, Step]]:
     """The query without its answers; by bank, how to reach those of `banks` that are enabled; and by bank, the steps
     that the holder still owes them. Raises Query.DoesNotExist."""
     sql, columns = _statement()

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from authorizations import evidence
 from consultas import offers, serializers
-from consultas.models import Pending, Query
+from consultas.models import Query, Step
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput
 from partners.models import Allowance
@@ -38,15 +38,15 @@ SLOWEST = timedelta(minutes=5)
 LEASE = timedelta(seconds=45)
 
 
-def open_steps(query: Query, banks: list[str]) -> dict[str, Pending]:
+def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
     """The steps that the holder still owes, by bank, for the query's partner."""
-    rows = Pending.objects.filter(
-        partner=query.partner_id, cpf_index=query.cpf_index, provider__in=banks, state=Pending.State.OPEN
+    rows = Step.objects.filter(
+        partner=query.partner_id, cpf_index=query.cpf_index, provider__in=banks, state=Step.State.OPEN
     )
     return {row.provider: row for row in rows}
 
 
-def ask(bank: BankClient, query: Query, request: BankQuery, step: Pending | None) -> BankResult:
+def ask(bank: BankClient, query: Query, request: BankQuery, step: Step | None) -> BankResult:
     """The bank's answer to `query`. While a step is open it is only looked at: the same link is shown, also where
     the bank can't tell how the step stands, and no second message is sent. After a refused or expired one the bank
     is queried anew, which opens another."""
@@ -82,15 +82,15 @@ def _record_evidence_use(number: int, bank: str, query: Query) -> None:
 
 
 @outlasts_restart
-def _open(query: Query, provider: str, action: BankAction) -> Pending:
+def _open(query: Query, provider: str, action: BankAction) -> Step:
     """The stored step; where a query at the same moment opened one first, that one. One that was lost would have
     the holder asked twice."""
     now = timezone.now()
-    step, _ = Pending.objects.get_or_create(
+    step, _ = Step.objects.get_or_create(
         partner_id=query.partner_id,
         provider=provider,
         cpf_index=query.cpf_index,
-        state=Pending.State.OPEN,
+        state=Step.State.OPEN,
         defaults={
             "query": query,
             "type": action.type,
@@ -106,13 +106,13 @@ def _open(query: Query, provider: str, action: BankAction) -> Pending:
 
 
 @outlasts_restart
-def _now_with_link(step: Pending, action: BankAction) -> None:
+def _now_with_link(step: Step, action: BankAction) -> None:
     """The bank told of the step before it had a link for it: from now on this one is shown."""
     step.type, step.url, step.detail = action.type, action.url, action.detail
-    Pending.objects.filter(pk=step.pk).update(type=step.type, url=step.url, detail=step.detail)
+    Step.objects.filter(pk=step.pk).update(type=step.type, url=step.url, detail=step.detail)
 
 
-def _look(bank: BankClient, step: Pending, request: BankQuery) -> tuple[StepOutcome, BankResult]:
+def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome, BankResult]:
     """How the step stands, with the bank's answer to `request` where that makes it known.
 
     A bank that says no ends the step: it would say so again for ever. One that failed, or that holds the step for
@@ -132,20 +132,20 @@ def _look(bank: BankClient, step: Pending, request: BankQuery) -> tuple[StepOutc
     return outcome, result
 
 
-def _waiting(step: Pending) -> BankResult:
+def _waiting(step: Step) -> BankResult:
     """The open step as the bank showed it when it was opened."""
     status = QueryStatus.REQUIRES_ACTION if step.url else QueryStatus.PENDING
     return BankResult(status, action=step.action(), step=StepOutcome.OPEN)
 
 
-def wake(step: Pending) -> None:
+def wake(step: Step) -> None:
     """Have the step checked at the next sweep, before those that are only looked at by the clock."""
-    _wake(Pending.objects.filter(pk=step.pk))
+    _wake(Step.objects.filter(pk=step.pk))
 
 
-def _wake(steps: QuerySet[Pending]) -> None:
+def _wake(steps: QuerySet[Step]) -> None:
     now = timezone.now()
-    steps.filter(state=Pending.State.OPEN).update(next_check_at=now, woken_at=now)
+    steps.filter(state=Step.State.OPEN).update(next_check_at=now, woken_at=now)
 
 
 def banks_due() -> list[str]:
@@ -153,11 +153,11 @@ def banks_due() -> list[str]:
     return list(_due(timezone.now()).order_by("provider").values_list("provider", flat=True).distinct())
 
 
-def _due(now: datetime) -> QuerySet[Pending]:
-    return Pending.objects.filter(state=Pending.State.OPEN, next_check_at__lte=now)
+def _due(now: datetime) -> QuerySet[Step]:
+    return Step.objects.filter(state=Step.State.OPEN, next_check_at__lte=now)
 
 
-def claim_due(bank: str, limit: int) -> list[Pending]:
+def claim_due(bank: str, limit: int) -> list[Step]:
     """At most `limit` steps of `bank` whose next look is due, taken for this worker: another takes them only after
     the lease. Those that somebody knows to have ended come first, then the young ones, whose end is promised soon."""
     if not limit:
@@ -167,12 +167,12 @@ def claim_due(bank: str, limit: int) -> list[Pending]:
     with transaction.atomic():
         due = _due(now).filter(provider=bank).select_for_update(skip_locked=True).only("pk")
         ids = [step.pk for step in due.order_by(F("woken_at").asc(nulls_last=True), age, "next_check_at")[:limit]]
-        Pending.objects.filter(pk__in=ids).update(next_check_at=now + LEASE, woken_at=None, checks=F("checks") + 1)
+        Step.objects.filter(pk__in=ids).update(next_check_at=now + LEASE, woken_at=None, checks=F("checks") + 1)
     # Answers are large, and decrypted where they are loaded.
-    return list(Pending.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
+    return list(Step.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
 
 
-def check(bank: BankClient, step: Pending) -> None:
+def check(bank: BankClient, step: Step) -> None:
     """Look at the step without side effects; close it where it ended, else look again later."""
     outcome, result = _look(bank, step, step.query.for_bank(step.provider))
     if outcome is StepOutcome.OPEN:
@@ -181,7 +181,7 @@ def check(bank: BankClient, step: Pending) -> None:
         settle(step, outcome, result)
 
 
-def put_off(step: Pending) -> None:
+def put_off(step: Step) -> None:
     """The step's bank is switched off: what is over has expired, the rest is looked at later."""
     if step.is_over():
         give_up(step)
@@ -189,23 +189,23 @@ def put_off(step: Pending) -> None:
         _look_again(step)
 
 
-def give_up(step: Pending) -> None:
+def give_up(step: Step) -> None:
     """The step has expired for us, whatever the bank thinks: it is asked no more."""
     settle(step, StepOutcome.EXPIRED, _waiting(step))
 
 
-def partners_allowed(bank: str, steps: list[Pending]) -> set[UUID]:
+def partners_allowed(bank: str, steps: list[Step]) -> set[UUID]:
     """Those partners of `steps` whose contract has `bank` still."""
     rows = Allowance.objects.filter(provider=bank, partner__in={step.partner_id for step in steps})
     return set(rows.values_list("partner_id", flat=True))
 
 
-def _look_again(step: Pending) -> None:
+def _look_again(step: Step) -> None:
     """Within 10 s while the step is young, then at a twentieth of its age, at most every 5 minutes. One that was
     woken since it was claimed stays due: what this look saw may be older than that."""
     now = timezone.now()
     wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
-    claimed = Pending.objects.filter(pk=step.pk, state=Pending.State.OPEN, next_check_at=step.next_check_at)
+    claimed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN, next_check_at=step.next_check_at)
     claimed.update(next_check_at=now + wait)
 
 
@@ -213,15 +213,15 @@ def wake_by_callback(provider: str, reference: str) -> None:
     """A bank's callback says that a step ended: look at it at once. It proves nothing by itself, so one that
     comes twice, late or before the step is known changes nothing."""
     if "\0" not in reference:  # the database takes none: no step has such a name
-        _wake(Pending.objects.filter(provider=provider, reference=reference))
+        _wake(Step.objects.filter(provider=provider, reference=reference))
 
 
-def settle(step: Pending, outcome: StepOutcome, result: BankResult) -> bool:
+def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
     """Close the step, keep its offers and tell the partner, in one transaction; False if it was closed already."""
     now = timezone.now()
     with transaction.atomic():
-        closed = Pending.objects.filter(pk=step.pk, state=Pending.State.OPEN).update(
-            state=Pending.State(outcome.value), closed_at=now, next_check_at=None
+        closed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN).update(
+            state=Step.State(outcome.value), closed_at=now, next_check_at=None
         )
         if not closed:
             return False

@@ -14,7 +14,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
-from consultas.models import Offer, Pending, Query
+from consultas.models import Offer, Query, Step
 from foundation import batches
 
 #: A query that has no end so long after its deadline has lost its process, and nobody writes to it any more.
@@ -25,8 +25,8 @@ def purge(before: datetime, in_use: Exists, until: float) -> dict[str, int]:
     """Delete steps that ended before `before`, offers no bank gave since then that are not `in_use`, and queries
     from before it to which nothing points; until `until` (monotonic seconds). Returns how many of each."""
     # An open step is still looked at, unless its own end is as long past: its bank is switched off.
-    ended = Q(closed_at__lt=before) | Q(state=Pending.State.OPEN, expires_at__lt=before)
-    steps = Pending.objects.filter(ended, opened_at__lt=before)
+    ended = Q(closed_at__lt=before) | Q(state=Step.State.OPEN, expires_at__lt=before)
+    steps = Step.objects.filter(ended, opened_at__lt=before)
     offers = Offer.objects.filter(refreshed_at__lt=before)
     queries = Query.objects.filter(created_at__lt=before)
     return {
@@ -39,7 +39,7 @@ def purge(before: datetime, in_use: Exists, until: float) -> dict[str, int]:
 def _unreferred() -> tuple[Combinable, Combinable]:
     """Of queries: no offer and no step points to it."""
     me = OuterRef("pk")
-    return ~Exists(Offer.objects.filter(query=me)), ~Exists(Pending.objects.filter(query=me))
+    return ~Exists(Offer.objects.filter(query=me)), ~Exists(Step.objects.filter(query=me))
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def erase(cpf_index: str, in_use: Exists) -> Erased:
     groups = [str(pk) for pk in mine.filter(simulation_group=F("pk")).values_list("pk", flat=True)]
 
     # A check of a step under way finds nothing to close afterwards, so it keeps no offer and tells nobody.
-    steps = _locked(Pending.objects.filter(query__in=ended), "pk")
-    steps_gone, _ = Pending.objects.filter(pk__in=steps).only("pk").delete()
+    steps = _locked(Step.objects.filter(query__in=ended), "pk")
+    steps_gone, _ = Step.objects.filter(pk__in=steps).only("pk").delete()
     # In the order in which queries write them. Whether one is in use counts once nobody else can begin to use it.
     offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()

@@ -11,7 +11,7 @@ from gevent.lock import BoundedSemaphore
 from gevent.pool import Pool
 
 from consultas import pending
-from consultas.models import Pending
+from consultas.models import Step
 from providers import operation, registry
 from providers.bank import Connection
 from providers.errors import BankSwitchedOff
@@ -53,7 +53,7 @@ def _look_at(bank: str, connections: dict[str, Connection]) -> list[gevent.Green
     return [places.spawn(_look, step, connections, step.partner_id in allowed) for step in steps]
 
 
-def _look(step: Pending, connections: dict[str, Connection], is_allowed: bool) -> None:
+def _look(step: Step, connections: dict[str, Connection], is_allowed: bool) -> None:
     """Look at the step, unless its bank left the partner's contract (`is_allowed`): that ends it without a call."""
     request_id = step.query.request_id
     structlog.contextvars.bind_contextvars(request_id=request_id)

@@ -13,7 +13,7 @@ from django.db import connection
 
 from consultas import auctions, order, pending, sweep
 from consultas.fan_out import Answer, failed
-from consultas.models import Pending, Query
+from consultas.models import Query, Step
 from foundation import replies
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
@@ -43,7 +43,7 @@ def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> No
     gevent.joinall([gevent.spawn(one, bank) for bank in banks])
 
 
-def _answer(query: Query, bank: str, connections: dict[str, Connection], step: Pending | None) -> Answer:
+def _answer(query: Query, bank: str, connections: dict[str, Connection], step: Step | None) -> Answer:
     """What `bank` answers to `query`; whatever goes wrong there becomes its answer and touches no other bank."""
     begun = time.monotonic()
     try:

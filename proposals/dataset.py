@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from consultas.models import Offer, Pending
+from consultas.models import Offer, Step
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput
 from foundation.formats import is_one_word
@@ -143,12 +143,12 @@ def _value(data: Any, field: str) -> Any:
 def check_authorized(offer: Offer) -> None:
     """Raises InvalidInput on the offer while the holder still owes the bank a step that was opened after the
     bank last gave this offer: whatever was authorized then no longer holds."""
-    owed = Pending.objects.filter(
+    owed = Step.objects.filter(
         opened_at__gt=offer.refreshed_at,
         partner_id=offer.partner_id,
         provider=offer.provider,
         cpf_index=offer.cpf_index,
-        state=Pending.State.OPEN,
+        state=Step.State.OPEN,
     )
     if owed.exists():
         message = "A autorização do titular neste banco ainda não foi concluída. Aguarde e use o novo offerId."

@@ -12,7 +12,7 @@ from django.test import Client as Web
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from consultas.models import Pending
+from consultas.models import Step
 from foundation.redis import redis
 from partners.models import SANDBOX_KEY
 from providers.breaker import ALL, Breaker
@@ -158,7 +158,7 @@ def test_open_steps(db: None, client: Web) -> None:
     partner = PartnerFactory()
     for number, state in enumerate(["open", "open", "approved"]):
         offer = an_offer(partner, "imbuia")
-        Pending.objects.create(
+        Step.objects.create(
             partner=partner,
             query=offer.query,
             provider="imbuia",

@@ -22,7 +22,7 @@ from rest_framework.response import Response
 
 from consultas import offers, pending, serializers
 from consultas.fan_out import Answer, failed
-from consultas.models import Pending, Query
+from consultas.models import Query, Step
 from foundation.encryption import blind_index
 from foundation.errors import ApiError
 from partners.models import Allowance, ApiKey
@@ -64,8 +64,8 @@ class AggregatedView(PartnerView):
         known = enabled_connections(banks)
         steps = {
             row.provider: row
-            for row in Pending.objects.filter(
-                partner=key.partner, cpf_index=query.cpf_index, provider__in=banks, state=Pending.State.OPEN
+            for row in Step.objects.filter(
+                partner=key.partner, cpf_index=query.cpf_index, provider__in=banks, state=Step.State.OPEN
             )
         }
         connection.close()
@@ -83,7 +83,7 @@ class AggregatedView(PartnerView):
         return Response(serializers.aggregate(query, answers, shown, elapsed_ms))
 
 
-def _ask(query: Query, bank: str, known: dict[str, Connection], step: Pending | None) -> Answer:
+def _ask(query: Query, bank: str, known: dict[str, Connection], step: Step | None) -> Answer:
     begun = time.monotonic()
     told: dict[str, Any]
     try:

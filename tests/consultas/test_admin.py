@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from consultas.fan_out import Answer
-from consultas.models import Offer, Pending, Query
+from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.types import ActionType, BankAction, QueryStatus
@@ -24,7 +24,7 @@ from webhooks.models import reference_index
 
 OTHER = "90000000256"
 PERSONAL = (FULL_FLOW, "900.000.001-75", "Maria da Silva", "11987654321", "maria@example.com", "03/1985", "1985-03")
-LISTS = ("query", "offer", "pending")
+LISTS = ("query", "offer", "step")
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def offer(partner: Partner) -> Offer:
 
 
 @pytest.fixture
-def step(offer: Offer) -> Pending:
-    return Pending.objects.create(
+def step(offer: Offer) -> Step:
+    return Step.objects.create(
         partner=offer.partner,
         query=offer.query,
         provider="imbuia",
@@ -60,13 +60,13 @@ def curious(db: None) -> Client:
     return browser
 
 
-def pages(offer: Offer, step: Pending) -> list[str]:
+def pages(offer: Offer, step: Step) -> list[str]:
     lists = [reverse(f"admin:consultas_{name}_changelist") for name in LISTS]
-    rows = {"query": offer.query_id, "offer": offer.pk, "pending": step.pk}
+    rows = {"query": offer.query_id, "offer": offer.pk, "step": step.pk}
     return lists + [reverse(f"admin:consultas_{name}_change", args=[key]) for name, key in rows.items()]
 
 
-def test_the_holder_is_masked_on_every_page(admin_client: Client, offer: Offer, step: Pending) -> None:
+def test_the_holder_is_masked_on_every_page(admin_client: Client, offer: Offer, step: Step) -> None:
     for page in pages(offer, step):
         text = admin_client.get(page).content.decode()
         assert "***.000.001-**" in text, page
@@ -81,7 +81,7 @@ def test_amounts_and_rates_read_as_in_brazil(admin_client: Client, offer: Offer)
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_holder_is_looked_up_in_a_posted_form(admin_client: Client, offer: Offer, step: Pending, name: str) -> None:
+def test_a_holder_is_looked_up_in_a_posted_form(admin_client: Client, offer: Offer, step: Step, name: str) -> None:
     an_offer(offer.partner, "imbuia", cpf=OTHER)
     found = admin_client.post(reverse(f"admin:consultas_{name}_find"), {"cpf": "900.000.001-75"}, follow=True)
     address = found.redirect_chain[0][0]
@@ -111,7 +111,7 @@ def test_an_invalid_cpf_is_refused(admin_client: Client) -> None:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_the_search_in_the_address_takes_no_cpf(admin_client: Client, offer: Offer, step: Pending, name: str) -> None:
+def test_the_search_in_the_address_takes_no_cpf(admin_client: Client, offer: Offer, step: Step, name: str) -> None:
     reply = admin_client.get(reverse(f"admin:consultas_{name}_changelist"), {"q": FULL_FLOW})
     assert reply.context["cl"].result_count == 0
     assert "Localizar CPF" in reply.content.decode()
@@ -132,38 +132,38 @@ def test_the_menu_shows_what_one_may_see(curious: Client, admin_client: Client) 
     assert menu(curious) == set()
 
 
-def test_a_step_is_looked_at_now(admin_client: Client, step: Pending) -> None:
-    Pending.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
-    address = reverse("admin:consultas_pending_change", args=[step.pk])
+def test_a_step_is_looked_at_now(admin_client: Client, step: Step) -> None:
+    Step.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
+    address = reverse("admin:consultas_step_change", args=[step.pk])
     page = admin_client.get(address).content.decode()
     assert "Verificar agora" in page
     assert "prova de vida" in page
     assert reverse("admin:consultas_query_change", args=[step.query_id]) in page
 
-    admin_client.get(address, {"consultas_pending_check_now": ""})
-    assert Pending.objects.get().next_check_at > timezone.now()
-    admin_client.post(address, {"consultas_pending_check_now": ""})
-    assert Pending.objects.get().next_check_at <= timezone.now()
+    admin_client.get(address, {"consultas_step_check_now": ""})
+    assert Step.objects.get().next_check_at > timezone.now()
+    admin_client.post(address, {"consultas_step_check_now": ""})
+    assert Step.objects.get().next_check_at <= timezone.now()
     assert LogEntry.objects.get().change_message == "Verificação antecipada."
 
 
-def test_a_closed_step_is_looked_at_no_more_and_leads_to_its_events(admin_client: Client, step: Pending) -> None:
-    Pending.objects.update(state=Pending.State.APPROVED, next_check_at=None, closed_at=timezone.now())
-    address = reverse("admin:consultas_pending_change", args=[step.pk])
+def test_a_closed_step_is_looked_at_no_more_and_leads_to_its_events(admin_client: Client, step: Step) -> None:
+    Step.objects.update(state=Step.State.APPROVED, next_check_at=None, closed_at=timezone.now())
+    address = reverse("admin:consultas_step_change", args=[step.pk])
     page = admin_client.get(address).content.decode()
     assert "Verificar agora" not in page
     assert f"/admin/webhooks/event/?reference_index={reference_index(FULL_FLOW)}" in page
-    admin_client.post(address, {"consultas_pending_check_now": ""})
-    assert Pending.objects.get().next_check_at is None
+    admin_client.post(address, {"consultas_step_check_now": ""})
+    assert Step.objects.get().next_check_at is None
 
 
-def test_who_may_only_look_has_no_step_looked_at(step: Pending) -> None:
-    Pending.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
+def test_who_may_only_look_has_no_step_looked_at(step: Step) -> None:
+    Step.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
     viewer = User.objects.create_user("viewer", is_staff=True)
-    viewer.user_permissions.add(Permission.objects.get(codename="view_pending"))
+    viewer.user_permissions.add(Permission.objects.get(codename="view_step"))
     browser = Client()
     browser.force_login(viewer)
-    address = reverse("admin:consultas_pending_change", args=[step.pk])
+    address = reverse("admin:consultas_step_change", args=[step.pk])
     assert "Verificar agora" not in browser.get(address).content.decode()
-    browser.post(address, {"consultas_pending_check_now": ""})
-    assert Pending.objects.get().next_check_at > timezone.now()
+    browser.post(address, {"consultas_step_check_now": ""})
+    assert Step.objects.get().next_check_at > timezone.now()

@@ -15,7 +15,7 @@ import pytest
 import requests
 from django.utils import timezone
 
-from consultas.models import Pending
+from consultas.models import Step
 from partners.models import Partner
 from providers.models import Provider
 from tests.client import Client
@@ -37,7 +37,7 @@ def results(partner: Partner) -> list[str]:
 
 def put_off() -> None:
     """Keep the polling away, so that only a callback can bring the check forward."""
-    Pending.objects.filter(state="open").update(next_check_at=timezone.now() + timedelta(hours=1))
+    Step.objects.filter(state="open").update(next_check_at=timezone.now() + timedelta(hours=1))
 
 
 @each_calling
@@ -109,7 +109,7 @@ def opened(simulator: Simulator, bank: str, cpf: str) -> bool:
 
 
 def next_check() -> datetime | None:
-    return Pending.objects.get().next_check_at
+    return Step.objects.get().next_check_at
 
 
 @each_calling
@@ -125,7 +125,7 @@ def test_one_that_comes_again_or_late_is_taken_and_changes_nothing(
     looks = len(postman.simulator.calls(bank, "poll"))
     for _ in range(2):
         assert postman.deliver(letter) == 204
-    row = Pending.objects.get()
+    row = Step.objects.get()
     assert (row.state, row.next_check_at) == ("approved", None)
     assert results(partner) == ["approved"]
     assert len(postman.simulator.calls(bank, "poll")) == looks
@@ -168,12 +168,12 @@ def test_one_that_comes_before_the_querys_reply_is_made_good_by_polling(
         wait_until(lambda: opened(postman.simulator, bank, cpf), WAIT_S, "the bank works", live_service.logs)
         postman.simulator.complete(cpf, bank, step)
         assert postman.deliver(postman.letter()) == 204
-        assert not Pending.objects.exists()
+        assert not Step.objects.exists()
         shown = asked.result()["providerResults"][bank]
     assert (shown["requiresSignature"], shown["proposals"]) == (True, [])
-    row = Pending.objects.get()
+    row = Step.objects.get()
     assert row.checks > 0 or row.next_check_at <= row.opened_at + timedelta(seconds=10)
-    Pending.objects.filter(checks=0).update(next_check_at=timezone.now())  # the clock is moved, not waited for
+    Step.objects.filter(checks=0).update(next_check_at=timezone.now())  # the clock is moved, not waited for
     wait_until(lambda: results(partner), WAIT_S, "authorization_result", live_service.logs)
     assert results(partner) == ["approved"]
 

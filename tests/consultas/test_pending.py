@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import pytest
 from django.utils import timezone
 
-from consultas.models import Offer, Pending
+from consultas.models import Offer, Step
 from partners.models import Partner
 from tests.client import Client
 from tests.processes import LiveService, Simulator, wait_until
 from webhooks.models import Event
 
 
-class Step(NamedTuple):
+class StepCase(NamedTuple):
     """A bank that wants a step of the holder `cpf`: the step's kind at the simulator, and what a query shows."""
 
     bank: str
@@ -28,10 +28,10 @@ class Step(NamedTuple):
 
 
 STEPS = [
-    Step("imbuia", "90000000256", "liveness", "requires_action", "biometria", True),
-    Step("peroba", "90000000337", "chat", "requires_action", "whatsapp_link", True),
-    Step("canela", "90000000418", "sms", "pending", "dataprev", False),
-    Step("cedro", "90000001902", "confirmation", "requires_action", "whatsapp_link", True),
+    StepCase("imbuia", "90000000256", "liveness", "requires_action", "biometria", True),
+    StepCase("peroba", "90000000337", "chat", "requires_action", "whatsapp_link", True),
+    StepCase("canela", "90000000418", "sms", "pending", "dataprev", False),
+    StepCase("cedro", "90000001902", "confirmation", "requires_action", "whatsapp_link", True),
 ]
 each_step = pytest.mark.parametrize("step", STEPS, ids=lambda step: step.bank)
 
@@ -52,11 +52,11 @@ def events(partner: Partner) -> list[dict[str, Any]]:
 
 def hurry() -> None:
     """Have every open step looked at now, instead of waiting for its turn."""
-    Pending.objects.filter(state="open").update(next_check_at=timezone.now())
+    Step.objects.filter(state="open").update(next_check_at=timezone.now())
 
 
 @each_step
-def test_a_query_shows_the_step(client: Client, simulator: Simulator, step: Step) -> None:
+def test_a_query_shows_the_step(client: Client, simulator: Simulator, step: StepCase) -> None:
     shown = result(client, step.bank, step.cpf)
     assert (shown["status"], shown["success"], shown["proposals"], shown["error"]) == (step.status, True, [], None)
     assert shown["requiresSignature"] is True
@@ -67,13 +67,13 @@ def test_a_query_shows_the_step(client: Client, simulator: Simulator, step: Step
         assert step.cpf not in shown["signatureUrl"]
     else:
         assert shown["signatureUrl"] is None
-    row = Pending.objects.get()
+    row = Step.objects.get()
     assert (row.provider, row.type, row.state) == (step.bank, step.action, "open")
 
 
 @each_step
 def test_a_requery_while_it_is_open_shows_the_same_link_and_messages_nobody(
-    client: Client, simulator: Simulator, step: Step
+    client: Client, simulator: Simulator, step: StepCase
 ) -> None:
     first = result(client, step.bank, step.cpf)
     sent = messages(simulator, step.cpf)
@@ -81,12 +81,12 @@ def test_a_requery_while_it_is_open_shows_the_same_link_and_messages_nobody(
     assert again["action"] == first["action"]
     assert messages(simulator, step.cpf) == sent
     assert sum(call["worked"] for call in simulator.calls(step.bank, "query")) == 1
-    assert Pending.objects.count() == 1
+    assert Step.objects.count() == 1
 
 
 @each_step
 def test_when_the_holder_did_it_the_offers_come_by_webhook_and_by_requery(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: Step
+    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase
 ) -> None:
     assert result(client, step.bank, step.cpf)["proposals"] == []
     simulator.complete(step.cpf, step.bank, step.kind)
@@ -104,7 +104,7 @@ def test_when_the_holder_did_it_the_offers_come_by_webhook_and_by_requery(
 
 @each_step
 def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: Step
+    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase
 ) -> None:
     first = result(client, step.bank, step.cpf)
     simulator.complete(step.cpf, step.bank, step.kind, "refused")
@@ -115,13 +115,13 @@ def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
     assert again["status"] == step.status
     if step.link:
         assert again["signatureUrl"] != first["signatureUrl"]
-    assert sorted(Pending.objects.values_list("state", flat=True)) == ["open", "refused"]
+    assert sorted(Step.objects.values_list("state", flat=True)) == ["open", "refused"]
 
 
 # imbuia's test holder finishes by himself after 15 s, long before the step's end.
 @pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.bank)
 def test_an_expired_step_is_told(
-    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: Step
+    client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase
 ) -> None:
     result(client, step.bank, step.cpf)
     simulator.advance(80 * 3600)
@@ -134,7 +134,7 @@ def test_a_refusal_that_a_requery_finds_first_is_told_too(
     client: Client, partner: Partner, simulator: Simulator
 ) -> None:
     result(client, "peroba", "90000000337")
-    Pending.objects.update(next_check_at=timezone.now() + timedelta(hours=1))
+    Step.objects.update(next_check_at=timezone.now() + timedelta(hours=1))
     simulator.complete("90000000337", "peroba", "chat", "refused")
     assert result(client, "peroba", "90000000337")["status"] == "requires_action"
     assert [event["status"] for event in events(partner)] == ["refused"]

@@ -15,7 +15,7 @@ import urllib3
 from django.utils import timezone
 
 from consultas import pending, tasks
-from consultas.models import Pending, Query
+from consultas.models import Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.models import Provider
@@ -136,14 +136,14 @@ def a_stored_query(partner: Partner, bank: str, cpf: str) -> Query:
     )
 
 
-def opened(partner: Partner, bank: BankClient, cpf: str) -> Pending:
+def opened(partner: Partner, bank: BankClient, cpf: str) -> Step:
     """The step that a query of the holder opens."""
     query = a_stored_query(partner, bank.name, cpf)
     assert pending.ask(bank, query, query.for_bank(bank.name), None).action is not None
-    return Pending.objects.get(partner=partner, state="open")
+    return Step.objects.get(partner=partner, state="open")
 
 
-def again(bank: BankClient, step: Pending) -> BankResult:
+def again(bank: BankClient, step: Step) -> BankResult:
     """A re-query while the step is open."""
     query = a_stored_query(step.partner, bank.name, step.query.request["cpf"])
     return pending.ask(bank, query, query.for_bank(bank.name), step)
@@ -151,7 +151,7 @@ def again(bank: BankClient, step: Pending) -> BankResult:
 
 def over() -> None:
     """The time of every step is over."""
-    Pending.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
+    Step.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
 
 
 def told() -> list[tuple[str, list[Any]]]:
@@ -258,7 +258,7 @@ def test_a_requery_after_the_end_asks_anew_though_the_look_fails(
     step.refresh_from_db()
     between.ending = ending._replace(request=f".*/{re.escape(step.reference)}.*", status=503)
     assert again(bank, step).action is not None
-    assert sorted(Pending.objects.values_list("state", flat=True)) == ["expired", "open"]
+    assert sorted(Step.objects.values_list("state", flat=True)) == ["expired", "open"]
     assert told() == [("expired", [])]
 
 
@@ -283,7 +283,7 @@ def swept(sandbox: None, programs: Programs) -> Partner:
 
 
 def due() -> None:
-    Pending.objects.filter(state="open").update(next_check_at=timezone.now())
+    Step.objects.filter(state="open").update(next_check_at=timezone.now())
 
 
 def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(

@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from consultas import pending, sweep
-from consultas.models import Pending
+from consultas.models import Step
 from partners.models import Partner
 from tests.client import Client
 from tests.factories import PartnerFactory
@@ -22,12 +22,12 @@ CHAT = "90000000337"
 LIVENESS = "90000000256"
 
 
-def many(step: Pending, count: int) -> None:
+def many(step: Step, count: int) -> None:
     """`count` steps more like `step`, of other holders, due since a minute."""
     due = timezone.now() - timedelta(minutes=1)
     values = {field: getattr(step, field) for field in ("partner", "query", "provider", "type", "url", "reference")}
-    Pending.objects.bulk_create(
-        Pending(**values, cpf_index=f"holder-{number}", expires_at=step.expires_at, next_check_at=due)
+    Step.objects.bulk_create(
+        Step(**values, cpf_index=f"holder-{number}", expires_at=step.expires_at, next_check_at=due)
         for number in range(count)
     )
 
@@ -64,7 +64,7 @@ def test_one_sweep_takes_more_than_fit_at_once(
     step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank knows nothing of it
     many(step, 2 * sweep.PLACES)
     sweep.run()
-    assert set(Pending.objects.values_list("state", "checks")) == {("expired", 1)}
+    assert set(Step.objects.values_list("state", "checks")) == {("expired", 1)}
     assert len(simulator.calls("peroba", "poll")) == 2 * sweep.PLACES + 1
 
 
@@ -87,8 +87,8 @@ def test_a_bank_that_hangs_fills_its_own_places_only(
     client.query(LIVENESS, providers=["imbuia"])
     client.query(CHAT, providers=["peroba"])
     simulator.bank("imbuia", fault="hang")
-    many(Pending.objects.get(provider="imbuia"), 2 * sweep.PLACES)
-    looked_at = Pending.objects.filter(provider="imbuia", checks__gt=0)
+    many(Step.objects.get(provider="imbuia"), 2 * sweep.PLACES)
+    looked_at = Step.objects.filter(provider="imbuia", checks__gt=0)
     wait_until(lambda: looked_at.count() >= sweep.PLACES, 15, "its places are full", live_service.logs)
     simulator.complete(CHAT, "peroba", "chat")
     wait_until(lambda: ended(Partner.objects.get()) == ["peroba"], 15, "the other bank's step", live_service.logs)

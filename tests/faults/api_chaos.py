@@ -246,13 +246,13 @@ def run(rounds: int, every: float, down: float, rate: float, sales: float, lease
 
 def _broken(rig: Rig, crowd: Crowd, tally: Tally) -> list[str]:
     """The promises that were not kept, and how often."""
-    from consultas.models import Pending
+    from consultas.models import Step
 
     leads = Counter(body["simulation_group_id"] for body in crowd.events("lead"))
     groups = {asked.group for asked in crowd.asked if asked.group}
     told = crowd.told()
-    steps = [(str(partner), bank, state) for partner, bank, state in Pending.objects.values_list(*_STEP)]
-    closed = Counter((partner, bank) for partner, bank, state in steps if state != Pending.State.OPEN)
+    steps = [(str(partner), bank, state) for partner, bank, state in Step.objects.values_list(*_STEP)]
+    closed = Counter((partner, bank) for partner, bank, state in steps if state != Step.State.OPEN)
     counts = {
         "accepted events did not arrive": tally.missing,
         "events are not known to be delivered": tally.unsettled,

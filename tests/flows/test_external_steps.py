@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import Webhook
 
-from consultas.models import Pending, Query
+from consultas.models import Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
 from tests.client import Client
@@ -111,7 +111,7 @@ def test_two_banks_that_finish_for_one_holder_are_two_events(
     for query in Query.objects.all():
         query.request |= {"cpf": CHAT}
         query.save()
-    Pending.objects.update(cpf_index=blind_index("cpf", CHAT))
+    Step.objects.update(cpf_index=blind_index("cpf", CHAT))
 
     simulator.complete(CHAT, "peroba", "chat")
     simulator.complete(SMS, "canela", "sms")

@@ -17,7 +17,7 @@ from django.utils import timezone
 from authorizations import evidence, sessions
 from authorizations.evidence import Observed, Told
 from authorizations.models import Evidence, Session
-from consultas.models import Pending, Query
+from consultas.models import Query, Step
 from foundation import encryption, rotation
 from foundation.encryption import WrongKey, is_current
 from partners.models import Partner
@@ -33,7 +33,7 @@ from webhooks.models import Attempt, Event
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 #: Every model with encrypted columns. A new one belongs here and into `a_row_of_everything`.
 MODELS = (
-    Provider, Partner, Event, Attempt, Session, Evidence, Query, Pending, Proposal, BankCall,
+    Provider, Partner, Event, Attempt, Session, Evidence, Query, Step, Proposal, BankCall,
 )  # fmt: skip
 CHANGING = tuple(model for model in MODELS if model is not Evidence)
 

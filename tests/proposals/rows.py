@@ -10,7 +10,7 @@ import msgspec
 from django.utils import timezone
 
 from consultas import serializers
-from consultas.models import Offer, Pending, Query
+from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Proposal
@@ -69,10 +69,10 @@ def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submissi
     return Proposal.objects.create(**{**values, **changes})
 
 
-def a_step(offer: Offer, **values: Any) -> Pending:
+def a_step(offer: Offer, **values: Any) -> Step:
     """An open step that the offer's query opened, due to be looked at."""
     now = timezone.now()
-    return Pending.objects.create(
+    return Step.objects.create(
         partner=offer.partner,
         query=offer.query,
         provider=offer.provider,

@@ -25,7 +25,7 @@ from authorizations.evidence import Observed, Told
 from authorizations.models import Evidence, Session
 from consultas import pending, queries
 from consultas.fan_out import Answer
-from consultas.models import Offer, Pending, Query
+from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from foundation.errors import InvalidInput, NotFound
 from partners.models import Partner
@@ -262,7 +262,7 @@ def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase:
     Query.objects.exclude(pk=running.pk).update(deadline_at=timezone.now() - timedelta(minutes=2))  # its process died
     second = erase()
     assert (second["erased"]["queries"], second["left"]) == (2, NOTHING_LEFT)
-    assert not Pending.objects.exists()
+    assert not Step.objects.exists()
 
 
 @pytest.mark.parametrize("phase", [Proposal.Submission.SENDING, Proposal.Submission.UNKNOWN])

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from consultas import offers, queries
 from consultas.fan_out import Answer
-from consultas.models import Offer, Pending, Query
+from consultas.models import Offer, Query, Step
 from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
@@ -45,7 +45,7 @@ def age(by: timedelta = OLD) -> None:
     then = timezone.now() - by
     Query.objects.update(created_at=then, deadline_at=then)
     Offer.objects.update(refreshed_at=then)
-    Pending.objects.update(opened_at=then)
+    Step.objects.update(opened_at=then)
     Proposal.objects.update(created_at=then, updated_at=then)
 
 
@@ -64,7 +64,7 @@ def test_what_is_young_stays(partner: Partner) -> None:
     a_step(offer, state="approved", closed_at=timezone.now(), next_check_at=None)
     age(YOUNG)
     purge()
-    assert [model.objects.count() for model in (Query, Offer, Pending, Proposal)] == [1, 1, 1, 1]
+    assert [model.objects.count() for model in (Query, Offer, Step, Proposal)] == [1, 1, 1, 1]
 
 
 def test_an_offer_given_again_lives_on_and_its_first_query_goes(partner: Partner) -> None:
@@ -123,7 +123,7 @@ def test_an_open_step_stays_with_its_query(partner: Partner) -> None:
     age()
     Offer.objects.all().delete()
     purge()
-    assert Pending.objects.select_related("query").get().query == offer.query
+    assert Step.objects.select_related("query").get().query == offer.query
     step.refresh_from_db()
     assert (step.state, step.checks) == ("open", 0)
 
@@ -139,14 +139,14 @@ def test_a_step_that_ended_long_ago_goes(
     a_step(an_offer(partner, "ipe"), state=state, closed_at=closed_at, expires_at=now - expired)
     age()
     purge()
-    assert Pending.objects.count() == Query.objects.count() == 0
+    assert Step.objects.count() == Query.objects.count() == 0
 
 
 def test_a_step_that_ended_lately_stays(partner: Partner) -> None:
     a_step(an_offer(partner, "ipe"), state="refused", closed_at=timezone.now() - YOUNG, next_check_at=None)
     age()
     purge()
-    assert Pending.objects.count() == Query.objects.count() == 1
+    assert Step.objects.count() == Query.objects.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
-from consultas.models import Offer, Pending
+from consultas.models import Offer, Step
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers import registry
@@ -495,7 +495,7 @@ def test_the_banks_rules_are_applied_where_the_offer_is_unknown(
 
 def test_before_the_holder_authorized_it_is_the_offer_that_is_at_fault(key: str, partner: Partner) -> None:
     offer = an_offer(partner, "peroba")
-    Pending.objects.create(
+    Step.objects.create(
         partner=partner,
         query=offer.query,
         provider="peroba",
