@@ -1,3 +1,12 @@
+# The guide's web pages. What makes them stays out of the image.
+FROM python:3.12-slim AS guide
+WORKDIR /srv/app
+COPY requirements-docs.txt .
+RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r requirements-docs.txt
+COPY config/local/guide.py config/local/
+COPY docs docs
+RUN python config/local/guide.py
+
 # One image for every process; compose.yaml and docs/operations.md name their commands.
 FROM python:3.12-slim
 
@@ -8,6 +17,7 @@ COPY requirements.txt .
 RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r requirements.txt
 
 COPY . .
+COPY --from=guide /srv/app/var/guide var/guide
 # Static files need no secret: they are collected with the development defaults.
 RUN python manage.py collectstatic --no-input --verbosity 0 \
     && useradd --system --no-create-home origination \

@@ -20,12 +20,12 @@ lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; 
 	--config redocly.yaml --format stylish --max-problems 200; \
 	else echo "- the API reference is not linted: Redocly needs Node 20 and npm"; fi
 
-.PHONY: help run test lint check demo bench deps deps-dev deps-node requirements
+.PHONY: help run test lint check demo bench deps deps-dev deps-docs deps-node fuzz guide requirements
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t14
 
-run: deps ## the whole service on this machine, until Ctrl-C
+run: deps guide ## the whole service on this machine, until Ctrl-C
 	@exec $(py) -m config.local.run
 
 demo: deps ## a guided tour against a running service
@@ -48,10 +48,20 @@ lint: deps-dev deps-node ## style, types, migrations, deployment settings, API s
 	@echo "$(py) manage.py check --deploy (as in production)"
 	@env $(production) $(py) manage.py check --deploy --fail-level WARNING
 
+fuzz: deps-dev ## all phases of schemathesis against a running service
+	@exec $(VENV)/bin/schemathesis --config-file tests/schemathesis.toml run "http://127.0.0.1:$${PORT:-8000}/schema/?format=json" \
+		--url "http://127.0.0.1:$${PORT:-8000}" $(ARGS)
+
 check: lint test ## what a change has to pass
 
 deps:
 	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt
+
+deps-docs:
+	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-docs.txt
+
+guide: deps-docs ## the guide as web pages, which the service shows at /docs/guia/
+	@$(py) -m config.local.guide
 
 deps-dev:
 	@$(PYTHON) config/local/bootstrap.py $(VENV) requirements.txt requirements-dev.txt
@@ -67,4 +77,5 @@ var/node/installed: tests/node/package.json tests/node/package-lock.json
 requirements: deps-dev ## pin again what requirements*.in ask for; ARGS=--upgrade for newer versions
 	$(pins) $(ARGS) requirements.in -o requirements.txt
 	$(pins) $(ARGS) requirements-dev.in -o requirements-dev.txt
+	$(pins) -c requirements-dev.txt requirements-docs.in -o requirements-docs.txt
 	$(pins) $(ARGS) --no-deps requirements-embedded.in -o requirements-embedded.txt

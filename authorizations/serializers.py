@@ -98,6 +98,16 @@ class AcceptSerializer(Block):
     )
     device = DeviceSerializer(required=False, allow_null=True, help_text="O que o navegador informa do aparelho.")
 
+    def json_schema(self) -> dict[str, Any]:
+        """No location where the holder gave none."""
+        return {
+            "if": {
+                "required": ["geolocation_status"],
+                "properties": {"geolocation_status": {"enum": ["denied", "unavailable"]}},
+            },
+            "then": {"properties": {"geolocation": {"type": "null"}}},
+        }
+
     def validate_accepted(self, value: bool) -> bool:
         if not value:
             raise serializers.ValidationError("Sem o aceite não há autorização.")

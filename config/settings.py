@@ -274,6 +274,8 @@ TIME_ZONE = "America/Sao_Paulo"
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
+#: The guide's web pages, which `python -m config.local.guide` makes.
+GUIDE_ROOT = Path(env.str("GUIDE_ROOT", default=str(BASE_DIR / "var" / "guide")))
 
 # --- Limits and times of the contract -------------------------------------------------------------------
 BANK_TIMEOUT_S = _whole("BANK_TIMEOUT_S", 25)
@@ -389,6 +391,7 @@ SPECTACULAR_SETTINGS = {
         "proposals.schema.move_event",
         "webhooks.schema.test_event",
     ],
+    "EXTERNAL_DOCS": {"url": f"{PUBLIC_BASE_URL}/docs/guia/partner-guide.html", "description": "Guia do parceiro"},
     "SCHEMA_PATH_PREFIX": "/partners/v1",
     "SCHEMA_PATH_PREFIX_TRIM": False,
     "SERVE_INCLUDE_SCHEMA": False,
@@ -411,6 +414,7 @@ SPECTACULAR_SETTINGS = {
         "foundation.openapi.say_null_plainly",
         "foundation.openapi.open_what_needs_no_key",
         "foundation.openapi.wrap_streams",
+        "foundation.openapi.let_filters_be_empty",
         "webhooks.schema.name_headers",
     ],
     # Each word's meaning is in its field's description; the generated lists repeat the words only.

@@ -3,7 +3,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerView
 
-from config import exceptions, health, reference
+from config import exceptions, guide, health, reference
 from config.metrics import metrics
 from foundation.backoffice.login import login
 
@@ -22,6 +22,9 @@ urlpatterns = [
         SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=(), permission_classes=()),
         name="docs",
     ),
+    path("docs/guia", RedirectView.as_view(url="/docs/guia/")),
+    path("docs/guia/", guide.page),
+    path("docs/guia/<path:path>", guide.page),
     path("partners/v1/", include("consultas.urls")),
     path("partners/v1/", include("authorizations.urls")),
     path("partners/v1/", include("proposals.urls")),

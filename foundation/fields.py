@@ -75,7 +75,10 @@ class TextField(_Messages, serializers.CharField):
         super().__init__(max_length=max_length, **kwargs)
 
     def json_schema(self) -> dict[str, Any]:
-        return {} if self.allow_blank else {"minLength": 1, "pattern": r"\S"}
+        text = r"[^\u0000]*"
+        return (
+            {"pattern": f"^{text}$"} if self.allow_blank else {"minLength": 1, "pattern": rf"^{text}[^\u0000\s]{text}$"}
+        )
 
     def run_validation(self, data: Any = empty) -> Any:
         # CharField looks for blanks in str() of whatever came: hostile nesting would break it.

@@ -66,13 +66,24 @@ def open_what_needs_no_key(result: Document, **_: Any) -> Document:
 
 
 def wrap_streams(result: Document, **_: Any) -> Document:
-    """A hook for routes that answer server-sent events: the body is text, and each of its `data:` is one of the
-    objects that the route names. OpenAPI 3.1 says that with `contentSchema`."""
+    """A hook for routes that answer server-sent events. The `data` of each event is text that holds one of the objects
+    that the route names, which `contentSchema` says. OpenAPI 3.1 leaves open whether the schema is about the whole body
+    (a text) or about each event (an object). Tools differ, so both are named."""
     for operation in _operations(result):
         for response in operation["responses"].values():
             if stream := response.get("content", {}).get(EVENT_STREAM):
-                events = {"type": "array", "items": stream["schema"]}
-                stream["schema"] = {"type": "string", "contentMediaType": EVENT_STREAM, "contentSchema": events}
+                data = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
+                event = {"type": "object", "required": ["data"], "properties": {"data": data}}
+                stream["schema"] = {"anyOf": [{"type": "string"}, event]}
+    return result
+
+
+def let_filters_be_empty(result: Document, **_: Any) -> Document:
+    """A hook for filters with a list of values: the service takes an empty one as none, on every route."""
+    for operation in _operations(result):
+        for parameter in operation.get("parameters", []):
+            if parameter["in"] == "query" and "enum" in parameter["schema"]:
+                parameter["schema"]["enum"] = ["", *parameter["schema"]["enum"]]
     return result
 
 

@@ -117,6 +117,10 @@ def test_rules_between_fields_are_told(schema: dict[str, Any]) -> None:
         assert is_told(request, {**query, "authorization_id": "k3"})
         assert not is_told(request, query)
         assert not is_told(request, {**query, "client_ip": None, "authorization_id": None})
+    place = {"lat": -23.5, "lng": -46.6}
+    assert is_told("Accept", {"geolocation": place, "geolocation_status": "granted"})
+    assert is_told("Accept", {"geolocation": None, "geolocation_status": "denied"})
+    assert not is_told("Accept", {"geolocation": place, "geolocation_status": "denied"})
     account = DATASET["recebimento"]["conta_bancaria"]
     pix = {"tipo_chave": "email", "chave": "maria@example.com"}
     for taken in ({"conta_bancaria": account}, {"pix": pix}, {"conta_bancaria": account, "pix": None}):
@@ -158,7 +162,7 @@ def test_forms_are_told_as_patterns(schema: dict[str, Any]) -> None:
     """What the strict fields take fits the document, and what they refuse by its form does not."""
     takes = {
         ("HolderBlock", "cpf"): (["90000000175"], ["900.000.001-75", "9000000017"]),
-        ("HolderBlock", "nome"): (["Ana"], ["", " "]),
+        ("HolderBlock", "nome"): (["Ana", " Ana Lima "], ["", " ", "A\0"]),
         ("ContactBlock", "telefone"): (["1187654321", "5511987654321"], ["987654321", "(11) 98765-4321"]),
         ("ContactBlock", "email"): (["a@b.co"], ["a@b", "maria"]),
         ("AddressBlock", "cep"): (["01310-100", "01310100", "01.310-100"], ["0131010", "013-10100"]),
@@ -181,7 +185,7 @@ def test_every_event_of_the_stream_is_told(schema: dict[str, Any]) -> None:
     answer = schema["paths"]["/partners/v1/consultas/stream"]["post"]["responses"]["200"]["content"][
         "text/event-stream"
     ]
-    event = {**answer["schema"]["contentSchema"]["items"], "components": schema["components"]}
+    event = {**contract.event_schema(answer), "components": schema["components"]}
     [example] = answer["examples"].values()
     shown = [json.loads(block.removeprefix("data: ")) for block in example["value"].split("\n\n") if block]
     for each in shown:

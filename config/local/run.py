@@ -31,6 +31,7 @@ Ready after {seconds:.0f} s.
 
   API            {api}/partners/v1   with the header X-Partner-Api-Key: {key}
   API reference  {api}/docs/
+  Guide          {api}/docs/guia/
   Admin          {api}/admin/        user admin, password admin
   Holder's phone {simulator}/phone/90000000175
   A tour         make demo                          (in another terminal)

@@ -1,0 +1,29 @@
+"""The guide's web pages at `/docs/guia/`, as `config/local/guide.py` made them."""
+
+from __future__ import annotations
+
+from csp.constants import NONE, SELF
+from csp.decorators import csp
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.views.decorators.http import require_safe
+from django.views.static import serve
+
+_POLICY = {
+    "default-src": [NONE],
+    "script-src": [SELF],
+    "style-src": [SELF],
+    "img-src": [SELF, "data:"],
+    "font-src": [SELF],
+    "connect-src": [SELF],  # the search fetches the pages that it found, to quote them
+    "form-action": [SELF],
+    "base-uri": [NONE],
+    "frame-ancestors": [NONE],
+}
+
+
+@require_safe
+@csp(_POLICY)
+def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
+    """A page of the guide, or a file that it needs; 404 for others, and where the guide was not made."""
+    return serve(request, path, document_root=str(settings.GUIDE_ROOT))

@@ -1,0 +1,102 @@
+"""Makes the guide's web pages out of `docs/`: `python -m config.local.guide [FOLDER]`, by default `var/guide`.
+
+Sphinx writes them. Scripts and styles that it puts inside the pages are moved into files, so that the pages are served
+under a policy that allows no inline code (config/guide.py). Unchanged sources are not built again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "docs"
+DEFAULT_FOLDER = ROOT / "var" / "guide"
+STAMP = "sources.sha256"
+#: Pages that partners and operators read; the others are in English.
+PORTUGUESE = {"index", "partner-guide", "operator-guide", "samples", "search", "genindex"}
+
+_SCRIPT = re.compile(r"<script>\s*(.*?)\s*</script>", re.DOTALL)
+_STYLE = re.compile(r"<style>\s*(.*?)\s*</style>", re.DOTALL)
+_STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
+
+
+def build(folder: Path = DEFAULT_FOLDER) -> bool:
+    """Bring the pages in `folder` up to the sources. Returns False where they were already.
+
+    Raises subprocess.CalledProcessError where Sphinx warns, of a dead link for example.
+    """
+    digest = _digest()
+    stamp = folder / STAMP
+    if stamp.exists() and stamp.read_text() == digest:
+        return False
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".guide-") as workspace:
+        made = Path(workspace) / "html"
+        options = ["-q", "-W", "--keep-going", "-b", "html", "-d", f"{workspace}/doctrees"]
+        subprocess.run([sys.executable, "-m", "sphinx", *options, str(SOURCES), str(made)], check=True)
+        _move_code_into_files(made)
+        (made / STAMP).write_text(digest)
+        made.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+    return True
+
+
+def _digest() -> str:
+    """Of everything that the pages are made from."""
+    files = [*SOURCES.rglob("*"), ROOT / "requirements-docs.txt", Path(__file__)]
+    found = hashlib.sha256(sys.version.encode())
+    for file in sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts):
+        found.update(f"{file.relative_to(ROOT)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _move_code_into_files(made: Path) -> None:
+    """Leave no script, style or style attribute inside a page, and no code made from text in a script."""
+    files: dict[str, str] = {}
+    for page in made.rglob("*.html"):
+        static = "../" * (len(page.relative_to(made).parts) - 1) + "_static/"
+
+        def moved(text: str, ending: str, element: str, static: str = static) -> str:
+            name = f"moved-{hashlib.sha256(text.encode()).hexdigest()[:12]}.{ending}"
+            files[name] = text
+            return element.format(static + name)
+
+        text = page.read_text()
+        text = _SCRIPT.sub(lambda found: moved(found[1], "js", '<script src="{}"></script>'), text)
+        text = _STYLE.sub(lambda found: moved(found[1], "css", '<link rel="stylesheet" href="{}">'), text)
+        text = _STYLE_ATTRIBUTE.sub(lambda found: f' data-style="{found[1]}"', text)
+        for rule in set(re.findall(r'data-style="([^"]*)"', text)):
+            files["attributes.css"] = files.get("attributes.css", "") + f'[data-style="{rule}"] {{ {rule} }}\n'
+        link = f'<link rel="stylesheet" href="{static}attributes.css"></head>'
+        text = text.replace("</head>", link, 1)
+        if page.relative_to(made).with_suffix("").as_posix() not in PORTUGUESE:
+            text = text.replace('lang="pt-BR"', 'lang="en"', 1)
+        page.write_text(text)
+    files["attributes.css"] = "".join(sorted(set(files.get("attributes.css", "").splitlines(keepends=True))))
+    for name, text in files.items():
+        (made / "_static" / name).write_text(text)
+    _state_the_plural(made / "_static" / "translations.js")
+
+
+def _state_the_plural(file: Path) -> None:
+    """Sphinx's script makes a function out of the plural's formula, which is text in the translation. Here the function
+    is written out instead."""
+    catalog = json.loads(file.read_text().partition("(")[2].rpartition(")")[0])
+    file.write_text(
+        f"Object.assign(Documentation.TRANSLATIONS, {json.dumps(catalog['messages'])});\n"
+        f"Documentation.LOCALE = {json.dumps(catalog['locale'])};\n"
+        f"Documentation.PLURAL_EXPR = (n) => ({catalog['plural_expr']});\n"
+    )
+
+
+if __name__ == "__main__":
+    built = build(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else DEFAULT_FOLDER)
+    sys.stdout.write("- the guide's pages are made\n" if built else "")

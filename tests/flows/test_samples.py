@@ -1,0 +1,81 @@
+"""The programs of docs/samples.md, each in its own language: against the service, and against signatures as sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from partners.models import SANDBOX_KEY
+from proposals.models import Proposal
+from tests.client import query_body
+from tests.processes import ROOT, LiveService
+from tests.proposals.datasets import dataset
+from webhooks import signing
+
+PAGE = ROOT / "docs" / "samples.md"
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OTHER_SECRET = "whsec_plJ3nmyCDGBKInavdOK15jsl+xu1XqaV"
+BODY = '{"event":"lead","nome":"João"}'.encode()
+TIME_LIMIT_S = 120
+
+
+class Language(NamedTuple):
+    """The name that its blocks have in the page, the tool that runs them, and how."""
+
+    block: str
+    tool: str
+    command: tuple[str, ...]
+
+
+LANGUAGES = [
+    Language("python", sys.executable, ()),
+    Language("javascript", "node", ()),
+    Language("php", "php", ()),
+    Language("java", "java", ()),
+    Language("go", "go", ("run",)),
+]
+
+
+def programs(language: Language, folder: Path) -> dict[str, list[str]]:
+    """The language's programs, written to `folder` under the names that their first lines give: their commands."""
+    tool = shutil.which(language.tool)
+    if tool is None:
+        pytest.skip(f"the samples in {language.block} need {language.tool}, which is not installed: they were not run")
+    found = {}
+    for code in re.findall(rf"```{language.block}\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        [name] = re.findall(r"^(?:#|//) (\S+\.\w+) ", code, re.MULTILINE)
+        (folder / name).write_text(code)
+        found[name.partition(".")[0].lower()] = [tool, *language.command, name]
+    return found
+
+
+@pytest.mark.parametrize("language", LANGUAGES, ids=lambda each: each.block)
+def test_the_first_program_queries_and_submits(live_service: LiveService, tmp_path: Path, language: Language) -> None:
+    (tmp_path / "consulta.json").write_text(json.dumps(query_body(providers=["ipe"])))
+    (tmp_path / "proposta.json").write_text(json.dumps(dataset({"provider": "ipe", "offerId": "<offerId>"})))
+    command = [*programs(language, tmp_path)["enviar"], live_service.url, SANDBOX_KEY]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIME_LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(Proposal.objects.get().pk)
+
+
+@pytest.mark.parametrize("language", LANGUAGES, ids=lambda each: each.block)
+def test_the_second_program_verifies(tmp_path: Path, language: Language) -> None:
+    command = programs(language, tmp_path)["conferir"]
+    given = signing.headers("evt_1", BODY, [SECRET], int(time.time()))["X-Service-Signature"]
+
+    def accepts(body: bytes, signature: str, secret: str) -> bool:
+        done = subprocess.run([*command, signature, secret], cwd=tmp_path, input=body, timeout=TIME_LIMIT_S)
+        return done.returncode == 0
+
+    assert accepts(BODY, given, SECRET)
+    refused = [(BODY + b" ", given, SECRET), (BODY, given, OTHER_SECRET), (BODY, "é", SECRET)]
+    assert [accepts(*each) for each in refused] == [False] * 3

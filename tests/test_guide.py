@@ -1,0 +1,136 @@
+"""The guide's web pages: made without a warning, served under a strict policy, readable and searchable in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from playwright.sync_api import expect, sync_playwright
+from pytest_django.live_server_helper import LiveServer
+
+from config.local import guide
+
+FOLDER = guide.DEFAULT_FOLDER
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _made() -> None:
+    """Sphinx's warnings, a dead link for example, are errors."""
+    guide.build()
+
+
+@pytest.fixture(autouse=True)
+def _served(settings: object) -> None:
+    settings.GUIDE_ROOT = FOLDER  # type: ignore[attr-defined]
+
+
+class Inline(HTMLParser):
+    """Finds code inside a page, and what a page fetches from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if tag == "style" or "style" in told or (tag == "script" and "src" not in told):
+            self.found.append(f"{tag} {told}")
+        self.found += [f"{tag} {name}" for name in told if name.startswith("on")]
+        fetched = told.get("src") or (told.get("href") if tag == "link" else None)
+        if fetched and re.match(r"(https?:)?//", fetched):
+            self.found.append(f"{tag} {fetched}")
+
+
+def pages() -> Iterator[Path]:
+    yield from sorted(FOLDER.rglob("*.html"))
+
+
+def test_no_page_has_code_inside_or_fetches_from_elsewhere() -> None:
+    found = {}
+    for page in pages():
+        reader = Inline()
+        reader.feed(page.read_text())
+        found[page.name] = reader.found
+    assert len(found) > 20
+    assert {name: each for name, each in found.items() if each} == {}
+    scripts = "".join(script.read_text() for script in FOLDER.rglob("*.js") if script.name != "doctools.js")
+    assert "new Function" not in scripts.replace('new Function("return this")()', "")
+
+
+def test_unchanged_sources_are_not_built_again() -> None:
+    assert guide.build() is False
+
+
+def test_each_page_names_the_language_of_its_readers() -> None:
+    languages = {page.stem: re.search(r'<html[^>]* lang="([^"]+)"', page.read_text()) for page in FOLDER.glob("*.html")}
+    told = {name: found[1] for name, found in languages.items() if found}
+    assert {name for name, language in told.items() if language == "pt-BR"} == {
+        "index",
+        "partner-guide",
+        "operator-guide",
+        "samples",
+        "search",
+        "genindex",
+    }
+    assert told["architecture"] == "en"
+
+
+@pytest.mark.parametrize("path", ["", "index.html", "partner-guide.html", "decisions/README.html", "_static/guide.css"])
+def test_a_page_is_served_under_a_strict_policy(client: Client, path: str) -> None:
+    response = client.get(f"/docs/guia/{path}")
+    assert response.status_code == 200
+    policy = response["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert b"".join(response)  # type: ignore[arg-type]  # the file, and closed
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("nothing.html", 404), ("_static/", 404), ("%00", 404), ("../settings.py", 422), ("..%2f..%2fmanage.py", 422)],
+)
+def test_nothing_else_is_served(client: Client, path: str, status: int) -> None:
+    assert client.get(f"/docs/guia/{path}").status_code == status
+
+
+def test_where_the_guide_was_not_made_it_is_unknown(client: Client, settings: object, tmp_path: Path) -> None:
+    settings.GUIDE_ROOT = tmp_path / "none"  # type: ignore[attr-defined]
+    assert client.get("/docs/guia/").status_code == 404
+
+
+def test_reference_and_guide_lead_to_each_other(client: Client) -> None:
+    external = client.get("/schema/?format=json").json()["externalDocs"]
+    assert external["url"].endswith("/docs/guia/partner-guide.html")
+    assert 'href="/docs/"' in (FOLDER / "partner-guide.html").read_text()
+    assert client.get("/docs/guia")["Location"] == "/docs/guia/"
+
+
+@pytest.mark.browser
+@pytest.mark.django_db(transaction=True)
+def test_it_is_read_and_searched_in_a_browser(
+    chromium_path: str, live_server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy blocks nothing that the pages need, and nothing is fetched from elsewhere."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+    faults: list[str] = []
+    with sync_playwright() as playwright:
+        quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=[*quiet, "--disable-sync"])
+        page = browser.new_context(viewport=PHONE, locale="pt-BR").new_page()
+        page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on(
+            "request", lambda sent: None if sent.url.startswith((live_server.url, "data:")) else faults.append(sent.url)
+        )
+        page.goto(f"{live_server.url}/docs/guia/partner-guide.html")
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        page.goto(f"{live_server.url}/docs/guia/search.html?q=assinatura")
+        expect(page.locator("#search-results li").first).to_be_visible()
+        expect(page.locator("#search-results .search-summary")).to_contain_text("encontr")
+        browser.close()
+    assert faults == []
