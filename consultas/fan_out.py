@@ -18,7 +18,7 @@ from consultas.admission import admission
 from consultas.models import Query
 from foundation import replies, workers
 from providers import registry
-from providers.errors import BankFailure, ProviderUnavailable
+from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 from providers.types import BankAction, BankOffer, Employment, QueryStatus
 
 log = structlog.get_logger(__name__)
@@ -90,7 +90,7 @@ def answers_and_pauses(query: Query, banks: list[str], pause_s: float) -> Iterat
                     yield None
                     pause_at = time.monotonic() + pause_s
     for bank in sorted(waiting):
-        yield failed(bank, ProviderUnavailable("O banco não respondeu a tempo."), begun)
+        yield failed(bank, BankTimedOut(), begun)
 
 
 def failed(bank: str, error: BankFailure, begun: float) -> Answer:
