@@ -1,84 +1,17 @@
-"""XML bodies, both ways; and a bank that speaks XML with a ticket in the body."""
+"""A bank that speaks XML at one address, with a ticket in the body."""
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
-import pytest
 from msgspec import Struct
 
-from providers import xml
 from providers.bank import Bank, Connection
-from providers.errors import ProviderError
 from providers.http import Reply as BankReply
 from providers.tokens import Token
 from providers.types import BankProposal
 from tests.providers.conftest import client_of
 from tests.receiver import Received, Receiver, Reply
-
-
-class Item(Struct):
-    valor: Decimal
-    parcelas: int
-    seguro: bool
-    nota: str | None
-
-
-class Items(Struct):
-    item: list[Item]
-
-
-class Answer(Struct, rename="pascal"):
-    nome: str
-    itens: Items | None
-
-
-ITEM = {"valor": Decimal("1234.50"), "parcelas": 12, "seguro": True, "nota": None}
-
-
-def test_what_is_written_is_read_again() -> None:
-    written = xml.encode({"Resposta": {"@versao": "1", "Nome": 'Ç<&"', "Itens": {"item": [ITEM, ITEM]}}})
-    assert written.startswith(b"<?xml version='1.0' encoding='utf-8'?>\n<Resposta versao=\"1\">")
-    assert b"<nota" not in written
-    with_notes = written.replace(b"</item>", b"<nota> x </nota></item>")
-    item = Item(Decimal("1234.50"), 12, True, "x")
-    assert xml.decode(with_notes, Answer) == Answer('Ç<&"', Items([item, item]))
-
-
-@pytest.mark.parametrize("text", ["<Itens/>", "<Itens></Itens>", "<Itens><outro/></Itens>"])
-def test_no_element_is_an_empty_list(text: str) -> None:
-    assert xml.decode(f'<a xmlns="urn:x"><Nome>x</Nome>{text}</a>'.encode(), Answer) == Answer("x", Items([]))
-
-
-@pytest.mark.parametrize("value", [1.5, object()])
-def test_what_is_no_plain_data_is_not_written(value: Any) -> None:
-    with pytest.raises(TypeError):
-        xml.encode({"a": {"b": value}})
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{}",
-        b"<a><Nome>x</Nome>",
-        b"<a><Itens/></a>",
-        b"<a><Nome/><Itens/></a>",
-        b"<a><Nome>x</Nome><Nome>y</Nome><Itens/></a>",
-        b"<a><Nome><b/></Nome><Itens/></a>",
-        b"<a><Nome>x</Nome><Itens><item><valor>1,5</valor></item></Itens></a>",
-        b'<?xml version="1.0" encoding="no-such"?><a><Nome>x</Nome></a>',
-        b'<!DOCTYPE a [<!ENTITY n "x">]><a><Nome>&n;</Nome><Itens/></a>',
-        b"<a>" * 100_000,
-    ],
-    ids=range(11),
-)
-def test_what_is_no_such_xml_is_unreadable(body: bytes) -> None:
-    reply = BankReply(200, {}, body)
-    with pytest.raises(ProviderError):
-        reply.read_xml(Answer)
-    assert reply.peek_xml(Answer) is None
 
 
 class Ticket(Struct, rename="pascal"):

@@ -1,0 +1,110 @@
+"""Rules that the facts of a bank tell: words that it has not, texts too long for it, insurance that was declined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from providers import rules
+from providers.bank import Bank
+from providers.banks.ipe import Ipe
+from providers.types import (
+    AppAuthorization,
+    AppEvidence,
+    BankOffer,
+    BankSubmission,
+    PixKey,
+)
+from tests.providers.samples import a_query, a_submission
+
+
+class Narrow(Ipe):
+    """A bank without salary accounts, random PIX keys, separated holders and chat messages, with short fields."""
+
+    account_types = {"corrente": "checking_account", "poupanca": "savings_account"}
+    pix_keys = {"cpf": "document_number"}
+    marital_statuses = {"casado": "married"}
+    channels = {"sms": "sms"}
+    longest_texts = {"titular.nome": 20, "endereco.cidade": 5}
+    longest_in_query = {"name": 20, "user_agent": 8, "device_model": 4}
+
+
+OFFER = BankOffer(
+    native_offer_id="1",
+    loan_value=Decimal(1000),
+    installment_value=Decimal(100),
+    installments=12,
+    interest_rate=Decimal(2),
+    total_amount=Decimal(1200),
+    table_code="T",
+    with_insurance=True,
+    first_due_date=None,
+    registration="1",
+)
+
+
+def faults(bank: type[Bank], submission: BankSubmission) -> list[str | None]:
+    return [fault.field for fault in rules.broken(bank, submission)]
+
+
+def narrow(**changes: Any) -> BankSubmission:
+    whole = a_submission(OFFER)
+    city = replace(whole.address, city="Bauru")
+    return replace(whole, address=city, **changes)
+
+
+def test_words_that_the_bank_has_are_no_fault() -> None:
+    assert faults(Narrow, narrow(channel="sms")) == []
+    assert faults(Narrow, narrow(account=None, pix=PixKey("cpf", "90000000175"))) == []
+
+
+def test_words_that_the_bank_has_not_are_named_by_their_fields() -> None:
+    whole = narrow()
+    assert whole.account is not None
+    odd = narrow(
+        account=replace(whole.account, kind="salario"),
+        holder=replace(whole.holder, marital_status="separado"),
+        channel="whatsapp",
+    )
+    assert faults(Narrow, odd) == [
+        "recebimento.conta_bancaria.tipo_conta",
+        "titular.estado_civil",
+        "evidencia.tipo_envio",
+    ]
+    by_pix = narrow(account=None, pix=PixKey("aleatoria", "0"))
+    assert faults(Narrow, by_pix) == ["recebimento.pix.tipo_chave"]
+
+
+def test_a_bank_that_pays_only_one_way_names_the_other() -> None:
+    only_account = type("OnlyAccount", (Narrow,), {"pix_keys": {}})
+    only_pix = type("OnlyPix", (Narrow,), {"account_types": {}})
+    assert faults(only_account, narrow(account=None, pix=PixKey("cpf", "0"))) == ["recebimento.pix"]
+    assert faults(only_pix, narrow()) == ["recebimento.conta_bancaria"]
+
+
+def test_a_bank_that_asks_no_marital_status_takes_every_word() -> None:
+    silent = type("Silent", (Narrow,), {"marital_statuses": {}})
+    whole = narrow()
+    assert faults(silent, replace(whole, holder=replace(whole.holder, marital_status="separado"))) == []
+
+
+def test_a_text_that_is_too_long_is_named_with_the_banks_length() -> None:
+    whole = narrow()
+    long = replace(whole, holder=replace(whole.holder, name="Maria da Silva dos Santos"))
+    [fault] = rules.broken(Narrow, long)
+    assert (fault.field, fault.message) == ("titular.nome", "Este banco aceita no máximo 20 caracteres neste campo.")
+
+
+def test_every_text_of_a_submission_can_have_a_length() -> None:
+    every = type("Every", (Narrow,), {"longest_texts": dict.fromkeys(rules.SUBMISSION_TEXTS, 0)})
+    told = {fault.field for fault in rules.broken(every, a_submission(OFFER))}
+    # The sample submission has no complement.
+    assert told == set(rules.SUBMISSION_TEXTS) - {"endereco.complemento"}
+
+
+def test_the_evidence_of_an_app_is_cut_too() -> None:
+    app = AppAuthorization("1", evidence=AppEvidence(user_agent="Mozilla/5.0", device_name="Moto G84 de Maria"))
+    cut = rules.fitted(Narrow, a_query(app_authorization=app)).app_authorization
+    assert cut is not None
+    assert (cut.collected.user_agent, cut.collected.device_name) == ("Mozilla/", "Moto G84 de Maria")
