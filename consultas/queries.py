@@ -60,7 +60,7 @@ class Aggregate:
 
     query: Query
     answers: list[Answer]
-    shown: serializers.Shown
+    shown: serializers.RenderedOffers
 
 
 def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
@@ -299,7 +299,7 @@ def _store(
     answers: list[Answer],
     sealed: str,
     reused: dict[str, tuple[BankOffer, ...]],
-) -> serializers.Shown:
+) -> serializers.RenderedOffers:
     """One transaction, which may be repeated: a commit whose confirmation was lost is not told of twice. Offers
     `reused` were kept by `source` and are only looked up."""
     with transaction.atomic():

@@ -43,7 +43,7 @@ from providers.types import (
 )
 
 #: Rendered offers by bank.
-Shown = dict[str, list[dict[str, Any]]]
+RenderedOffers = dict[str, list[dict[str, Any]]]
 CENT = Decimal("0.01")
 
 
@@ -261,7 +261,7 @@ def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str
     }
 
 
-def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> Shown:
+def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> RenderedOffers:
     """Each bank's offers, rendered and sorted; `ids` are their `offerId`s in the answers' order."""
     request = query.holder()
     return {
@@ -273,7 +273,7 @@ def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequ
     }
 
 
-def aggregate(query: Query, answers: Sequence[Answer], shown: Shown, elapsed_ms: int) -> dict[str, Any]:
+def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers, elapsed_ms: int) -> dict[str, Any]:
     """The aggregated response."""
     return {
         "proposals": sort_offers(item for items in shown.values() for item in items),
@@ -333,7 +333,7 @@ def stream_event(answer: Answer, request: BankQuery) -> dict[str, Any]:
     return {"event": "provider_result", **provider_result(answer, shown)}
 
 
-def lead(query: Query, answers: Sequence[Answer], shown: Shown) -> dict[str, Any]:
+def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
     """The own fields of the `lead` webhook."""
     best = sort_offers(item for items in shown.values() for item in items)[:1]
     return {

@@ -80,7 +80,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Letter:
+class Delivery:
     """All that an attempt needs; address and secrets are the registration's at this moment."""
 
     event_id: str
@@ -124,31 +124,31 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
         return [Claim(event_id, partner_id, token) for event_id, partner_id in cursor.fetchall()]
 
 
-def load(event_ids: Iterable[str]) -> list[Letter]:
+def load(event_ids: Iterable[str]) -> list[Delivery]:
     """What to send, where, signed with what; nothing for what was erased since it was claimed. Raises
     `foundation.encryption.WrongKey`."""
     needed = ("body", "partner__webhook_url", *SECRETS_OF_PARTNER)
     events = Event.objects.filter(pk__in=list(event_ids), body__isnull=False).select_related("partner").only(*needed)
-    letters = []
+    deliveries = []
     for event in events:
         assert event.body is not None  # noqa: S101 - asked for above
         partner = event.partner
         secrets_now = tuple(partner.webhook_secrets())
-        letters.append(Letter(event.pk, partner.webhook_url, event.body.encode(), secrets_now))
-    return letters
+        deliveries.append(Delivery(event.pk, partner.webhook_url, event.body.encode(), secrets_now))
+    return deliveries
 
 
-def attempt(letter: Letter) -> Answer:
+def attempt(delivery: Delivery) -> Answer:
     """Sign and post, once. Touches no database; raises nothing."""
     try:
         headers = {
             "Content-Type": "application/json",
             "User-Agent": USER_AGENT,
-            **signing.headers(letter.event_id, letter.body, letter.secrets, int(time.time())),
+            **signing.headers(delivery.event_id, delivery.body, delivery.secrets, int(time.time())),
         }
-        return transport.post(letter.url, letter.body, headers)
+        return transport.post(delivery.url, delivery.body, headers)
     except Exception:  # whatever our own fault is, it must be recorded, and no other event may suffer from it
-        log.exception("webhook attempt broke", webhook_id=letter.event_id)
+        log.exception("webhook_attempt_broke", webhook_id=delivery.event_id)
         return Answer(fault=Fault.INTERNAL)
 
 
@@ -168,7 +168,7 @@ def settle(outcomes: Sequence[Outcome]) -> None:
             event.save(update_fields=SETTLED_FIELDS)
     for outcome in outcomes:
         log.info(
-            "webhook attempt",
+            "webhook_attempt",
             webhook_id=outcome.claim.event_id,
             partner=str(outcome.claim.partner_id),
             status=outcome.answer.status,
@@ -178,7 +178,7 @@ def settle(outcomes: Sequence[Outcome]) -> None:
         )
 
 
-class Courier:
+class DeliveryProcess:
     """One delivery process: a thread that talks to the database, and many that only talk to receivers.
 
     So a process needs a single database connection, and none is held by an attempt.
@@ -207,7 +207,7 @@ class Courier:
                 self.turn(claiming=not stop.is_set())
             except (OperationalError, InterfaceError) as error:
                 # Outcomes are kept until the database is back; what was only claimed is free after its lease.
-                log.warning("webhook delivery waits for the database", error=type(error).__name__)
+                log.warning("webhook_database_away", error=type(error).__name__)
                 connection.close()
                 if stop.wait(DATABASE_AWAY_S):
                     break
@@ -232,23 +232,23 @@ class Courier:
     def _start(self, claims: list[Claim]) -> None:
         started_at = timezone.now()
         try:
-            letters = load(claimed.event_id for claimed in claims)
+            deliveries = load(claimed.event_id for claimed in claims)
         except WrongKey:
             if len(claims) > 1:  # each by itself, so that one unreadable row stops no other
                 for claimed in claims:
                     self._start([claimed])
                 return
-            log.exception("webhook event unreadable", webhook_id=claims[0].event_id)
+            log.exception("webhook_event_unreadable", webhook_id=claims[0].event_id)
             self._outcomes.append(Outcome(claims[0], "", started_at, Answer(fault=Fault.INTERNAL)))
             self._in_flight += 1
             return
         by_event = {claimed.event_id: claimed for claimed in claims}
-        for letter in letters:
-            self._threads.submit(self._deliver, by_event[letter.event_id], letter, started_at)
+        for delivery in deliveries:
+            self._threads.submit(self._deliver, by_event[delivery.event_id], delivery, started_at)
             self._in_flight += 1
 
-    def _deliver(self, claimed: Claim, letter: Letter, started_at: datetime) -> None:
-        self._outcomes.append(Outcome(claimed, letter.url, started_at, attempt(letter)))
+    def _deliver(self, claimed: Claim, delivery: Delivery, started_at: datetime) -> None:
+        self._outcomes.append(Outcome(claimed, delivery.url, started_at, attempt(delivery)))
         self.wake()
 
     def _store(self, outcomes: list[Outcome]) -> None:
@@ -261,4 +261,4 @@ class Courier:
             for outcome in outcomes if len(outcomes) > 1 else ():
                 self._store([outcome])
             if len(outcomes) == 1:
-                log.exception("webhook outcome not stored", webhook_id=outcomes[0].claim.event_id)
+                log.exception("webhook_outcome_not_stored", webhook_id=outcomes[0].claim.event_id)

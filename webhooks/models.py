@@ -102,16 +102,16 @@ class Event(models.Model):
         """
         self.attempts += 1
         if answer.fault is None:
-            self._rest(self.State.DELIVERED, fault="")
+            self._leave(self.State.DELIVERED, fault="")
             self.delivered_at = timezone.now()
         elif self.claim == claim and answer.fault is Fault.INTERNAL:
             wait = our_fault_delay(timezone.now() - self.created_at)
-            self._rest(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
+            self._leave(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
         elif self.claim == claim and (answer.fault is Fault.GONE or self.failures >= len(RETRY_AFTER_S)):
-            self._rest(self.State.FAILED, fault=answer.fault)
+            self._leave(self.State.FAILED, fault=answer.fault)
         elif self.claim == claim:
             wait = retry_delay(self.failures, answer.retry_after)
-            self._rest(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
+            self._leave(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
             self.failures += 1
         return Attempt(
             event=self,
@@ -124,7 +124,7 @@ class Event(models.Model):
             excerpt=None if self.purged_at else answer.excerpt or None,
         )
 
-    def _rest(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
+    def _leave(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
         self.state, self.fault, self.next_attempt_at = state, fault, next_attempt_at
         self.claim = self.claimed_until = None
 
@@ -212,7 +212,7 @@ def purge(before: datetime) -> int:
     old = Event.objects.filter(unclaimed, created_at__lt=before, purged_at=None).filter(~waiting | stuck)
     purged = 0
     while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:BATCH]):
-        purged += _empty(Event.objects.filter(unclaimed, pk__in=batch))
+        purged += _erase_content(Event.objects.filter(unclaimed, pk__in=batch))
     return purged
 
 
@@ -222,12 +222,12 @@ def erase(references: Collection[str]) -> int:
     """
     indexes = [reference_index(reference) for reference in references]
     return sum(
-        _empty(Event.objects.filter(reference_index__in=indexes[start : start + BATCH], purged_at=None))
+        _erase_content(Event.objects.filter(reference_index__in=indexes[start : start + BATCH], purged_at=None))
         for start in range(0, len(indexes), BATCH)
     )
 
 
-def _empty(events: models.QuerySet[Event]) -> int:
+def _erase_content(events: models.QuerySet[Event]) -> int:
     """Erase bodies, references and answers of `events`; returns how many they are. No claim on one survives."""
     with transaction.atomic():
         # In the order in which deliveries are settled, and before their attempts.

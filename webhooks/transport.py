@@ -93,7 +93,7 @@ class Answer:
     duration_ms: int = 0
 
 
-class _Refused(Exception):
+class _MayNotBeCalled(Exception):
     """The URL or what its name resolves to may not be called."""
 
     def __init__(self, fault: Fault) -> None:
@@ -120,7 +120,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
                 excerpt += part
         finally:
             exchange.close()
-    except _Refused as refused:
+    except _MayNotBeCalled as refused:
         fault = refused.fault
     except (OSError, http.client.HTTPException) as failure:
         if status is None:
@@ -155,7 +155,7 @@ class _Exchange:
         return seconds
 
     def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
-        """The response, its body unread. Raises `_Refused`, OSError or HTTPException."""
+        """The response, its body unread. Raises `_MayNotBeCalled`, OSError or HTTPException."""
         parts = _checked(url)
         host = (parts.host or "").removeprefix("[").removesuffix("]")
         kind = _Tls if parts.scheme == "https" else _Plain
@@ -227,32 +227,32 @@ def _tls_context() -> ssl.SSLContext:
 
 
 def _checked(url: str) -> Url:
-    """The parts of `url`, normalized. Raises `_Refused` for what no receiver of ours looks like."""
+    """The parts of `url`, normalized. Raises `_MayNotBeCalled` for what no receiver of ours looks like."""
     try:
         parts = parse_url(url)
     except LocationParseError:
-        raise _Refused(Fault.URL) from None
+        raise _MayNotBeCalled(Fault.URL) from None
     if parts.scheme not in ("http", "https") or not parts.host or parts.auth is not None:
-        raise _Refused(Fault.URL)
+        raise _MayNotBeCalled(Fault.URL)
     if not settings.WEBHOOKS_ALLOW_PRIVATE:
         allowed, port = settings.WEBHOOK_PORTS, parts.port or http.client.HTTPS_PORT
         if parts.scheme != "https" or (allowed and port not in allowed):
-            raise _Refused(Fault.BLOCKED)
+            raise _MayNotBeCalled(Fault.BLOCKED)
     return parts
 
 
 def _resolve(host: str, port: int, seconds: float) -> list[Address]:
-    """The addresses of `host`, best first. Raises `_Refused` when there is none, or when one of them is
+    """The addresses of `host`, best first. Raises `_MayNotBeCalled` when there is none, or when one of them is
     forbidden: a name that leads both outside and inside is an attack or a mistake. Raises TimeoutError after `seconds`.
     """
     try:
         found = _look_up(host, port, seconds)
     except (socket.gaierror, UnicodeError):
-        raise _Refused(Fault.DNS) from None
+        raise _MayNotBeCalled(Fault.DNS) from None
     # A scoped address ("fe80::1%eth0") is link-local: without its scope it is refused all the same.
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     if not all(may_be_called(address) for address in addresses):
-        raise _Refused(Fault.BLOCKED)
+        raise _MayNotBeCalled(Fault.BLOCKED)
     return addresses
 
 

@@ -9,7 +9,7 @@ from partners.models import Partner
 from tests.factories import PartnerFactory
 from tests.processes import wait_until
 from webhooks import outbox
-from webhooks.delivery import Courier
+from webhooks.delivery import DeliveryProcess
 from webhooks.models import Event
 
 
@@ -30,9 +30,9 @@ def send(partner: Partner, count: int = 1, **fields: object) -> list[Event]:
 
 def deliver_due(timeout: float = 20.0) -> None:
     """What one sweep of a delivery process does: try every claimable event once, store the outcomes."""
-    courier = Courier()
-    courier.turn()
-    wait_until(lambda: not courier.turn(claiming=False), timeout, "no attempt is in flight")
+    process = DeliveryProcess()
+    process.turn()
+    wait_until(lambda: not process.turn(claiming=False), timeout, "no attempt is in flight")
 
 
 def make_due(event: Event) -> None:

@@ -128,11 +128,11 @@ def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: A
         hanging, healthy = new_partner(tarpit.url), new_partner(receiver.url)
         send(hanging, 200)
         healthy_ids = {event.pk for event in send(healthy, 40)}
-        courier, stop = delivery.Courier(), threading.Event()
+        process, stop = delivery.DeliveryProcess(), threading.Event()
 
         def run() -> None:
             try:
-                courier.run(stop)
+                process.run(stop)
             finally:
                 connection.close()
 
@@ -146,7 +146,7 @@ def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: A
             tarpit.reply = Reply()
             tarpit.release()
             stop.set()
-            courier.wake()
+            process.wake()
             thread.join(30)
     assert not thread.is_alive()
     assert Event.objects.filter(partner=healthy, state="delivered").count() == 40
@@ -159,12 +159,12 @@ def test_attempts_hold_no_database_connection(settings: Any) -> None:
     with Receiver(Reply(hang=60)) as tarpit:
         send(new_partner(tarpit.url), 20)
         before = _connections()
-        courier = delivery.Courier()
-        assert courier.turn() == 20
+        process = delivery.DeliveryProcess()
+        assert process.turn() == 20
         tarpit.wait_for(20)
         assert _connections() == before
         tarpit.release()
-        wait_until(lambda: courier.turn(claiming=False) == 0, 20, "no attempt is in flight")
+        wait_until(lambda: process.turn(claiming=False) == 0, 20, "no attempt is in flight")
 
 
 def _connections() -> int:

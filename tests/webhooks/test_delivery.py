@@ -179,8 +179,8 @@ def test_a_process_that_dies_after_sending_leads_to_a_second_delivery_under_the_
     """What dies with it is the outcome: the receiver has the event, the row does not know."""
     [event] = send(partner)
     [claimed] = delivery.claim(10)
-    [letter] = delivery.load([claimed.event_id])
-    delivery.attempt(letter)
+    [loaded] = delivery.load([claimed.event_id])
+    delivery.attempt(loaded)
     deliver_due()
     assert receiver.ids == [event.pk], "while the lease lasts nobody else takes it"
 
@@ -269,7 +269,7 @@ def test_logs_and_redis_see_no_personal_data(
     deliver_due()
 
     output = written.getvalue()
-    assert "webhook attempt" in output
+    assert "webhook_attempt" in output
     assert "52998224725" not in output
     assert partner.webhook_secret not in output
 
@@ -290,9 +290,9 @@ def test_events_of_one_reference_are_told_apart_by_their_id(partner: Partner, re
 
 def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, settings: Any) -> None:
     """An outcome that can't be stored is logged and let go; its event's lease runs out."""
-    courier = delivery.Courier()
+    process = delivery.DeliveryProcess()
     claimed = delivery.Claim("evt_gone", partner.pk, uuid.uuid4())
-    courier._outcomes.append(_outcome(claimed, Answer(200)))
-    courier._in_flight = 1
+    process._outcomes.append(_outcome(claimed, Answer(200)))
+    process._in_flight = 1
 
-    assert courier.turn(claiming=False) == 0
+    assert process.turn(claiming=False) == 0

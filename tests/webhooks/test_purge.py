@@ -147,7 +147,7 @@ def test_what_was_erased_after_its_claim_is_not_sent(partner: Partner, receiver:
     claims = delivery.claim(2)
     models.erase(["group-0"])
 
-    assert [letter.event_id for letter in delivery.load(claimed.event_id for claimed in claims)] == [kept.pk]
+    assert [each.event_id for each in delivery.load(claimed.event_id for claimed in claims)] == [kept.pk]
     erased.refresh_from_db()
     assert (erased.state, erased.claim) == ("failed", None)
 

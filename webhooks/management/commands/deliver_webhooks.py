@@ -7,20 +7,20 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from foundation.memory import freeze_what_is_loaded
-from webhooks.delivery import Courier
+from webhooks.delivery import DeliveryProcess
 
 
 class Command(BaseCommand):
     help = "Entrega os webhooks até SIGTERM ou SIGINT; as tentativas em andamento terminam antes."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        courier, stop = Courier(), threading.Event()
+        process, stop = DeliveryProcess(), threading.Event()
 
         def finish(_signal: int, _frame: object) -> None:
             stop.set()
-            courier.wake()
+            process.wake()
 
         signal.signal(signal.SIGTERM, finish)
         signal.signal(signal.SIGINT, finish)
         freeze_what_is_loaded()
-        courier.run(stop)
+        process.run(stop)
