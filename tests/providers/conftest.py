@@ -12,10 +12,11 @@ from foundation.redis import redis
 from providers import registry
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker
+from providers.errors import BankFailure
 from providers.tokens import forget_all
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import Simulator
-from tests.providers.samples import CREDENTIALS
+from tests.providers.samples import CREDENTIALS, a_query
 from tests.receiver import Received, Receiver, Reply
 
 if TYPE_CHECKING:
@@ -102,3 +103,16 @@ def client_of(
 
     deadline = time.monotonic() + seconds
     return BankClient(adapter, connection, deadline=deadline, request_id="request-1", partner=partner)
+
+
+def fail(bank: BankClient, times: int = 10) -> None:
+    """Query a bank that fails, so many times."""
+    for _ in range(times):
+        with pytest.raises(BankFailure):
+            bank.query(a_query())
+
+
+def half_open(name: str) -> None:
+    """Let the breaker's 15 s pass: the clock is moved, not waited for."""
+    redis().set(f"breaker:{name}:opened_at", time.time() - 15, ex=300)
+    Breaker.forget()

@@ -13,7 +13,8 @@ from providers.banks.ipe import Ipe
 from providers.breaker import ALL, Breaker
 from providers.errors import BankFailure, BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.types import BankQuery, BankResult, QueryStatus
-from tests.providers.conftest import Connect, client_of
+from tests.processes import Simulator
+from tests.providers.conftest import Connect, client_of, fail, half_open
 from tests.providers.samples import FULL_FLOW, HOLDERS, a_query
 
 
@@ -226,6 +227,31 @@ def test_inputs_that_hang_hold_a_bank_back_from_the_partner_that_sends_them_alon
         asked_by("hostile", FULL_FLOW, 10)
     assert caught.value.held_back
     assert asked_by("quiet", FULL_FLOW, 10).status is QueryStatus.OK
+
+
+@pytest.mark.parametrize("fault", ["http_500", "garbage", "html", "huge_body", "reset"])
+def test_whatever_is_no_answer_of_the_bank_opens_it(connect: Connect, simulator: Simulator, fault: str) -> None:
+    bank = connect("ipe")
+    simulator.bank("ipe", fault=fault, operation="query")
+    fail(bank, times=9)
+    assert not Breaker("ipe").is_open()
+    fail(bank, times=1)
+    assert Breaker("ipe").is_open()
+    arrived = len(simulator.calls("ipe", "query"))
+    with pytest.raises(ProviderUnavailable) as caught:
+        bank.query(a_query())
+    assert (caught.value.held_back, caught.value.sent) == (True, False)
+    assert len(simulator.calls("ipe", "query")) == arrived
+
+
+@pytest.mark.parametrize("fault", ["http_500", "garbage", "html"])
+def test_whatever_is_no_answer_to_the_probe_opens_it_again(connect: Connect, simulator: Simulator, fault: str) -> None:
+    simulator.bank("ipe", fault="http_500", operation="query")
+    fail(connect("ipe"))
+    half_open("ipe")
+    simulator.bank("ipe", fault=fault, operation="query")
+    fail(connect("ipe"), times=1)
+    assert Breaker("ipe").is_open()
 
 
 class Ending(Ipe):

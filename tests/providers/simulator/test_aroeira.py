@@ -8,10 +8,9 @@ import pytest
 import requests
 
 from tests.providers.simulator.http import HttpSimulator
-from tests.providers.simulator.ipe_client import FULL_FLOW, IN_PROGRESS, NO_OFFERS
+from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS
 
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
-OFFER_EXPIRED = "90000001570"
 
 CLIENT = {
     "nome": "Maria da Silva",
@@ -134,53 +133,6 @@ def test_every_route_needs_the_token(
     assert answer.json() == {"erro": True, "mensagem": "Token invalido ou expirado"}
 
 
-def test_a_simulation_tells_every_number_as_text(aroeira: Client) -> None:
-    found = aroeira.query()
-    first, second = found.pop("operacoes")
-    assert first.pop("id_simulacao") != second["id_simulacao"]
-    assert first.pop("primeiro_vencimento").startswith("15/")
-    assert first == {
-        "matricula": "100200",
-        "codigo_tabela": "60215",
-        "prazo": "36",
-        "valor_liquido": "9.800,00",
-        "valor_parcela": "457,44",
-        "valor_total": "16.467,84",
-        "taxa_mensal": "1,89",
-        "cet_mensal": "1,89",
-        "seguro": "N",
-    }
-    assert (second["codigo_tabela"], second["seguro"]) == ("60216", "S")
-    assert found == {
-        "erro": False,
-        "mensagem": "",
-        "vinculos": [
-            {
-                "matricula": "100200",
-                "cnpj": "11222333000181",
-                "empresa": "Metalúrgica Aurora Ltda",
-                "cargo": "Operador de Produção",
-                "data_admissao": "11/03/2019",
-            }
-        ],
-    }
-
-
-def test_no_offer_is_no_error_and_says_why(aroeira: Client) -> None:
-    assert aroeira.query(cpf=NO_OFFERS) == {
-        "erro": False,
-        "mensagem": "margem consignavel insuficiente",
-        "vinculos": [],
-        "operacoes": [],
-    }
-
-
-def test_the_evidence_of_an_app_raises_the_ceiling_by_a_tenth(aroeira: Client) -> None:
-    stronger = aroeira.query(tipo_evidencia="2", app_protocolo="app-1", app_latitude="-23,55")
-    assert {each["valor_liquido"] for each in stronger["operacoes"]} == {"10.780,00"}
-    assert aroeira.query(tipo_evidencia="2")["mensagem"].startswith("Campo app_protocolo: ")
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -235,11 +187,6 @@ def test_one_table_of_one_link_is_simulated_again(aroeira: Client) -> None:
 def test_a_table_that_the_client_is_not_offered_is_not_eligible(aroeira: Client, table: str, registration: str) -> None:
     answer = aroeira.query(codigo_tabela=table, matricula=registration)
     assert answer == {"erro": True, "mensagem": "Tabela nao elegivel para o cliente"}
-
-
-def test_the_scenarios_table_is_gone_when_it_is_simulated_again(aroeira: Client) -> None:
-    assert len(aroeira.query(cpf=OFFER_EXPIRED)["operacoes"]) == 2
-    assert aroeira.again(OFFER_EXPIRED) == {"erro": True, "mensagem": "Tabela nao elegivel para o cliente"}
 
 
 def test_only_a_fresh_simulation_of_one_table_can_be_submitted(simulator: HttpSimulator, aroeira: Client) -> None:
@@ -306,9 +253,11 @@ def test_a_pix_key_has_the_form_of_its_kind(aroeira: Client, kind: str, key: str
     assert taken or answer["mensagem"].startswith("Campo chave_pix: ")
 
 
-def test_a_refused_client_is_told_why(aroeira: Client) -> None:
-    answer = aroeira.submit(aroeira.submission(IN_PROGRESS))
-    assert answer == {"erro": True, "mensagem": "Ja existe contrato em andamento para este cliente."}
+def test_the_evidence_of_an_app_has_to_be_complete(aroeira: Client) -> None:
+    assert aroeira.query(tipo_evidencia="2")["mensagem"].startswith("Campo app_protocolo: ")
+
+
+def test_a_simulation_of_another_client_is_refused(aroeira: Client) -> None:
     assert aroeira.submit(changed(aroeira.submission(), cpf=NO_OFFERS))["mensagem"].startswith("Campo cpf: ")
 
 
@@ -318,27 +267,6 @@ def test_a_repeated_reference_makes_a_second_proposal(simulator: HttpSimulator, 
     assert [contract["contract"] for contract in simulator.contracts("aroeira")] == made
     found = aroeira.send("GET", "/clt/proposta/localizar?codigo_externo=reference-1")
     assert [each["ade"] for each in found["propostas"]] == made
-
-
-def test_the_way_of_a_proposal(simulator: HttpSimulator, aroeira: Client) -> None:
-    proposal = aroeira.submit(aroeira.submission())["proposta"]
-    ade = proposal["ade"]
-    assert proposal == {
-        "ade": ade,
-        "codigo_externo": "reference-1",
-        "situacao": "DIGITADA",
-        "url_formalizacao": None,
-        "validade_url": None,
-    }
-    issued = aroeira.send("POST", "/clt/proposta/formalizacao", {"ade": ade, "envio": "N"})["proposta"]
-    assert issued["situacao"] == "AGUARDANDO FORMALIZACAO"
-    assert issued["url_formalizacao"].startswith(f"{simulator.url}/links/")
-    assert aroeira.send("GET", f"/clt/proposta/andamento?ade={ade}")["proposta"] == issued
-    simulator.complete(FULL_FLOW, "aroeira", "signature")
-    refused = aroeira.send("POST", "/clt/proposta/formalizacao", {"ade": ade, "envio": "N"})
-    assert refused == {"erro": True, "mensagem": "Situacao da proposta nao permite a operacao"}
-    simulator.advance(5)
-    assert aroeira.send("GET", f"/clt/proposta/andamento?ade={ade}")["proposta"]["situacao"] == "CONTRATO PAGO"
 
 
 def test_what_is_unknown_is_an_error_with_its_own_words(aroeira: Client) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,13 +9,11 @@ import requests
 
 from tests.providers.callbacks import simulator_calling
 from tests.providers.simulator.http import HttpSimulator
-from tests.providers.simulator.ipe_client import FULL_FLOW, IN_PROGRESS, NO_OFFERS, STRANGER, changed
-from tests.receiver import Received, Receiver, Reply
+from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
+from tests.receiver import Receiver
 
 SMS_PENDING = "90000000418"
-DESK_REFUSED = "90000002038"
 ACCOUNT = {"login": "integracao.sandbox", "senha": "canela-sandbox-senha-nao-secreta"}
-CALLBACK_SECRET = b"canela-callback-segredo-nao-secreto"
 PERSON: dict[str, Any] = {
     "cpf": FULL_FLOW,
     "nome": "Maria da Silva",
@@ -103,9 +96,6 @@ class CanelaClient:
         simulation = self.query(cpf).json()["id"][0]["simulacaoId"]
         return changed(changed(OPERATION, "tomador.cpf", cpf), "simulacaoId", simulation)
 
-    def situation(self, operation: str) -> str:
-        return self.call("GET", f"/v3/operacoes/{operation}/detalhe").json()["situacao"]  # type: ignore[no-any-return]
-
     def formalize(self, operation: str, **body: str) -> requests.Response:
         return self.call("POST", f"/v3/operacoes/{operation}/link-formalizacao", body)
 
@@ -172,56 +162,6 @@ def test_a_token_serves_30_requests_a_minute_and_each_token_its_own(
 # --- simulation
 
 
-def test_a_simulation_answers_a_list_under_the_key_id(canela: CanelaClient) -> None:
-    body = canela.query().json(parse_float=Decimal)
-    assert body.keys() == {"id"}
-    plain, insured = body["id"]
-    for simulation in (plain, insured):
-        assert len(simulation.pop("simulacaoId")) == 36
-        assert simulation.pop("primeiroVencimento").endswith("-07T00:00:00-03:00")
-    common = {
-        "valorLiquido": Decimal("11200.00"),
-        "quantidadeParcelas": 48,
-        "taxa": Decimal("2.09"),
-        "vinculo": {
-            "registroEmpregaticio": "100200",
-            "cnpjEmpregador": "11222333000181",
-            "nomeEmpregador": "Metalúrgica Aurora Ltda",
-            "cargo": "Operador de Produção",
-            "dataAdmissao": "2019-03-11T00:00:00-03:00",
-        },
-    }
-    assert plain == common | {
-        "tabelaId": "CNL-4810",
-        "seguro": False,
-        "valorParcela": Decimal("467.41"),
-        "valorTotal": Decimal("22435.68"),
-        "cet": Decimal("2.09"),
-    }
-    assert insured == common | {
-        "tabelaId": "CNL-4811",
-        "seguro": True,
-        "valorParcela": Decimal("476.76"),
-        "valorTotal": Decimal("22884.48"),
-        "cet": Decimal("2.17"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("cpf", "reason"),
-    [(NO_OFFERS, "margem consignavel insuficiente"), (STRANGER, "cliente sem oferta disponivel")],
-)
-def test_who_is_not_eligible_is_400_with_the_reason(canela: CanelaClient, cpf: str, reason: str) -> None:
-    assert told(canela.query(cpf)) == (400, {"mensagem": reason, "motivo": "SEM_OFERTA"})
-
-
-def test_a_simulation_by_amount_and_by_installment(canela: CanelaClient) -> None:
-    [found] = canela.query(valorSolicitado=5000.5, valorParcela=1, quantidadeParcelas=13, comSeguro=False).json()["id"]
-    assert (found["valorLiquido"], found["quantidadeParcelas"]) == (5000.5, 12)
-    for found in canela.query(valorParcela=200, quantidadeParcelas=24).json()["id"]:
-        assert abs(found["valorParcela"] - 200) <= 0.011
-
-
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -278,78 +218,13 @@ def test_evidence_that_was_not_collected_is_null_or_left_out(canela: CanelaClien
 # --- the SMS
 
 
-def test_a_holder_who_is_not_known_gets_one_sms_and_no_link(canela: CanelaClient, simulator: HttpSimulator) -> None:
-    status, body = told(canela.query(SMS_PENDING))
-    authorization = body.pop("autorizacao")
-    assert (status, body) == (403, {"mensagem": "consulta nao autorizada pelo titular"})
-    assert authorization.keys() == {"autorizacaoId", "situacao", "validade"}
-    assert authorization["situacao"] == "ENVIADA"
-    left = datetime.fromisoformat(authorization["validade"]) - datetime.now(UTC)
-    assert timedelta(hours=71) < left <= timedelta(hours=72)
-    assert canela.query(SMS_PENDING).json()["autorizacao"] == authorization
-    assert told(canela.call("GET", f"/v5/autorizacoes/{authorization['autorizacaoId']}")) == (200, authorization)
-    phone = simulator.get(f"/phone/{SMS_PENDING}").text
-    assert phone.count('class="message sms"') == 1
-    assert "/links/" not in phone.partition('id="messages"')[2]
-    assert [call["cpf"] for call in simulator.calls("canela", "poll")] == [SMS_PENDING]
+# --- operations
 
 
-def test_simulations_come_only_after_the_holder_said_yes(canela: CanelaClient, simulator: HttpSimulator) -> None:
+def test_nothing_is_simulated_before_the_holder_said_yes(canela: CanelaClient) -> None:
     path = f"/v5/autorizacoes/{canela.query(SMS_PENDING).json()['autorizacao']['autorizacaoId']}"
     wish = {"proposta": {"comSeguro": False, "quantidadeParcelas": 12}}
     assert canela.call("PUT", f"{path}/simulacoes", wish).status_code == 403
-    simulator.complete(SMS_PENDING, "canela", "sms")
-    assert canela.call("GET", path).json()["situacao"] == "AUTORIZADA"
-    [found] = canela.call("PUT", f"{path}/simulacoes", wish).json()["id"]
-    assert found["quantidadeParcelas"] == 12
-    assert canela.query(SMS_PENDING).status_code == 200
-    assert simulator.get(f"/phone/{SMS_PENDING}").text.count('class="message sms"') == 1
-
-
-@pytest.mark.parametrize("word", ["NEGADA", "VENCIDA"])
-def test_a_refused_or_expired_one_stays_so_and_the_next_query_sends_another(
-    canela: CanelaClient, simulator: HttpSimulator, word: str
-) -> None:
-    first = canela.query(SMS_PENDING).json()["autorizacao"]["autorizacaoId"]
-    if word == "NEGADA":
-        simulator.complete(SMS_PENDING, "canela", "sms", "refused")
-    else:
-        simulator.advance(72 * 3600 + 1)
-        canela = CanelaClient(simulator)
-    assert canela.call("GET", f"/v5/autorizacoes/{first}").json()["situacao"] == word
-    assert simulator.get(f"/phone/{SMS_PENDING}").text.count('class="message sms"') == 1
-    second = canela.query(SMS_PENDING).json()["autorizacao"]
-    assert (second["situacao"], second["autorizacaoId"] != first) == ("ENVIADA", True)
-    assert simulator.get(f"/phone/{SMS_PENDING}").text.count('class="message sms"') == 2
-
-
-def signature(request: Received) -> str:
-    """What the manual says that the header has to be."""
-    moment = request.json()["dataHora"]
-    digest = hmac.new(CALLBACK_SECRET, f"{moment}\n".encode() + request.body, hashlib.sha512).digest()
-    return f"t={moment}, v={base64.b64encode(digest).decode()}"
-
-
-def test_the_answer_to_the_sms_is_told_by_a_signed_callback_until_it_is_taken() -> None:
-    replies = iter((Reply(503), Reply(204), Reply(204)))
-    with Receiver(lambda _: next(replies)) as service, simulator_calling(service) as simulator:
-        canela = CanelaClient(simulator)
-        approved = canela.query(SMS_PENDING).json()["autorizacao"]["autorizacaoId"]
-        simulator.complete(SMS_PENDING, "canela", "sms")
-        first, repeated = service.wait_for(2)
-        simulator.reset()
-        canela = CanelaClient(simulator)
-        refused = canela.query(SMS_PENDING).json()["autorizacao"]["autorizacaoId"]
-        simulator.complete(SMS_PENDING, "canela", "sms", "refused")
-        last = service.wait_for(3)[2]
-    assert (first.path, first.headers["content-type"]) == ("/partners/v1/bank-callbacks/canela", "application/json")
-    assert first.json().keys() == {"aviso", "dataHora", "autorizacaoId", "situacao"}
-    for request, reference, word in ((first, approved, "AUTORIZADA"), (last, refused, "NEGADA")):
-        body = request.json()
-        assert (body["aviso"], body["autorizacaoId"], body["situacao"]) == ("SMS_RESPONDIDO", reference, word)
-        assert request.headers["canela-assinatura"] == signature(request)
-        assert abs(datetime.fromisoformat(body["dataHora"]) - datetime.now(UTC)) < timedelta(seconds=60)
-    assert (repeated.body, repeated.headers["canela-assinatura"]) == (first.body, signature(first))
 
 
 def test_an_sms_that_nobody_answered_is_not_called_back() -> None:
@@ -364,9 +239,6 @@ def test_an_sms_that_nobody_answered_is_not_called_back() -> None:
         assert len(service.received) == 1
 
 
-# --- operations
-
-
 def test_an_operation_without_the_holders_answer_is_403(canela: CanelaClient) -> None:
     operation = changed(OPERATION, "tomador.cpf", SMS_PENDING) | {"simulacaoId": "x"}
     assert canela.submit(operation).json()["autorizacao"] is None
@@ -374,23 +246,6 @@ def test_an_operation_without_the_holders_answer_is_403(canela: CanelaClient) ->
     status, body = told(canela.submit(operation))
     assert (status, body["autorizacao"]["autorizacaoId"]) == (403, reference)
     assert canela.simulator.contracts("canela") == []
-
-
-def test_an_operation_is_created_once_per_reference(canela: CanelaClient, simulator: HttpSimulator) -> None:
-    first = canela.submit(canela.operation())
-    assert first.status_code == 201
-    body = first.json()
-    assert body.keys() == {"operacaoId", "identificadorExterno", "situacao", "dataCriacao", "formalizacao"}
-    assert (body["situacao"], body["identificadorExterno"], body["formalizacao"]) == (
-        "Em mesa de crédito",
-        "reference-1",
-        None,
-    )
-    assert body["dataCriacao"].endswith("-03:00")
-    assert canela.submit(canela.operation()).json() == body
-    assert canela.call("GET", "/v3/operacoes?identificadorExterno=reference-1").json() == {"id": [body]}
-    assert canela.call("GET", "/v3/operacoes?identificadorExterno=x").json() == {"id": []}
-    assert len(simulator.contracts("canela")) == 1
 
 
 @pytest.mark.parametrize(
@@ -454,36 +309,10 @@ def test_an_unknown_simulation_and_another_holders_are_refused(canela: CanelaCli
     assert canela.submit(changed(canela.operation(), "tomador.cpf", NO_OFFERS)).status_code == 422
 
 
-def test_a_contract_in_progress_is_400_with_a_sentence(canela: CanelaClient) -> None:
-    refused = {"mensagem": "Ja existe contrato em andamento para este cliente.", "motivo": "POLITICA"}
-    assert told(canela.submit(canela.operation(IN_PROGRESS))) == (400, refused)
-
-
-def test_the_desk_approves_after_three_seconds_and_only_then_there_is_a_link(
-    canela: CanelaClient, simulator: HttpSimulator
-) -> None:
+def test_a_channel_that_does_not_exist_is_422(canela: CanelaClient, simulator: HttpSimulator) -> None:
     number = canela.submit(canela.operation()).json()["operacaoId"]
-    assert told(canela.formalize(number)) == (409, {"mensagem": "operacao nao permitida: Em mesa de crédito"})
     simulator.advance(3.1)
-    assert canela.call("GET", f"/v3/operacoes/{number}/detalhe").json()["formalizacao"] is None
-    issued = canela.formalize(number, envioLink="SMS").json()
-    assert issued["situacao"] == "Pendente de assinatura"
-    assert issued["formalizacao"].keys() == {"link", "validade"}
-    assert canela.formalize(number).json() == issued
-    assert issued["formalizacao"]["link"] in simulator.get(f"/phone/{FULL_FLOW}").text
     assert canela.formalize(number, envioLink="EMAIL").status_code == 422
-    simulator.complete(FULL_FLOW, "canela", "signature")
-    assert canela.situation(number) == "Em averbação"
-    simulator.advance(5)
-    assert canela.situation(number) == "Creditada"
-    assert canela.formalize(number).status_code == 409
-
-
-def test_a_desk_that_refuses(canela: CanelaClient, simulator: HttpSimulator) -> None:
-    number = canela.submit(canela.operation(DESK_REFUSED)).json()["operacaoId"]
-    simulator.advance(3.1)
-    assert canela.situation(number) == "Negada"
-    assert canela.formalize(number).status_code == 409
 
 
 def test_unknown_authorizations_and_operations_are_404(canela: CanelaClient) -> None:

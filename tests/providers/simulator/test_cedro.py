@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from tests.providers.simulator.http import HttpSimulator
-from tests.providers.simulator.ipe_client import FULL_FLOW, IN_PROGRESS, NO_OFFERS, STRANGER, changed
+from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
 
 CONFIRMATION = "90000001902"
 CONSULTS = "/cedro/v1/private-consignment/consults"
@@ -177,81 +177,6 @@ def test_every_other_route_needs_the_bearer_token(cedro: CedroClient, authorizat
         assert (answer.status_code, answer.json()) == (401, {"detail": "token invalido ou expirado"})
 
 
-def test_a_consult_is_accepted_first_and_answered_later(cedro: CedroClient, simulator: HttpSimulator) -> None:
-    accepted = cedro.post(CONSULTS, CONSULT)
-    consult = accepted.json()["id"]
-    assert accepted.status_code == 202
-    assert accepted.json() == {"id": consult, "status": "WAITING_CONSENT", "termAutoAuthorized": True}
-    early = cedro.look(consult)
-    assert (early["status"], early["simulations"]) == ("CONSENT_APPROVED", [])
-    body = cedro.look(consult)
-    plain, insured = body.pop("simulations")
-    assert body == {
-        "id": consult,
-        "status": "SUCCESS",
-        "termAutoAuthorized": True,
-        "description": None,
-        "confirmation": None,
-        "employmentLinks": [
-            {
-                "registrationNumber": "100200",
-                "employerDocumentNumber": "11222333000181",
-                "employerName": "Metalúrgica Aurora Ltda",
-                "jobTitle": "Operador de Produção",
-                "admissionDate": "2019-03-11",
-            }
-        ],
-    }
-    for simulation in (plain, insured):
-        assert simulation.pop("simulationId").startswith("sim_")
-        assert simulation.pop("firstDueDate").endswith("-12")
-    common = {
-        "registrationNumber": "100200",
-        "operationAmount": 8200,
-        "numberOfInstallments": "36",
-        "monthlyInterestRate": "2.25",
-    }
-    assert plain == common | {
-        "tableCode": "CDR-CLT-36",
-        "withInsurance": False,
-        "installmentAmount": Decimal("412.28"),
-        "totalAmount": Decimal("14842.08"),
-        "monthlyTotalCost": "2.25",
-    }
-    assert insured == common | {
-        "tableCode": "CDR-CLT-36S",
-        "withInsurance": True,
-        "installmentAmount": Decimal("420.52"),
-        "totalAmount": Decimal("15138.72"),
-        "monthlyTotalCost": "2.35",
-    }
-    calls = simulator.calls("cedro")
-    assert [(call["operation"], call["cpf"]) for call in calls if call["operation"] != "token"] == [
-        ("query", FULL_FLOW),
-        ("poll", FULL_FLOW),
-        ("poll", FULL_FLOW),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("cpf", "reason"),
-    [(NO_OFFERS, "margem consignavel insuficiente"), (STRANGER, "cliente sem oferta disponivel")],
-)
-def test_no_offer_is_a_success_that_says_why(cedro: CedroClient, cpf: str, reason: str) -> None:
-    body = cedro.finished(cpf)
-    assert (body["status"], body["simulations"], body["description"]) == ("SUCCESS", [], reason)
-
-
-def test_one_consult_is_looked_at_with_several_wishes(cedro: CedroClient) -> None:
-    consult = cedro.consult()
-    cedro.look(consult)
-    wishes = {"operationAmount": "5000.50", "numberOfInstallments": "13", "withInsurance": "false"}
-    [row] = cedro.look(consult, **wishes)["simulations"]
-    assert (row["operationAmount"], row["numberOfInstallments"]) == (Decimal("5000.50"), "12")
-    for row in cedro.look(consult, installmentAmount="200.00", numberOfInstallments="24")["simulations"]:
-        assert abs(row["installmentAmount"] - 200) <= Decimal("0.01")
-
-
 @pytest.mark.parametrize(
     ("parameters", "fault"),
     [
@@ -306,60 +231,11 @@ def test_a_body_that_is_no_json_object_is_422(cedro: CedroClient) -> None:
         assert fault_of(answer)[0] == "body"
 
 
-def test_a_confirmation_is_asked_for_once_and_ends_in_offers(cedro: CedroClient, simulator: HttpSimulator) -> None:
-    first, second = cedro.consult(CONFIRMATION), cedro.consult(CONFIRMATION)
-    waiting = cedro.look(first)
-    assert waiting["status"] == "WAITING_CONFIRMATION"
-    assert waiting["simulations"] == []
-    assert waiting["confirmation"].keys() == {"url", "channel", "expiresAt"}
-    assert cedro.look(second)["confirmation"] == waiting["confirmation"]
-    phone = simulator.get(f"/phone/{CONFIRMATION}").text
-    assert phone.count('class="message chat"') == 1
-    assert waiting["confirmation"]["url"] in phone
-    simulator.complete(CONFIRMATION, "cedro", "confirmation")
-    assert cedro.look(first)["status"] == "CONSENT_APPROVED"
-    done = cedro.look(first)
-    assert (done["status"], done["confirmation"], len(done["simulations"])) == ("SUCCESS", None, 2)
-
-
-def test_a_refused_or_expired_confirmation_stays_so_and_the_next_consult_opens_another(
-    cedro: CedroClient, simulator: HttpSimulator
-) -> None:
-    refused = cedro.consult(CONFIRMATION)
-    simulator.complete(CONFIRMATION, "cedro", "confirmation", "refused")
-    assert cedro.look(refused)["status"] == "CONSENT_REFUSED"
-    expired = cedro.consult(CONFIRMATION)
-    simulator.advance(72 * 3600 + 1)
-    cedro = CedroClient(simulator)
-    assert cedro.look(expired)["status"] == "CONSENT_EXPIRED"
-    assert cedro.look(cedro.consult(CONFIRMATION))["status"] == "WAITING_CONFIRMATION"
-    assert cedro.look(refused)["status"] == "CONSENT_REFUSED"
-
-
 def test_an_operation_without_the_confirmation_is_403(cedro: CedroClient) -> None:
     cedro.consult(CONFIRMATION)
     body = changed(OPERATION, "borrower.individual_document_number", CONFIRMATION)
     answer = cedro.post(OPERATIONS, changed(body, "simulation_id", "sim_1"))
     assert (answer.status_code, answer.json()) == (403, {"detail": "consulta nao autorizada pelo tomador"})
-
-
-def test_an_operation_is_created_once_per_external_id(cedro: CedroClient, simulator: HttpSimulator) -> None:
-    first = cedro.post(OPERATIONS, cedro.operation())
-    assert first.status_code == 201
-    body = first.json()
-    assert body.keys() == {
-        "id",
-        "external_id",
-        "status",
-        "created_at",
-        "formalization_url",
-        "formalization_expires_at",
-    }
-    assert (body["status"], body["external_id"], body["formalization_url"]) == ("generating_ccb", "reference-1", None)
-    again = cedro.post(OPERATIONS, cedro.operation())
-    assert (again.status_code, again.json()) == (201, body)
-    assert cedro.get(f"{OPERATIONS}/by-external-id/reference-1").json() == body
-    assert len(simulator.contracts("cedro")) == 1
 
 
 @pytest.mark.parametrize(
@@ -412,29 +288,6 @@ def test_an_unknown_simulation_and_another_borrowers_are_refused(cedro: CedroCli
     assert (unknown.status_code, unknown.json()) == (404, {"detail": "simulacao nao encontrada"})
     other = changed(cedro.operation(), "borrower.individual_document_number", NO_OFFERS)
     assert fault_of(cedro.post(OPERATIONS, other))[0] == "body.borrower.individual_document_number"
-
-
-def test_a_contract_in_progress_is_400_with_a_sentence(cedro: CedroClient) -> None:
-    answer = cedro.post(OPERATIONS, cedro.operation(IN_PROGRESS))
-    assert (answer.status_code, answer.json()) == (
-        400,
-        {"detail": "Ja existe contrato em andamento para este cliente."},
-    )
-
-
-def test_from_formalization_to_payment(cedro: CedroClient, simulator: HttpSimulator) -> None:
-    path = f"{OPERATIONS}/{cedro.post(OPERATIONS, cedro.operation()).json()['id']}"
-    issued = cedro.post(f"{path}/formalization", {"channel": "sms"}).json()
-    assert issued["status"] == "formalization"
-    assert issued["formalization_expires_at"].endswith("Z")
-    assert cedro.post(f"{path}/formalization", {}).json() == issued
-    simulator.complete(FULL_FLOW, "cedro", "signature")
-    assert cedro.get(path).json()["status"] == "processing"
-    simulator.advance(5)
-    paid = cedro.get(path).json()
-    assert (paid["status"], paid["formalization_url"]) == ("paid", None)
-    late = cedro.post(f"{path}/formalization", {})
-    assert (late.status_code, late.json()) == (409, {"detail": "operacao em paid nao pode ser formalizada"})
 
 
 def test_a_channel_that_does_not_exist_is_422(cedro: CedroClient) -> None:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import time
-from decimal import Decimal
 from typing import Any
 
 import pytest
 import requests
 
-from tests.providers.callbacks import simulator_calling
 from tests.providers.simulator.http import HttpSimulator
-from tests.providers.simulator.ipe_client import FULL_FLOW, IN_PROGRESS, NO_OFFERS, STRANGER, changed
-from tests.receiver import Received, Receiver, Reply
+from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
+from tests.receiver import Received
 
 BIOMETRIC = "90000000256"
-LIVENESS_REFUSED = "90000002461"
 ACCOUNT = {"username": "parceiro-sandbox", "password": "imbuia-sandbox-secret-not-a-secret"}
 CALLBACK_SECRET = b"imbuia-callback-secret-not-a-secret"
 MARKETPLACE = "/imbuia/marketplace"
@@ -164,72 +160,6 @@ def test_every_route_wants_its_own_version(imbuia: ImbuiaClient, accept: str) ->
         assert code_of(answer) == (406, "VER-001")
 
 
-def test_a_query_answers_links_and_a_condition_per_agreement(imbuia: ImbuiaClient) -> None:
-    answer = imbuia.query()
-    assert answer.headers["Content-Type"].startswith("application/vnd.imbuia.consulta_v3+json")
-    body = answer.json(parse_float=Decimal)
-    plain, insured = body.pop("condicoes_credito")
-    assert body == {
-        "situacao": "AUTORIZADO",
-        "observacao": None,
-        "biometria": None,
-        "vinculos": [
-            {
-                "matricula": "100200",
-                "cnpj_empregador": "11222333000181",
-                "nome_empregador": "Metalúrgica Aurora Ltda",
-                "cargo": "Operador de Produção",
-                "data_admissao": "2019-03-11",
-            }
-        ],
-    }
-    for condition in (plain, insured):
-        assert len(condition.pop("id_simulacao")) == 32
-        assert condition.pop("data_primeiro_vencimento").endswith("-08")
-    common = {
-        "matricula": "100200",
-        "valor_cliente": 15000,
-        "quantidade_parcelas": 60,
-        "taxa_cliente_mensal": Decimal("1.79"),
-    }
-    assert plain == common | {
-        "convenio": {"codigo": "IMB-0117", "descricao": "CREDITO PRIVADO"},
-        "seguro": False,
-        "valor_parcela": Decimal("518.50"),
-        "valor_bruto": Decimal("31110.00"),
-        "custo_total_efetivo_mensal": Decimal("1.79"),
-    }
-    assert insured == common | {
-        "convenio": {"codigo": "IMB-0118", "descricao": "CREDITO PRIVADO"},
-        "seguro": True,
-        "valor_parcela": Decimal("528.87"),
-        "valor_bruto": Decimal("31732.20"),
-        "custo_total_efetivo_mensal": Decimal("1.86"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("cpf", "reason"),
-    [(NO_OFFERS, "margem consignavel insuficiente"), (STRANGER, "cliente sem oferta disponivel")],
-)
-def test_no_offer_comes_with_a_reason(imbuia: ImbuiaClient, cpf: str, reason: str) -> None:
-    assert imbuia.query(cpf).json() == {
-        "situacao": "SEM_OFERTA",
-        "observacao": reason,
-        "biometria": None,
-        "vinculos": [],
-        "condicoes_credito": [],
-    }
-
-
-def test_a_query_by_amount_and_by_installment(imbuia: ImbuiaClient) -> None:
-    wish = {"tipo": "POR_VALOR_SOLICITADO", "valor": 5000.5, "prazo": 13, "com_seguro": False}
-    [condition] = imbuia.query(**wish).json()["condicoes_credito"]
-    assert (condition["valor_cliente"], condition["quantidade_parcelas"]) == (5000.5, 12)
-    for condition in imbuia.query(tipo="POR_VALOR_PARCELA", valor=200, prazo=24).json()["condicoes_credito"]:
-        assert abs(condition["valor_parcela"] - 200) <= 0.011
-
-
 @pytest.mark.parametrize(
     ("path", "value", "code"),
     [
@@ -281,74 +211,19 @@ def test_evidence_that_was_not_collected_is_said(imbuia: ImbuiaClient) -> None:
 # --- the liveness proof
 
 
-def test_a_holder_who_is_not_known_is_asked_for_a_proof_once(imbuia: ImbuiaClient, simulator: HttpSimulator) -> None:
-    body = imbuia.query(BIOMETRIC).json()
-    proof = body["biometria"]
-    assert (body["situacao"], body["condicoes_credito"]) == ("AGUARDANDO_BIOMETRIA", [])
-    assert proof["link"].startswith(f"{simulator.url}/links/")
-    assert imbuia.query(BIOMETRIC).json()["biometria"] == proof
-    assert imbuia.proof(proof["id_biometria"]) == {**proof, "situacao": "PENDENTE"}
-    assert "message " not in simulator.get(f"/phone/{BIOMETRIC}").text
-    assert [call["cpf"] for call in simulator.calls("imbuia", "poll")] == [BIOMETRIC]
-
-
-def test_offers_come_only_after_an_approved_proof(imbuia: ImbuiaClient, simulator: HttpSimulator) -> None:
-    proof = imbuia.query(BIOMETRIC).json()["biometria"]["id_biometria"]
-    wish = {"simulacao": {"tipo": "POR_VALOR_MAXIMO", "com_seguro": True}}
-
-    def simulate() -> requests.Response:
-        return imbuia.call("POST", f"/biometrias/{proof}/simulacoes", "simulacao_v2", wish)
-
-    assert code_of(simulate()) == (403, "BIO-003")
-    simulator.complete(BIOMETRIC, "imbuia", "liveness")
-    assert imbuia.proof(proof)["situacao"] == "APROVADA"
-    assert imbuia.proof(proof)["link"] is None
-    assert len(simulate().json()["condicoes_credito"]) == 2
-    assert imbuia.query(BIOMETRIC).json()["situacao"] == "AUTORIZADO"
-
-
-def test_a_refused_proof_stays_so_and_the_next_query_opens_another(
-    imbuia: ImbuiaClient, simulator: HttpSimulator
-) -> None:
-    first = imbuia.query(LIVENESS_REFUSED).json()["biometria"]["id_biometria"]
-    simulator.advance(16)
-    assert imbuia.proof(first)["situacao"] == "REPROVADA"
-    second = imbuia.query(LIVENESS_REFUSED).json()["biometria"]["id_biometria"]
-    assert second != first
-    assert imbuia.proof(second)["situacao"] == "PENDENTE"
-
-
 def signature(request: Received) -> str:
     """What the manual says that the signature has to be."""
     moment, event = request.headers["x-imbuia-momento"], request.headers["x-imbuia-evento"]
     return hmac.new(CALLBACK_SECRET, f"{moment}.{event}.".encode() + request.body, hashlib.sha256).hexdigest()
 
 
-def test_the_end_of_a_proof_is_told_by_a_signed_callback_until_it_is_taken() -> None:
-    replies = iter((Reply(503), Reply(204), Reply(204)))
-    with Receiver(lambda _: next(replies)) as service, simulator_calling(service) as simulator:
-        imbuia = ImbuiaClient(simulator)
-        approved = imbuia.query(BIOMETRIC).json()["biometria"]["id_biometria"]
-        simulator.complete(BIOMETRIC, "imbuia", "liveness")
-        first, repeated = service.wait_for(2)
-        refused = imbuia.query(LIVENESS_REFUSED).json()["biometria"]["id_biometria"]
-        simulator.complete(LIVENESS_REFUSED, "imbuia", "liveness", "refused")
-        last = service.wait_for(3)[2]
-    assert first.path == "/partners/v1/bank-callbacks/imbuia"
-    assert first.headers["content-type"] == "application/json"
-    assert first.json().keys() == {"tipo", "data_hora", "biometria"}
-    assert first.json()["biometria"] == {"id_biometria": approved, "situacao": "APROVADA"}
-    assert last.json()["biometria"] == {"id_biometria": refused, "situacao": "REPROVADA"}
-    for request in (first, last):
-        assert request.headers["x-imbuia-assinatura"] == signature(request)
-        assert abs(int(request.headers["x-imbuia-momento"]) - time.time()) < 60
-    assert first.headers["x-imbuia-evento"] != last.headers["x-imbuia-evento"]
-    names = ("x-imbuia-evento", "x-imbuia-momento", "x-imbuia-assinatura")
-    assert [repeated.headers[name] for name in names] == [first.headers[name] for name in names]
-    assert repeated.body == first.body
-
-
 # --- proposals
+
+
+def test_nothing_is_simulated_before_an_approved_proof(imbuia: ImbuiaClient) -> None:
+    proof = imbuia.query(BIOMETRIC).json()["biometria"]["id_biometria"]
+    wish = {"simulacao": {"tipo": "POR_VALOR_MAXIMO", "com_seguro": True}}
+    assert code_of(imbuia.call("POST", f"/biometrias/{proof}/simulacoes", "simulacao_v2", wish)) == (403, "BIO-003")
 
 
 def test_a_proposal_without_the_proof_is_403(imbuia: ImbuiaClient) -> None:
@@ -357,18 +232,6 @@ def test_a_proposal_without_the_proof_is_403(imbuia: ImbuiaClient) -> None:
         403,
         "BIO-003",
     )
-
-
-def test_a_proposal_is_created_once_per_reference(imbuia: ImbuiaClient, simulator: HttpSimulator) -> None:
-    first = imbuia.submit(imbuia.proposal())
-    assert first.status_code == 201
-    body = first.json()
-    assert body.keys() == {"numero_proposta", "identificador_parceiro", "situacao", "data_inclusao", "formalizacao"}
-    assert (body["situacao"], body["identificador_parceiro"], body["formalizacao"]) == ("INCLUIDA", "reference-1", None)
-    assert imbuia.submit(imbuia.proposal()).json() == body
-    assert imbuia.call("GET", "/propostas?identificador_parceiro=reference-1", "proposta_v2").json() == [body]
-    assert imbuia.call("GET", "/propostas?identificador_parceiro=x", "proposta_v2").json() == []
-    assert len(simulator.contracts("imbuia")) == 1
 
 
 @pytest.mark.parametrize(
@@ -426,37 +289,11 @@ def test_an_unknown_simulation_and_another_holders_are_refused(imbuia: ImbuiaCli
     assert code_of(imbuia.submit(changed(imbuia.proposal(), "titular.cpf", NO_OFFERS))) == (400, "REQ-004")
 
 
-def test_a_contract_in_progress_is_422_with_a_sentence(imbuia: ImbuiaClient) -> None:
-    answer = imbuia.submit(imbuia.proposal(IN_PROGRESS))
-    assert code_of(answer) == (422, "POL-001")
-    assert answer.json()["details"][0]["message"] == "Ja existe contrato em andamento para este cliente."
-
-
-def test_it_issues_the_contract_by_itself_within_two_seconds(imbuia: ImbuiaClient, simulator: HttpSimulator) -> None:
+def test_a_channel_that_does_not_exist_is_400(imbuia: ImbuiaClient) -> None:
     number = imbuia.submit(imbuia.proposal()).json()["numero_proposta"]
-    simulator.advance(2)
-    body = imbuia.status(number)
-    assert body["situacao"] == "AGUARDANDO_FORMALIZACAO"
-    assert body["formalizacao"]["situacao"] == "ATIVA"
-
-
-def test_from_formalization_to_payment(imbuia: ImbuiaClient, simulator: HttpSimulator) -> None:
-    number = imbuia.submit(imbuia.proposal()).json()["numero_proposta"]
-
-    def formalize(**body: str) -> requests.Response:
-        return imbuia.call("POST", f"/propostas/{number}/formalizacao", "formalizacao_v1", body)
-
-    issued = formalize(envio_link="SMS").json()
-    assert issued["situacao"] == "AGUARDANDO_FORMALIZACAO"
-    assert formalize().json() == issued
-    assert issued["formalizacao"]["url"] in simulator.get(f"/phone/{FULL_FLOW}").text
-    assert code_of(formalize(envio_link="EMAIL")) == (400, "REQ-004")
-    simulator.complete(FULL_FLOW, "imbuia", "signature")
-    assert imbuia.status(number)["situacao"] == "FORMALIZADA"
-    simulator.advance(5)
-    assert imbuia.status(number)["situacao"] == "PAGA"
-    assert imbuia.status(number)["formalizacao"] is None
-    assert code_of(formalize()) == (409, "PRO-009")
+    channel = {"envio_link": "EMAIL"}
+    answer = imbuia.call("POST", f"/propostas/{number}/formalizacao", "formalizacao_v1", channel)
+    assert code_of(answer) == (400, "REQ-004")
 
 
 def test_unknown_proofs_and_proposals_are_404(imbuia: ImbuiaClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import (
     FULL_FLOW,
-    IN_PROGRESS,
-    NO_OFFERS,
     PAYROLL,
     QUERY,
     STRANGER,
@@ -63,88 +60,6 @@ def test_every_other_route_needs_the_bearer_token(
             "title": "Invalid or expired token",
             "translation": "Token inválido ou expirado.",
         }
-
-
-def test_a_query_answers_links_with_margin_and_an_offer_per_table(ipe: IpeClient) -> None:
-    body = ipe.query().json(parse_float=Decimal)
-    plain, insured = body["simulations"]
-    for simulation in (plain, insured):
-        assert len(simulation.pop("simulation_key")) == 36
-        assert simulation.pop("first_due_date").endswith("-10T00:00:00.000000Z")
-    common = {
-        "registration_number": "100200",
-        "disbursed_amount": Decimal(12000),
-        "number_of_installments": 48,
-        "prefixed_interest_rate": {"monthly_rate": Decimal("0.0199")},
-    }
-    assert plain == common | {
-        "table_code": "IPE-CLT-STD",
-        "installment_face_value": Decimal("488.80"),
-        "total_amount": Decimal("23462.40"),
-        "cet": Decimal("1.99"),
-        "annual_cet": Decimal("23.88"),
-        "with_insurance": False,
-    }
-    assert insured == common | {
-        "table_code": "IPE-CLT-INS",
-        "installment_face_value": Decimal("498.58"),
-        "total_amount": Decimal("23931.84"),
-        "cet": Decimal("2.07"),
-        "annual_cet": Decimal("24.84"),
-        "with_insurance": True,
-    }
-    assert body["reasons"] == []
-    assert body["employment_relationships"] == [
-        {
-            "registration_number": "100200",
-            "employer_document_number": "11222333000181",
-            "employer_name": "Metalúrgica Aurora Ltda",
-            "job_title": "Operador de Produção",
-            "admission_date": "2019-03-11T00:00:00.000000Z",
-            "consigned_credit_balance": Decimal("1850.00"),
-            "eligible": True,
-        }
-    ]
-
-
-def test_two_employers_have_an_offer_per_link_and_table(ipe: IpeClient) -> None:
-    body = ipe.query(TWO_EMPLOYERS).json()
-    links = body["employment_relationships"]
-    assert [(link["employer_document_number"], link["consigned_credit_balance"]) for link in links] == [
-        ("11222333000181", 1850.0),
-        ("12ABC34501DE35", 920.5),
-    ]
-    assert [(row["registration_number"], row["table_code"]) for row in body["simulations"]] == [
-        ("100200", "IPE-CLT-STD"),
-        ("100200", "IPE-CLT-INS"),
-        ("B-778", "IPE-CLT-STD"),
-        ("B-778", "IPE-CLT-INS"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("cpf", "reason"),
-    [(NO_OFFERS, "margem consignavel insuficiente"), (STRANGER, "cliente sem oferta disponivel")],
-)
-def test_no_offer_comes_with_a_reason(ipe: IpeClient, cpf: str, reason: str) -> None:
-    answer = ipe.query(cpf)
-    assert answer.status_code == 200
-    assert answer.json() == {
-        "employment_relationships": [],
-        "simulations": [],
-        "reasons": [{"enumerator": "not_eligible", "description": reason}],
-    }
-
-
-def test_a_query_by_amount_and_term(ipe: IpeClient) -> None:
-    [row] = ipe.query(disbursed_amount=5000.5, number_of_installments=13, with_insurance=False).json()["simulations"]
-    assert (row["disbursed_amount"], row["number_of_installments"]) == (5000.5, 12)
-
-
-def test_a_query_by_installment_includes_the_insurance(ipe: IpeClient) -> None:
-    rows = ipe.query(installment_face_value=200.1, number_of_installments=24).json()["simulations"]
-    assert [row["installment_face_value"] for row in rows] == [200.1, 200.1]
-    assert rows[0]["disbursed_amount"] > rows[1]["disbursed_amount"]
 
 
 @pytest.mark.parametrize(
@@ -259,31 +174,10 @@ def test_a_simulation_of_another_holder_is_400(ipe: IpeClient) -> None:
     assert answer.json()["title"] == "Value not allowed: borrower.document_number"
 
 
-def test_a_contract_in_progress_is_422_with_the_banks_message(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    answer = ipe.post("/debts", ipe.submission(IN_PROGRESS))
-    assert answer.status_code == 422
-    assert answer.json()["translation"] == "Ja existe contrato em andamento para este cliente."
-    assert simulator.contracts("ipe") == []
-
-
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", "/issue"), ("POST", "/cancel")])
 def test_an_unknown_debt_is_404(ipe: IpeClient, method: str, path: str) -> None:
     answer = ipe.get(f"/debts/x{path}") if method == "GET" else ipe.post(f"/debts/x{path}", {})
     assert (answer.status_code, answer.json()["code"]) == (404, "IPE000404")
-
-
-def test_an_auction_proposal_is_read_any_number_of_times(simulator: HttpSimulator, ipe: IpeClient) -> None:
-    record = ipe.get(f"/auction_proposals/{FOUND}").json()
-    assert ipe.get(f"/auction_proposals/{FOUND}").status_code == 200
-    assert record["document_number"] == FULL_FLOW
-    assert record["rank_position"] is None
-    assert record["disbursed_issue_amount"] == 10000.0
-    bid = record["proposal"]["proposal_data"]
-    assert bid["disbursed_issue_amount"] == 9000.0
-    assert bid["simulation"]["installment_face_value"] == 429.1
-    assert record["event_datetime"] < record["inclusion_limit_datetime"] < record["expiration_datetime"]
-    assert simulator.contracts("ipe") == []
-    assert [call["worked"] for call in simulator.calls("ipe", "auction")] == [True, True]
 
 
 @pytest.mark.parametrize(

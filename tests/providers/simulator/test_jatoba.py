@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.providers.simulator.http import HttpSimulator
-from tests.providers.simulator.ipe_client import FULL_FLOW, IN_PROGRESS, NO_OFFERS, TWO_EMPLOYERS, changed
+from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, TWO_EMPLOYERS, changed
 
 USER = ("originador.sandbox", "jatoba-sandbox-senha-nao-secreta")
 API_KEY = "jatoba-sandbox-apikey-nao-secreta"
@@ -157,44 +157,6 @@ def test_a_token_ends_after_half_an_hour(simulator: HttpSimulator, jatoba: Clien
     assert simulator.post(f"/jatoba{SIMULATIONS}", json=signed(QUERY), headers=headers).status_code == 401
 
 
-def test_a_simulation_is_told_in_cents_and_hundredths_of_a_percent(jatoba: Client) -> None:
-    answer = jatoba.query()
-    first, second = answer["dados"]["ofertas"]
-    assert first.pop("idOferta") != second["idOferta"]
-    assert first.pop("primeiroVencimento").startswith("05/")
-    assert first == {
-        "matricula": "100200",
-        "codigoTabela": "JTB0101",
-        "valorLiberado": 1050000,
-        "valorParcela": 44450,
-        "quantidadeParcelas": 48,
-        "valorTotal": 2133600,
-        "taxaMensal": 215,
-        "custoEfetivoMensal": 215,
-        "comSeguro": False,
-    }
-    assert (second["codigoTabela"], second["comSeguro"]) == ("JTB0102", True)
-    assert answer["dados"]["vinculos"] == [
-        {
-            "matricula": "100200",
-            "cnpjEmpregador": "11222333000181",
-            "nomeEmpregador": "Metalúrgica Aurora Ltda",
-            "cargo": "Operador de Produção",
-            "dataAdmissao": "11/03/2019",
-            "margemDisponivel": 185000,
-        }
-    ]
-
-
-def test_a_client_without_an_offer_is_code_20_at_http_200(jatoba: Client) -> None:
-    assert jatoba.query(changed(QUERY, "cliente.cpf", NO_OFFERS)) == {
-        "sucesso": False,
-        "codigo": "20",
-        "mensagem": "margem consignavel insuficiente",
-        "dados": None,
-    }
-
-
 @pytest.mark.parametrize("name", ["latitude", "longitude"])
 def test_a_term_without_geolocation_is_code_21(jatoba: Client, name: str) -> None:
     answer = jatoba.query(changed(QUERY, f"termo.{name}", None))
@@ -300,29 +262,6 @@ def test_a_cpf_pix_key_is_the_clients_own(jatoba: Client) -> None:
 def test_an_unknown_offer_is_code_42_and_anothers_is_refused(jatoba: Client) -> None:
     assert jatoba.submit(changed(jatoba.submission(), "idOferta", "unknown"))["codigo"] == "42"
     assert jatoba.submit(changed(jatoba.submission(), "proponente.cpf", TWO_EMPLOYERS))["codigo"] == "13"
-
-
-def test_a_refused_client_is_code_30(jatoba: Client) -> None:
-    answer = jatoba.submit(jatoba.submission(IN_PROGRESS))
-    assert (answer["codigo"], answer["mensagem"]) == ("30", "Ja existe contrato em andamento para este cliente.")
-
-
-def test_a_repeated_reference_answers_with_the_proposal_that_exists(simulator: HttpSimulator, jatoba: Client) -> None:
-    body = jatoba.submission()
-    first, second = jatoba.submit(body), jatoba.submit(changed(body, "idOferta", "another"))
-    assert first == second
-    assert first["dados"]["situacao"] == "DIGITADA"
-    assert len(simulator.contracts("jatoba")) == 1
-
-
-def test_the_contract_is_issued_by_itself_within_two_seconds(simulator: HttpSimulator, jatoba: Client) -> None:
-    proposal = jatoba.submit(jatoba.submission())["dados"]
-    assert proposal["linkAssinatura"] is None
-    simulator.advance(2)
-    issued = jatoba.send("GET", f"{PROPOSALS}/{proposal['numeroProposta']}")["dados"]
-    assert issued["situacao"] == "PENDENTE_ASSINATURA"
-    assert issued["linkAssinatura"].startswith(f"{simulator.url}/links/")
-    assert jatoba.send("GET", f"{PROPOSALS}?identificadorParceiro=reference-1")["dados"] == issued
 
 
 def test_an_unknown_proposal_is_code_40_and_a_signed_one_41(simulator: HttpSimulator, jatoba: Client) -> None:

@@ -101,10 +101,6 @@ def peroba(simulator: HttpSimulator) -> PerobaClient:
     return PerobaClient(simulator)
 
 
-def chats(simulator: HttpSimulator, cpf: str) -> int:
-    return simulator.get(f"/phone/{cpf}").text.count('data-channel="chat"')
-
-
 def test_a_token_is_given_for_eight_hours(simulator: HttpSimulator) -> None:
     answer = simulator.post("/peroba/Acesso/Token", json=LOGIN, headers=GATEWAY)
     assert answer.status_code == 201
@@ -143,86 +139,6 @@ def test_every_route_needs_both_headers(peroba: PerobaClient, missing: str, stat
     ):
         answer = peroba.simulator.request(method, LOANS + path, json={}, headers=headers)
         assert answer.status_code == status
-
-
-def test_an_answer_is_201_with_decimals_in_text(peroba: PerobaClient) -> None:
-    answer = peroba.query()
-    body = answer.json()
-    plain, insured = body.pop("Simulacoes")
-    assert answer.status_code == 201
-    assert body == {
-        "Mensagem": None,
-        "Autorizacao": "Dispensada",
-        "Vinculos": [
-            {
-                "Matricula": "100200",
-                "CnpjEmpregador": "11222333000181",
-                "NomeEmpregador": "Metalúrgica Aurora Ltda",
-                "Cargo": "Operador de Produção",
-                "DataAdmissao": "2019-03-11",
-            }
-        ],
-    }
-    assert plain.pop("CodigoSimulacao") != insured.pop("CodigoSimulacao")
-    assert plain.pop("PrimeiroVencimento")[7:] == "-15"
-    assert plain == {
-        "Matricula": "100200",
-        "CodigoTabela": "PRB01",
-        "ValorLiberado": "7400.00",
-        "ValorParcela": "482.23",
-        "QuantidadeParcelas": 24,
-        "ValorTotal": "11573.52",
-        "TaxaMes": "2.35",
-        "CetMes": "2.35",
-        "ComSeguro": False,
-    }
-    assert (insured["CodigoTabela"], insured["ComSeguro"], insured["ValorParcela"]) == ("PRB02", True, "491.88")
-
-
-def test_no_offer_is_201_with_the_reason_in_the_remark(peroba: PerobaClient) -> None:
-    answer = peroba.query(NO_OFFERS)
-    assert answer.status_code == 201
-    assert answer.json() == {
-        "Mensagem": "margem consignavel insuficiente",
-        "Autorizacao": "Dispensada",
-        "Vinculos": [],
-        "Simulacoes": [],
-    }
-
-
-def test_authorize_first_is_202_with_the_link_in_the_remark_and_one_message(peroba: PerobaClient) -> None:
-    first, again = peroba.query(CHAT_PENDING), peroba.query(CHAT_PENDING)
-    assert (first.status_code, again.status_code) == (202, 202)
-    assert first.json() == again.json()
-    assert set(first.json()) == {"Mensagem", "Protocolo", "Autorizacao", "ValidoAte"}
-    assert first.json()["Mensagem"].startswith(f"{peroba.simulator.url}/links/")
-    assert first.json()["Autorizacao"] == "Aguardando"
-    assert chats(peroba.simulator, CHAT_PENDING) == 1
-
-
-@pytest.mark.parametrize(("outcome", "word"), [("approved", "Concedida"), ("refused", "Negada")])
-def test_looking_again_tells_how_the_authorization_ended_and_sends_nothing(
-    peroba: PerobaClient, outcome: str, word: str
-) -> None:
-    path = f"/Consultas/{peroba.query(CHAT_PENDING).json()['Protocolo']}"
-    assert peroba.post(path, WISH).status_code == 202
-    peroba.simulator.complete(CHAT_PENDING, "peroba", "chat", outcome)
-    answer = peroba.post(path, WISH)
-    assert (answer.status_code, answer.json()["Autorizacao"]) == (201, word)
-    assert bool(answer.json()["Simulacoes"]) == (outcome == "approved")
-    assert chats(peroba.simulator, CHAT_PENDING) == 1
-    operations = [(call["operation"], call["cpf"]) for call in peroba.simulator.calls("peroba")]
-    assert operations[1:] == [("query", CHAT_PENDING), ("poll", CHAT_PENDING), ("poll", CHAT_PENDING)]
-
-
-def test_an_authorization_ends_after_72_hours(peroba: PerobaClient) -> None:
-    path = f"/Consultas/{peroba.query(CHAT_PENDING).json()['Protocolo']}"
-    peroba.simulator.advance(72 * 3600)
-    peroba = PerobaClient(peroba.simulator)
-    answer = peroba.post(path, WISH)
-    assert (answer.status_code, answer.json()["Autorizacao"]) == (201, "Vencida")
-    assert peroba.query(CHAT_PENDING).json()["Protocolo"] not in path
-    assert chats(peroba.simulator, CHAT_PENDING) == 2
 
 
 def test_an_unknown_protocol_is_404(peroba: PerobaClient) -> None:
@@ -292,14 +208,6 @@ def test_a_body_of_another_kind_is_400(peroba: PerobaClient) -> None:
     assert (answer.status_code, answer.json()) == (400, {"Mensagem": "Corpo: tipo invalido."})
 
 
-def test_a_repeated_reference_answers_with_the_proposal_that_exists(peroba: PerobaClient) -> None:
-    first = peroba.post("/Propostas", peroba.submission())
-    again = peroba.post("/Propostas", peroba.submission())
-    assert (first.status_code, again.status_code) == (201, 201)
-    assert first.json() == again.json()
-    assert len(peroba.simulator.contracts("peroba")) == 1
-
-
 def test_a_submission_without_authorization_is_202(peroba: PerobaClient) -> None:
     link = peroba.query(CHAT_PENDING).json()["Mensagem"]
     answer = peroba.post("/Propostas", changed(SUBMISSION, "Cliente.Cpf", CHAT_PENDING))
@@ -319,30 +227,6 @@ def test_a_submission_has_to_name_the_holders_own_simulation(
 ) -> None:
     answer = peroba.post("/Propostas", changed(peroba.submission(), path, value))
     assert (answer.status_code, answer.json()) == (status, {"Mensagem": sentence})
-
-
-def test_a_refusal_is_400_with_the_sentence(peroba: PerobaClient) -> None:
-    answer = peroba.post("/Propostas", peroba.submission(IN_PROGRESS))
-    assert answer.status_code == 400
-    assert answer.json() == {"Mensagem": "Ja existe contrato em andamento para este cliente."}
-
-
-def test_a_proposals_way(peroba: PerobaClient) -> None:
-    proposal = peroba.post("/Propostas", peroba.submission()).json()["Proposta"]
-    path = f"/Propostas/{proposal['Codigo']}"
-    assert (proposal["Situacao"], proposal["LinkAssinatura"]) == ("Cadastrada", None)
-    assert peroba.get("/Propostas?IdentificadorExterno=reference-1").json()["Proposta"] == proposal
-    issued = peroba.post(f"{path}/Formalizacao", {"EnvioAssinatura": "WhatsApp"}).json()["Proposta"]
-    assert issued["Situacao"] == "AguardandoAssinatura"
-    assert issued["LinkAssinatura"].startswith(f"{peroba.simulator.url}/links/")
-    assert issued["LinkValidoAte"].endswith("Z")
-    assert chats(peroba.simulator, FULL_FLOW) == 1
-    peroba.simulator.complete(FULL_FLOW, "peroba", "signature")
-    assert peroba.get(path).json()["Proposta"]["Situacao"] == "Averbando"
-    peroba.simulator.advance(5)
-    assert peroba.get(path).json()["Proposta"]["Situacao"] == "Paga"
-    answer = peroba.post(f"{path}/Formalizacao", {})
-    assert (answer.status_code, answer.json()["Mensagem"]) == (409, "Operacao nao permitida: proposta Paga.")
 
 
 @pytest.mark.parametrize("path", ["/Propostas/unknown", "/Propostas?IdentificadorExterno=unknown"])

@@ -205,46 +205,6 @@ def test_the_path_is_signed_as_it_stands_on_the_wire(sucupira: SucupiraClient) -
 # --- simulation
 
 
-def test_an_answer_in_cents_and_milliseconds(sucupira: SucupiraClient) -> None:
-    body = sucupira.query().json()
-    plain, insured = body.pop("simulacoes")
-    assert body == {
-        "vinculos": [
-            {
-                "matricula": "100200",
-                "cnpj": "11222333000181",
-                "empregador": "Metalúrgica Aurora Ltda",
-                "cargo": "Operador de Produção",
-                "admissao": 1552262400000,
-            }
-        ],
-        "motivos": [],
-    }
-    assert plain.pop("id-simulacao") != insured.pop("id-simulacao")
-    assert plain.pop("vencimento-inicial") % 86_400_000 == 0
-    assert plain == {
-        "matricula": "100200",
-        "carteira": "CLT-PADRAO",
-        "tabela": "SUC-CLT-N",
-        "valor-centavos": "910000",
-        "parcela-centavos": "36703",
-        "parcelas": 48,
-        "total-centavos": "1761744",
-        "taxa-mes": "195",
-        "cet-mes": "195",
-        "com-seguro": False,
-    }
-    assert (insured["tabela"], insured["com-seguro"], insured["parcela-centavos"]) == ("SUC-CLT-S", True, "37437")
-
-
-def test_no_offer_says_why(sucupira: SucupiraClient) -> None:
-    assert sucupira.query(NO_OFFERS).json() == {
-        "vinculos": [],
-        "simulacoes": [],
-        "motivos": ["margem consignavel insuficiente"],
-    }
-
-
 @pytest.mark.parametrize(
     ("cpf", "asked", "routed"),
     [
@@ -292,11 +252,6 @@ def test_a_wrong_field_of_a_query_is_422_by_its_name(
 ) -> None:
     answer = sucupira.send("POST", "/credito/simulacoes", changed(QUERY, path, value))
     assert (answer.status_code, answer.json()) == (422, {"errors": {field: [sentence]}})
-
-
-def test_a_birth_before_1970_is_negative(sucupira: SucupiraClient) -> None:
-    body = changed(QUERY, "cliente.data-nascimento", -86_400_000)
-    assert sucupira.send("POST", "/credito/simulacoes", body).status_code == 200
 
 
 # --- submission
@@ -366,34 +321,6 @@ def test_a_repeated_reference_creates_a_second_operation(sucupira: SucupiraClien
     assert [each["id-operacao"] for each in found["operacoes"]] == [first["id-operacao"], second["id-operacao"]]
 
 
-def test_a_refusal_stands_under_policy(sucupira: SucupiraClient) -> None:
-    answer = sucupira.submit(sucupira.submission(IN_PROGRESS))
-    assert answer.status_code == 422
-    assert answer.json() == {"errors": {"politica": ["Ja existe contrato em andamento para este cliente."]}}
-
-
-def test_a_due_date_that_the_bank_lost_is_mended_by_saving_the_simulation(sucupira: SucupiraClient) -> None:
-    offer = sucupira.query(MISSING_DUE_DATE).json()["simulacoes"][0]
-    body = changed({**SUBMISSION, "id-simulacao": offer["id-simulacao"]}, "cliente.cpf", MISSING_DUE_DATE)
-    refused = sucupira.submit(body)
-    assert refused.status_code == 422
-    assert refused.json() == {"errors": {"data-vencimento-inicial": ["data de vencimento inicial ausente"]}}
-    assert sucupira.simulator.contracts("sucupira") == []
-    terms = {
-        "valor-centavos": offer["valor-centavos"],
-        "parcelas": offer["parcelas"],
-        "data-vencimento-inicial": offer["vencimento-inicial"],
-    }
-    path = f"/credito/simulacoes/{offer['id-simulacao']}/gravacao"
-    for _ in range(2):
-        assert sucupira.send("PUT", path, terms).json()["id-simulacao"] == offer["id-simulacao"]
-    assert sucupira.submit(body).status_code == 201
-    assert [call["cpf"] for call in sucupira.simulator.calls("sucupira", "save_simulation")] == [
-        MISSING_DUE_DATE,
-        MISSING_DUE_DATE,
-    ]
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [("valor-centavos", "1"), ("parcelas", 6), ("data-vencimento-inicial", 0)],
@@ -408,23 +335,6 @@ def test_a_simulation_is_only_saved_as_it_was_simulated(sucupira: SucupiraClient
     }
     answer = sucupira.send("PUT", f"/credito/simulacoes/{offer['id-simulacao']}/gravacao", terms)
     assert (answer.status_code, answer.json()) == (422, {"errors": {field: ["valor nao permitido"]}})
-
-
-def test_an_operations_way(sucupira: SucupiraClient) -> None:
-    operation = sucupira.submit(sucupira.submission()).json()
-    path = f"/credito/operacoes/{operation['id-operacao']}"
-    assert (operation["situacao"], operation["assinatura"]) == ("registrada", None)
-    issued = sucupira.send("POST", f"{path}/formalizacao", {"aviso-assinatura": "sms"}).json()
-    assert issued["situacao"] == "aguardando-aceite"
-    assert issued["assinatura"]["link"].startswith(f"{sucupira.simulator.url}/links/")
-    assert issued["assinatura"]["valida-ate"] > now_ms()
-    assert 'data-channel="sms"' in sucupira.simulator.get(f"/phone/{FULL_FLOW}").text
-    sucupira.simulator.complete(FULL_FLOW, "sucupira", "signature")
-    assert sucupira.send("GET", path).json()["situacao"] == "aceita"
-    sucupira.simulator.advance(5)
-    assert sucupira.send("GET", path).json()["situacao"] == "liquidada"
-    answer = sucupira.send("POST", f"{path}/formalizacao", {})
-    assert (answer.status_code, answer.json()) == (409, {"errors": {"situacao": ["operacao liquidada"]}})
 
 
 @pytest.mark.parametrize(
