@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 
+from foundation.redis import redis
+
 
 @pytest.fixture(scope="session")
 def django_db_setup() -> NoReturn:
@@ -28,3 +30,4 @@ def _no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, target)
 
     monkeypatch.setattr(socket.socket, "connect", refuse_redis)
+    redis().connection_pool.disconnect()  # connections that an earlier test left open would still serve
