@@ -1,4 +1,4 @@
-"""Writes that outlast a restart of the database: what a bank has answered must not be lost with a connection."""
+"""Writes that outlast a restart of the database, so that no answer of a bank is lost with a connection."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _RETRY_S = 0.5
 def outlasts_restart(work: Callable[P, T]) -> Callable[P, T]:
     """`work`, tried again for `PATIENCE_S` seconds while the database is away; then it raises what it raised.
 
-    It has to bear being repeated, since a commit whose confirmation was lost has happened, and is not for use
-    inside a transaction.
+    `work` must have the same effect when it is repeated, because a commit may have happened although its confirmation
+    was lost. It must not run inside a transaction.
     """
 
     @functools.wraps(work)

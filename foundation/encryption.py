@@ -1,7 +1,7 @@
 """Personal data and secrets at rest: encrypted model fields, and a keyed hash to look a CPF up by.
 
 Keys come from `FIELD_ENCRYPTION_KEYS` (Fernet keys; the first one encrypts, all decrypt), so they can be
-rotated. A value that no key opens raises `WrongKey`: silence would hand ciphertext out as data.
+rotated. A value that no key opens raises `WrongKey`. Otherwise ciphertext would be taken for data.
 """
 
 from __future__ import annotations
@@ -91,5 +91,5 @@ class EncryptedJSONField(models.TextField):
         return value
 
 
-#: What `reencrypt` looks for in the models.
+#: The field classes that `reencrypt` looks for in the models.
 ENCRYPTED_FIELDS = (EncryptedTextField, EncryptedJSONField)

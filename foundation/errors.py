@@ -1,6 +1,6 @@
 """Errors that a caller of the API may see: code, HTTP status, and whether a repeat is worthwhile.
 
-A code meets its HTTP status in its class and nowhere else. `config/exceptions.py` renders the errors.
+A code has its HTTP status in its class and nowhere else. `config/exceptions.py` renders the errors.
 Callers read the messages, so they are Brazilian Portuguese and never carry an address, credentials, personal
 data or a stack trace. The errors that speak of banks are in `providers/errors.py`.
 """
@@ -40,7 +40,7 @@ class ApiError(Exception):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A subclass without a code of its own tells the same to the caller as its base.
+        # A subclass without a code of its own has its base's code.
         if "code" in vars(cls):
             ApiError.by_code[cls.code] = cls
 

@@ -1,6 +1,6 @@
 """The process's Redis client, for what processes share: replies on their way, breaker state, liveness.
 
-Redis never holds the truth (that is PostgreSQL's part), so every user here survives its loss.
+PostgreSQL holds the truth. Redis may be lost at any moment, and every user of it here goes on without it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from redis import BlockingConnectionPool, ConnectionError, Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-#: So long one look at a Redis that does not answer takes. A request makes one or two beside publishing its task.
+#: Seconds after which a command to a Redis that does not answer fails. A request sends one or two beside publishing its
+#: task.
 TIMEOUT_S = 1.0
 
 
@@ -36,7 +37,7 @@ def _pool(connections: int, timeout_s: float) -> BlockingConnectionPool:
         socket_connect_timeout=TIMEOUT_S,
         socket_timeout=timeout_s,
         socket_keepalive=True,
-        # A connection that broke while it lay idle is made anew. A time-out is final: the next may last as long.
+        # A connection that broke while idle is opened again. A time-out is not retried: the next may last as long.
         retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
         health_check_interval=30,
     )

@@ -45,8 +45,8 @@ _BEAT_TTL_S = 3
 #: which a busy machine may delay.
 _LOST_AFTER_S = 4.0
 _RETRY_S = 0.2
-#: In one step, so that a worker which dies leaves no claim that nobody hears of. The first to come has the claim;
-#: who asks again, because the answer was lost, still has it.
+#: Claim and START are one step, so that a worker that dies leaves no claim of which the request never heard. The first
+#: copy of a task gets the claim, and keeps it when it asks again because the answer was lost.
 _CLAIM = """
 local held = redis.call('get', KEYS[1])
 if held and held ~= ARGV[1] then return 0 end
@@ -120,7 +120,7 @@ class Mailbox:
                     try:
                         self._hand_over(fields)
                     except (KeyError, ValueError, msgspec.DecodeError, WrongKey):
-                        # Of another version's worker, say: it must not end the one thread that all requests need.
+                        # A worker of another version may send it. It must not end the thread that all requests need.
                         log.error("reply_unreadable")
 
     def _hand_over(self, fields: dict[bytes, bytes]) -> None:
@@ -145,7 +145,7 @@ class Mailbox:
             try:
                 lost = self._lost({inbox.worker for inbox in inboxes if inbox.worker})
             except RedisError:
-                self._silent_since.clear()  # nobody's beats could be seen, nor sent
+                self._silent_since.clear()  # no heartbeat could be read or sent
                 continue
             for inbox in inboxes:
                 if inbox.worker in lost:
@@ -164,8 +164,8 @@ class Mailbox:
         return lost
 
     def _trim(self) -> None:
-        """Drop from the stream what was handed over, if anything was since the last time, and see to it that
-        the stream goes when this process is gone; no request waits longer than that."""
+        """Delete from the stream the messages that were handed over since the last time. Renew the time after which the
+        stream is deleted, which ends it when this process has died; no request waits longer than that."""
         if self._last != self._trimmed:
             with suppress(RedisError):  # a worker caps its length
                 pipe = redis().pipeline(transaction=False)

@@ -53,7 +53,7 @@ class Count:
 
 
 def columns() -> list[Column]:
-    """Every encrypted column of the installed apps, by its name."""
+    """Every encrypted column of the installed apps, sorted by name."""
     found = [
         Column(model, field.name, not getattr(model, "written_once", False))
         for model in apps.get_models()
@@ -67,8 +67,9 @@ def columns() -> list[Column]:
 def reencrypt(told: Callable[[Column, Count], None]) -> dict[Column, Count]:
     """Rewrite every value that an older key encrypted; `told` hears of each column as it is done.
 
-    Small batches, each in a transaction that waits for nobody. Ended at any moment, it can be begun again: what is
-    rewritten is skipped. A value that changes meanwhile is read again; one that somebody held to the end is `older`.
+    It works in small batches, each in a transaction that waits for no lock. It may be stopped at any moment and started
+    again: values that are rewritten already are skipped. A value that changes meanwhile is read again. A value
+    whose row stays locked to the end counts as `older`.
     """
     done = {}
     for column in columns():
@@ -117,13 +118,13 @@ def _stale(page: list[Any], count: Count) -> dict[Any, tuple[str, str]]:
 
 
 def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
-    """Rewrite what is under an older key; returns the keys of the rows that somebody held, or that changed."""
+    """Rewrite what is under an older key; returns the keys of the rows that were locked or had changed."""
     stale = _stale(page, count)
     with transaction.atomic():
         free = column.rows().filter(pk__in=stale).select_for_update(skip_locked=True, of=("self",))
         unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]
         for pk in unchanged:
-            token = Value(stale[pk][1], output_field=TextField())  # as it is: the field would encrypt it once more
+            token = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt it again
             column.model._base_manager.filter(pk=pk).update(**{column.field: token})
     count.rewritten += len(unchanged)
     return list(stale.keys() - set(unchanged))

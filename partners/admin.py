@@ -1,7 +1,7 @@
 """The operator's pages for partners, their keys and the operators themselves.
 
 A secret is shown on the page that answers the POST which made it, and nowhere else: not in the session, a
-message, an address or the history. Each such form carries a mark that is good once, so that a repeated POST
+message, an address or the history. Each such form has a mark that is valid once, so that a repeated POST
 (a double click, a reload) makes no second secret.
 """
 
@@ -60,7 +60,7 @@ class HostsField(forms.CharField):
 
 
 class PartnerForm(forms.ModelForm):
-    """`new_id`, on adding only, is the id of the partner to be: a repeated POST makes no second one."""
+    """`new_id` is the id that a new partner will get, so that a repeated POST makes no second partner."""
 
     new_id = forms.UUIDField(widget=forms.HiddenInput)
     webhook_events = forms.MultipleChoiceField(
@@ -200,15 +200,15 @@ class PartnerAdmin(ConfirmedActionsAdmin):
     actions_detail = ("issue_key", "rotate_secret", "suspend", "resume")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
-        # Left out of what is read, the secrets are left out of what a saved form writes, too.
+        # Fields that are not read are not written when the form is saved: so the secrets stay as they are.
         unread = super().get_queryset(request).defer(*SECRET_FIELDS)
         return unread.prefetch_related("allowances")
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # a partner's past stays; who must not call is suspended
+        return False  # queries and proposals refer to it; a partner that must not call is suspended
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """On adding only what can be filled in."""
+        """The fields. The page that adds a partner has only those that can be filled in."""
         if obj is not None:
             return super().get_fieldsets(request, obj)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
@@ -222,7 +222,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         return {**super().get_changeform_initial_data(request), "new_id": uuid.uuid4()}
 
     def response_add(self, request: HttpRequest, obj: Partner, post_url_continue: str | None = None) -> HttpResponse:
-        """A partner begins with a webhook secret, or its events would wait for one, and with its first key."""
+        """Give a new partner a webhook secret, without which its events would wait, and its first key."""
         secrets = {}
         if self.has_issue_permission(request):
             key, secrets["Chave de API"] = ApiKey.issue(obj)
@@ -231,11 +231,11 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         return self.secrets_page(request, obj, title="Parceiro criado", secrets=secrets)
 
     def has_issue_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """Keys are issued by who may add them, whether or not they may change partners."""
+        """True for operators who may add keys, whether or not they may change partners."""
         return request.user.has_perm("partners.add_apikey")
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """Of suspend and resume, the one that makes a difference."""
+        """The page's actions. Of suspend and resume only the one that would change something."""
         partner = self.row_of(request, object_id)
         suspended = partner is not None and partner.status == Partner.Status.SUSPENDED
         idle = "partners_partner_suspend" if suspended else "partners_partner_resume"

@@ -24,14 +24,14 @@ class ApiKeyAuthentication(BaseAuthentication):
 
     A missing, unknown, expired or revoked key and a suspended partner all end in the same 401, so that a
     stranger learns nothing. Nothing is cached: revocation and suspension count from the next request on.
-    The look-up is by a keyed digest; what timing could tell about it is of no use without the pepper.
+    The look-up is by a keyed digest. An attacker who measures its time learns nothing without the pepper.
     """
 
     def authenticate(self, request: Request) -> tuple[Partner, ApiKey]:
         """Raises AuthenticationFailed."""
         secret = request.headers.get(HEADER, "")
         shape = _SHAPE.fullmatch(secret)
-        # Test keys, the sandbox's public one first of all, open nothing in production.
+        # Test keys open nothing in production. The sandbox's key is public.
         if shape is None or (settings.PRODUCTION and shape[1] == "test"):
             raise AuthenticationFailed
         key = ApiKey.find(secret)

@@ -27,7 +27,7 @@ from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)
 MAX_KEY_DAYS = 3650
-#: What pages and look-ups that only name a partner leave unread.
+#: Fields that pages and look-ups which only name a partner do not read.
 SECRET_FIELDS = ("webhook_secret", "retired_webhook_secrets")
 SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
 # Public by design: anybody may try the sandbox. Production takes no test key (partners/authentication.py).
@@ -106,7 +106,7 @@ class AllowedBank:
 
 
 class Partner(models.Model):
-    """A company that originates through the service. Suspended partners are refused on the next request."""
+    """A company that originates through the service. A suspended partner is refused from its next request on."""
 
     class Status(models.TextChoices):
         ACTIVE = "active", "ativo"
@@ -201,8 +201,8 @@ class Partner(models.Model):
     def rotate_webhook_secret(self) -> str:
         """Gives the partner a new webhook secret and returns it: the only time that it is shown.
 
-        Each one before stays good for `SECRET_OVERLAP` from its own replacement, however many follow: nobody
-        knows which of them the partner has in use.
+        An earlier secret stays valid for `SECRET_OVERLAP` after its own replacement, however many follow, because
+        nobody knows which of them the partner uses.
         """
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
         with transaction.atomic():
@@ -262,10 +262,10 @@ class ApiKey(models.Model):
         secret: str | None = None,
         pk: uuid.UUID | None = None,
     ) -> tuple[ApiKey, str]:
-        """A further key of `partner` and its text, which is not kept: the only time that it is shown.
+        """A new key of `partner`, and its text. The text is not stored: this is the only time that it is shown.
 
-        `secret` sets the text of a key that is public by design (the sandbox's); all others are drawn.
-        `pk`, where the caller chose it beforehand, keeps a repeated request from making a second key.
+        `secret` sets the text of a key that is public by design (the sandbox's); all others are random.
+        `pk` is given by a caller that chose it beforehand, so that a repeated request makes no second key.
         Raises ValidationError for a label that is too long.
         """
         if secret is None:

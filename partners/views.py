@@ -16,7 +16,8 @@ from partners.models import ApiKey, Partner
 
 
 class PartnerView(APIView):
-    """Key first (401), then method (405), then body (413, 415, 422), which a method asks for by `valid()`."""
+    """A route that checks the key (401), then the method (405). Its methods call `valid()`, which checks the body
+    (413, 415, 422)."""
 
     # OPTIONS is a method like another: 405, and `Allow` does not name it.
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
@@ -24,14 +25,14 @@ class PartnerView(APIView):
     def finalize_response(  # type: ignore[override]  # DRF takes any HttpResponse, its stubs only its own
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
-        """Replies bear holders' data: nobody on the way keeps them, unless the view says otherwise."""
+        """The response, with `Cache-Control: no-store` unless the view set it: responses contain holders' data."""
         response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
         response.headers.setdefault("Cache-Control", "no-store")
         return response
 
     @property
     def partner(self) -> Partner:
-        """Who calls."""
+        """The partner that calls."""
         partner: Partner = self.request.user  # type: ignore[assignment]
         return partner
 
@@ -43,7 +44,7 @@ class PartnerView(APIView):
 
     @property
     def request_id(self) -> str:
-        """What log lines and bank calls of this request are tied together by (config/middleware.py sets it)."""
+        """The id that log lines and bank calls of this request share. `config/middleware.py` sets it."""
         request_id: str = self.request.request_id  # type: ignore[attr-defined]
         return request_id
 

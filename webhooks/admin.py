@@ -69,7 +69,7 @@ class AttemptInline(TabularInline):
 
     @admin.display(description="início da resposta")
     def answer(self, attempt: Attempt) -> str:
-        """A receiver may send back what it got."""
+        """The beginning of the answer, without personal data: a receiver may send back what it got."""
         if not attempt.excerpt:
             return "—"
         reference = attempt.event.external_reference
@@ -133,7 +133,7 @@ class EventAdmin(ButtonsAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
     ) -> tuple[QuerySet[Event], bool]:
-        """Nothing but for ids that may stand in an address: neither a CPF nor a session's id may."""
+        """Finds events by ids that may stand in an address. A CPF or a session's id finds nothing here."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -173,7 +173,7 @@ class EventAdmin(ButtonsAdmin):
 
     @admin.display(description="referência")
     def short_reference(self, event: Event) -> str:
-        """As much of an id as tells it from its neighbours; a masked CPF is not longer."""
+        """The reference, cut to its first characters where it is longer than a masked CPF."""
         reference = shown(event)
         return reference if len(reference) <= len("***.000.000-**") else f"{reference[:8]}…"
 
@@ -203,7 +203,7 @@ class EventAdmin(ButtonsAdmin):
 
     @action(description="Reenviar os falhados do parceiro", permissions=["change"], icon="forward_to_inbox")
     def resend_failed(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """All that failed of this event's partner, whose endpoint was down, say."""
+        """Send every failed event of this event's partner again, for example after its endpoint was down."""
         event = self.row_of(request, object_id)
         if event is None:
             raise Http404

@@ -33,9 +33,9 @@ log = structlog.get_logger("webhooks")
 SWEEP_S = 0.2
 #: While the database is away, so often.
 DATABASE_AWAY_S = 1.0
-# Between two turns: what comes within shares its statements and its commits, which wait for the disk.
+# The pause between two turns. Outcomes that arrive within it share one transaction.
 PAUSE_S = 0.02
-# A partner whose last attempt took this long gets few places: hundreds of dead endpoints fit in one process.
+# A partner whose last attempt took this long gets few places, so that hundreds of dead endpoints fit in one process.
 SLOW_MS = 3_000
 SLOW_LIMIT = 2
 USER_AGENT = "origination-webhooks/1"
@@ -81,7 +81,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Delivery:
-    """All that an attempt needs; address and secrets are the registration's at this moment."""
+    """All that an attempt needs. URL and secrets are those that the registration has now."""
 
     event_id: str
     url: str
@@ -125,8 +125,9 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
 
 
 def load(event_ids: Iterable[str]) -> list[Delivery]:
-    """What to send, where, signed with what; nothing for what was erased since it was claimed. Raises
-    `foundation.encryption.WrongKey`."""
+    """The deliveries of these events. An event that was erased since it was claimed has none.
+
+    Raises `foundation.encryption.WrongKey`."""
     needed = ("body", "partner__webhook_url", *SECRETS_OF_PARTNER)
     events = Event.objects.filter(pk__in=list(event_ids), body__isnull=False).select_related("partner").only(*needed)
     deliveries = []
@@ -147,7 +148,7 @@ def attempt(delivery: Delivery) -> Answer:
             **signing.headers(delivery.event_id, delivery.body, delivery.secrets, int(time.time())),
         }
         return transport.post(delivery.url, delivery.body, headers)
-    except Exception:  # whatever our own fault is, it must be recorded, and no other event may suffer from it
+    except Exception:  # a fault of our own is recorded, and affects no other event
         log.exception("webhook_attempt_broke", webhook_id=delivery.event_id)
         return Answer(fault=Fault.INTERNAL)
 
@@ -206,7 +207,7 @@ class DeliveryProcess:
             try:
                 self.turn(claiming=not stop.is_set())
             except (OperationalError, InterfaceError) as error:
-                # Outcomes are kept until the database is back; what was only claimed is free after its lease.
+                # Outcomes are kept until the database is back. Events that were only claimed are free after the lease.
                 log.warning("webhook_database_away", error=type(error).__name__)
                 connection.close()
                 if stop.wait(DATABASE_AWAY_S):
@@ -234,7 +235,7 @@ class DeliveryProcess:
         try:
             deliveries = load(claimed.event_id for claimed in claims)
         except WrongKey:
-            if len(claims) > 1:  # each by itself, so that one unreadable row stops no other
+            if len(claims) > 1:  # load each by itself, so that one unreadable row stops no other
                 for claimed in claims:
                     self._start([claimed])
                 return
@@ -257,7 +258,7 @@ class DeliveryProcess:
                 settle(outcomes)
         except (OperationalError, InterfaceError):
             raise
-        except Exception:  # each by itself; one that can't be stored stops no other, its event's lease runs out
+        except Exception:  # store each by itself: an outcome that can't be stored is left to its event's lease
             for outcome in outcomes if len(outcomes) > 1 else ():
                 self._store([outcome])
             if len(outcomes) == 1:

@@ -35,12 +35,12 @@ def new_id() -> str:
 
 
 def reference_index(external_reference: str) -> str:
-    """What finds an event by its reference (which may be a CPF) without storing it in the clear."""
+    """The keyed hash that finds an event by its reference, which may be a CPF and is stored encrypted."""
     return blind_index("webhook_reference", external_reference)
 
 
 class Event(models.Model):
-    """Something a partner is to be told, written in the transaction that caused it; the row is the outbox.
+    """A message to a partner, written in the transaction that caused it. The rows are the outbox.
 
     A due event is delivered when `next_attempt_at` is past and nobody holds a claim on it. `failures` is
     its place in the schedule and begins anew with a resend; `attempts` counts every attempt ever settled. An attempt
@@ -93,12 +93,10 @@ class Event(models.Model):
         return f"{self.id} ({self.name})"
 
     def settle(self, answer: Answer, *, claim: uuid.UUID, url: str, started_at: datetime) -> Attempt:
-        """Draw the consequences of an attempt made under `claim`, and return its record; neither is saved.
+        """Change this event as an attempt made under `claim` requires; return the attempt's record. Neither is saved.
 
-        The caller holds the row's lock.
-
-        When that claim had run out and another process took over, a confirmation still counts, a failure
-        does not: the later attempt decides. The same holds after the content was erased during the attempt.
+        The caller holds the row's lock. Where the claim had run out and another process took over, a confirmation still
+        counts and a failure does not: the later attempt decides. The same holds where the content was erased meanwhile.
         """
         self.attempts += 1
         if answer.fault is None:
@@ -148,7 +146,7 @@ def _queue(events: models.QuerySet[Event]) -> int:
     )
 
 
-# All that `Event.settle` changes: the encrypted fields are neither read nor written for it.
+# The fields that `Event.settle` changes. The encrypted fields are neither read nor written.
 SETTLED_FIELDS = (
     "attempts",
     "failures",
@@ -162,7 +160,7 @@ SETTLED_FIELDS = (
 
 
 class Attempt(models.Model):
-    """One try at delivering an event, as it went."""
+    """One attempt to deliver an event, and what came of it."""
 
     event = models.ForeignKey(Event, models.CASCADE, verbose_name="evento")
     number = models.PositiveIntegerField("nº")
@@ -217,8 +215,8 @@ def purge(before: datetime) -> int:
 
 
 def erase(references: Collection[str]) -> int:
-    """Erase the events with these external references, whatever their state; returns how many. What was not
-    delivered fails. Of an attempt under way only its outcome is still noted, no word of the answer.
+    """Erase the events with these external references, whatever their state; returns how many. An event that was not
+    delivered fails. An attempt under way is still recorded, without the receiver's answer.
     """
     indexes = [reference_index(reference) for reference in references]
     return sum(
@@ -228,7 +226,7 @@ def erase(references: Collection[str]) -> int:
 
 
 def _erase_content(events: models.QuerySet[Event]) -> int:
-    """Erase bodies, references and answers of `events`; returns how many they are. No claim on one survives."""
+    """Erase bodies, references and answers of `events`; returns how many they are. Their claims end."""
     with transaction.atomic():
         # In the order in which deliveries are settled, and before their attempts.
         ids = [event.pk for event in events.order_by("pk").select_for_update(of=("self",)).only("pk")]

@@ -1,4 +1,4 @@
-"""Where everything that a partner is to be told goes in: one row, in the transaction that caused it."""
+"""The way into the outbox: a message to a partner is one row, written in the transaction that causes it."""
 
 from __future__ import annotations
 

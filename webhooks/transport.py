@@ -1,8 +1,8 @@
-"""One POST to an address that a stranger chose: time-boxed, and never into our own network.
+"""One POST to an address that a stranger chose: limited in time, and never into our own network.
 
-The host name is resolved once, every address it has is judged, and the connection goes to a judged address
-while TLS and the Host header keep the name; so neither another spelling of an address nor a name that
-changes its answer leads inside. Redirects are not followed, proxy variables and netrc are not read, and one
+The host name is resolved once, each of its addresses is checked, and the connection goes to a checked address.
+TLS and the Host header keep the name. So neither another spelling of an address nor a name server that changes
+its answer leads inside. Redirects are not followed, proxy variables and netrc are not read, and one
 deadline covers name look-up, connection, handshake, request and answer, however slowly a receiver drips.
 """
 
@@ -62,7 +62,7 @@ _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
 class Fault(models.TextChoices):
-    """Why an attempt did not confirm: the word kept on the attempt, and what an operator reads."""
+    """Why an attempt failed: the stored word, and the text that an operator reads."""
 
     STATUS = "status", "resposta fora de 2xx"
     REDIRECT = "redirect", "redirecionamento (não seguido)"
@@ -82,8 +82,8 @@ class Fault(models.TextChoices):
 class Answer:
     """What came of one attempt.
 
-    `fault` is None exactly when a 2xx confirmed it. `status` is None when no status line arrived. `excerpt`
-    is the beginning of the receiver's answer, `retry_after` its wish in seconds.
+    `fault` is None if and only if a 2xx status confirmed it. `status` is None when no status line arrived. `excerpt`
+    is the beginning of the receiver's answer, `retry_after` its `Retry-After` in seconds.
     """
 
     status: int | None = None
@@ -113,9 +113,9 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         try:
             response = exchange.send(url, body, headers)
             status, retry_after = response.status, _seconds(response.headers.get("Retry-After"))
-            # The status decides: a body that then stalls or breaks takes no confirmation back.
+            # The status decides. A body that then stalls or breaks does not undo a confirmation.
             fault = _judge(status)
-            # Not read(): of a chunk that gives its size as -1 it takes all that comes, whatever it was asked for.
+            # Not read(): for a chunk whose size is given as -1 it reads everything, whatever limit it was given.
             while len(excerpt) < MAX_ANSWER_BYTES and (part := response.read1(MAX_ANSWER_BYTES - len(excerpt))):
                 excerpt += part
         finally:
@@ -198,7 +198,7 @@ def _cut(wire: socket.socket) -> None:
 
 
 class _Plain(http.client.HTTPConnection):
-    """Connects where the exchange says; its `host` stays the name, for the Host header."""
+    """A connection that the exchange opens. Its `host` stays the name, for the Host header."""
 
     def __init__(self, exchange: _Exchange, host: str, port: int) -> None:
         super().__init__(host, port)
@@ -212,7 +212,7 @@ class _Plain(http.client.HTTPConnection):
 
 
 class _Tls(_Plain):
-    """The same under TLS: name indication and certificate check are for the name."""
+    """The same under TLS. Name indication and certificate check use the name."""
 
     default_port = http.client.HTTPS_PORT
 
@@ -227,7 +227,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 def _checked(url: str) -> Url:
-    """The parts of `url`, normalized. Raises `_MayNotBeCalled` for what no receiver of ours looks like."""
+    """The parts of `url`, normalized. Raises `_MayNotBeCalled` for a URL that no receiver may have."""
     try:
         parts = parse_url(url)
     except LocationParseError:
@@ -313,7 +313,7 @@ def _word(failure: Exception) -> Fault:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """The header's wish in seconds from now, given as a number or as an HTTP date; None when absent or
+    """`Retry-After` in seconds from now. The header has a number or an HTTP date. None when absent or
     unreadable.
     """
     if retry_after is None:

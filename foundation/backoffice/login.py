@@ -45,7 +45,7 @@ def login(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return admin.site.login(request)
     if not connection.in_atomic_block:
-        connection.close()  # who waits for a turn holds no connection
+        connection.close()  # a log-in that waits for its turn holds no connection
     if not _turns.acquire(timeout=PATIENCE_S):
         return _refusal(503, BUSY, after_s=int(PATIENCE_S))
     try:

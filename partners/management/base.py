@@ -20,7 +20,7 @@ from providers.models import Provider
 class JSONCommand(BaseCommand):
     """Runs `act(**options)` in one transaction and prints what it returns as JSON, once that is committed.
 
-    `act` may raise CommandError or ValidationError: both are told to the operator, and nothing is kept.
+    `act` may raise CommandError or ValidationError. The operator reads the message, and the transaction is undone.
     """
 
     act: Callable[..., dict[str, Any]]
