@@ -18,7 +18,7 @@ from partners.models import Partner
 
 VALIDITY = timedelta(hours=72)
 
-#: What stands where a holder's data stood.
+#: The text that replaces a holder's data after an erasure.
 ERASED = "***"
 
 # Letters and digits only: chat apps take `_` for formatting and leave a final `-` out of a link.
@@ -29,7 +29,7 @@ _HEADING = re.compile(r"\d+\. ")
 
 
 def new_authorization_id() -> str:
-    """A capability of 190 random bits; whoever knows it is taken for the holder."""
+    """A random id of 190 bits. Whoever knows it is treated as the holder."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))
 
 
@@ -98,10 +98,10 @@ class Terms(models.Model):
 class Session(models.Model):
     """A partner's request that a holder authorize its queries. At most one is pending per partner and CPF.
 
-    `status` is what was last written; what counts is `status_at`, because time alone expires a session.
+    `status` is the stored status. `status_at` is the one that counts, because a session expires by time alone.
     `erased_at`: since then the holder's data stand in the evidence alone, and no query can use the session.
-    `revoked_at`: since then no query can use it, or its link is gone; what was proven stays proven. The stored status
-    of a revoked session stays `authorized` where the holder had accepted, since its evidence hangs on it.
+    `revoked_at`: since then no query can use it, or its link is gone; its evidence stays. The stored status
+    of a revoked session stays `authorized` if the holder had accepted, because its evidence refers to it.
     `partner_reference` is the partner's own name of the session, empty where it gave none; `return_url` is where the
     holder's page leads back to, None where the partner named no address.
 
@@ -159,7 +159,7 @@ class Session(models.Model):
 
     @property
     def holder_name(self) -> str:
-        """The name as pages show it: what was sealed, once there is evidence, and a mask after an erasure."""
+        """The name as pages show it: the sealed one if there is evidence, a mask after an erasure."""
         sealed = self._sealed_holder()
         return str(sealed["name"]) if sealed else self.name
 
@@ -170,7 +170,7 @@ class Session(models.Model):
         return mask_cpf(sealed["cpf"] if sealed else self.cpf)
 
     def _sealed_holder(self) -> dict[str, str] | None:
-        """Whom the evidence names. None without evidence, and for who was erased: only a dossier may still tell."""
+        """The holder that the evidence names. None without evidence, and after an erasure; a dossier still shows it."""
         if self.erased_at is not None or not hasattr(self, "evidence"):
             return None
         return self.evidence.declared
@@ -221,7 +221,7 @@ class Session(models.Model):
 
 
 class Evidence(models.Model):
-    """What was seen, told and shown when a holder accepted. Written once; the database refuses any change.
+    """What the service saw, was told and showed when a holder accepted. Written once; the database refuses any change.
 
     `record` is the canonical JSON (see `seal`) that `record_sha256` is the digest of; the other fields place
     it in the chain over all evidence. `accepted_at` is a copy for sorting and reports: what counts is the

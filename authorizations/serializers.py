@@ -24,7 +24,7 @@ from foundation.validation import field_faults
 from providers.types import Geolocation
 
 _COLLECTED = ("geolocation", "device")
-_EARTH_M = 40_075_000  # no fix is coarser than the equator is long
+_EARTH_M = 40_075_000  # no location is less accurate than the length of the equator, in metres
 
 
 class OpenSerializer(Block):
@@ -122,7 +122,7 @@ class AcceptSerializer(Block):
 
 
 def told(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
-    """Validated data of `AcceptSerializer` as what the browser told, and the names of what was left out of it."""
+    """What the browser told, from validated data of `AcceptSerializer`, and the names of fields that were left out."""
     geolocation = data.get("geolocation")
     return Told(
         geolocation=Geolocation(**geolocation) if geolocation else None,
@@ -133,7 +133,7 @@ def told(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
 
 
 def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """What of the page's form is valid, and the names of what was not and the script had collected.
+    """The valid fields of the page's form, and the names of the invalid ones that the script had collected.
 
     Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`.
     """
@@ -150,7 +150,7 @@ def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _without(sent: dict[str, Any], block: str, inner: str | None = None) -> dict[str, Any]:
-    """`sent` without a block, or without one text of the device: the others are as good as they were."""
+    """`sent` without a block, or without one text of the device. The others stay."""
     rest = {key: value for key, value in sent.items() if key != block}
     if block == "device" and inner is not None:
         rest[block] = {key: value for key, value in sent[block].items() if key != inner}

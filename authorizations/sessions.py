@@ -56,11 +56,11 @@ def open_session(
                 _rename(session, partner_reference, return_url)
         if session is not None:
             return session, session.authorization_id == new.authorization_id
-        # The one in our way was accepted since the insert: the next pass gets ours in.
+        # The session that blocked the insert was accepted meanwhile. The next pass inserts ours.
 
 
 def _rename(session: Session, partner_reference: str, return_url: str | None) -> None:
-    """Let a repeat's `partner_reference` and `return_url` count, where it gave them."""
+    """Take over `partner_reference` and `return_url` from a repeated request, if it has them."""
     given = {"partner_reference": partner_reference, "return_url": return_url}
     news = {name: value for name, value in given.items() if value and value != getattr(session, name)}
     if news:
@@ -74,7 +74,7 @@ def find(authorization_id: str, partner: Partner | None = None) -> Session:
     sessions = Session.objects.select_related("partner", "terms", "evidence")
     if partner is not None:
         sessions = sessions.filter(partner=partner)
-    # The id comes out of a URL: PostgreSQL would choke on a NUL in it.
+    # The id comes from a URL and may contain NUL, which PostgreSQL refuses.
     if not _ID_SHAPE.fullmatch(authorization_id):
         raise NotFound("Autorização não encontrada.")
     try:
@@ -84,10 +84,10 @@ def find(authorization_id: str, partner: Partner | None = None) -> Session:
 
 
 def locked(authorization_id: str, partner: Partner | None = None) -> Session:
-    """Like `find`, locked until the transaction ends: the second of two acceptances sees the first one's.
+    """Like `find`, locked until the transaction ends, so that the second of two acceptances sees the first.
 
-    Asked for anew after the lock is there: what was joined before the wait would be of before the wait, and the
-    session may be gone. Raises NotFound.
+    The row is read again after the lock was granted: joined rows would be as they were before the wait, and the session
+    may have been deleted. Raises NotFound.
     """
     found = find(authorization_id, partner)
     Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()

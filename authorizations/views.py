@@ -115,7 +115,7 @@ class RevokeView(PartnerView):
 
 
 class PublicView(PartnerView):
-    """Base of what the holder's link opens. No key: the link is the secret, so it must not get about."""
+    """Base of the routes that the holder's link opens. There is no key: the link is the secret, so it must not leak."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -131,14 +131,14 @@ class PublicView(PartnerView):
 
 
 def holder_page(request: HttpRequest, template: str, context: dict[str, Any], http_status: int = 200) -> HttpResponse:
-    """A page for the holder. Only this page may ask for the location, and nobody for anything else."""
+    """A page for the holder. It may ask for the location; no other permission of the browser is granted to anybody."""
     response = render(request, f"authorizations/{template}.html", context, status=http_status)
     response["Permissions-Policy"] = "geolocation=(self), camera=(), microphone=(), payment=()"
     return response
 
 
 def _failure_page(request: Request, authorization_id: str, failure: Response) -> HttpResponse:
-    """The failure of a holder's request, in the holder's words instead of the error object."""
+    """The page that tells a holder of a failure, in place of the error object."""
     template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
     context = {
         "authorization_id": authorization_id,
@@ -230,7 +230,7 @@ def _read_by_script(browser: str) -> dict[str, Any]:
         collected = parse_json_object(browser.encode() or b"{}")
     except InvalidInput:
         return {"unreadable": True}
-    collected.pop("page", None)  # only the form itself has the page's token
+    collected.pop("page", None)  # the page's token is a field of the form, not of what the script collected
     return collected
 
 
@@ -324,7 +324,7 @@ class DeclineView(PublicView):
 
 
 def _see_page(authorization_id: str) -> HttpResponse:
-    """303: the browser asks for the page by GET, so that a reload sends nothing again."""
+    """Redirect to the page (303), so that a reload does not send the form again."""
     response = HttpResponseRedirect(reverse("holder-page", args=[authorization_id]))
     response.status_code = status.HTTP_303_SEE_OTHER
     return response

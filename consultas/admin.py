@@ -179,7 +179,7 @@ class StepType(FixedChoicesFilter):
 
 @admin.register(Step)
 class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
-    """All an operator can do is have a step looked at once more at the bank."""
+    """Steps, to read. An operator can only have the bank asked at once how a step stands."""
 
     list_display = (
         "opened_at",
@@ -216,7 +216,7 @@ class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
     actions_submit_line = ("check_now",)
 
     def has_change_permission(self, request: HttpRequest, obj: Step | None = None) -> bool:
-        """There is nothing to change, but the button below the page needs the permission."""
+        """True for operators who may press the button below the page. The page itself has nothing to change."""
         return bool(request.user.has_perm("consultas.change_step"))
 
     def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:

@@ -2,12 +2,11 @@
 
 Overload shows in the time until a worker begins a query, the *lag*: messages wait for the web, the broker and the
 worker to come to them. While the lag stands above `SLOW_S`, the process has taken more than the service finishes, so it
-lowers its limit below what is in flight; else the limit rises again, up to `QUERIES_IN_FLIGHT`. A query that was
-refused has no row, has asked no bank, and may be sent again after `Retry-After`. One that was accepted finds a worker
-in time.
+lowers its limit below what is in flight; else the limit rises again, up to `QUERIES_IN_FLIGHT`. A refused query
+has no row, has asked no bank, and may be sent again after `Retry-After`. An accepted query finds a worker in time.
 
-The places are shared between partners: near the limit only those get one that have less than an equal share. Who was
-refused a moment ago counts among the partners, so that one partner alone may have all places, but not keep them.
+The places are shared between partners: near the limit only partners that have less than an equal share get one. A
+partner that was refused a moment ago counts too, so that one partner alone may have all places, but not keep them.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ log = structlog.get_logger(__name__)
 #: A lag that even the fastest query of a window exceeds is a backlog, not a burst.
 SLOW_S = 1.0
 WINDOW_S = 0.5
-#: The limit is lowered at most this often, so that its effect is seen first.
+#: The limit is lowered at most this often, because its effect comes with a delay.
 LOWERED_EVERY_S = 1.0
 LOWERED_TO = 0.85
 RAISED_TO = 1.02
-#: The limit stays above so many, whatever the lag: a broker that restarts slows the few queries of a quiet hour, too.
+#: The limit never falls below this. A broker that restarts slows the few queries of a quiet hour too.
 LEAST = 32
 #: The last places are kept for partners with less than an equal share.
 OPEN_TO_ALL = 0.9
-#: So long a refused partner counts among those that share the places.
+#: Seconds for which a refused partner counts among those that share the places.
 REMEMBERED_S = 5.0
 LONGEST_RETRY_S = 30
 
@@ -135,7 +134,7 @@ class Place:
         self._partner: uuid.UUID | None = partner
 
     def leave(self) -> None:
-        """Free the place; once more has no effect."""
+        """Free the place. A repeat has no effect."""
         partner, self._partner = self._partner, None
         if partner is not None:
             self._admission.leave(partner)
@@ -152,7 +151,7 @@ def place(partner: uuid.UUID) -> Iterator[None]:
 
 
 class Held(Iterator[bytes]):
-    """The events of a stream, which has `place` until it is closed; also where nobody took the first event."""
+    """The events of a stream. The stream has `place` until it is closed, even if no event was ever read from it."""
 
     def __init__(self, events: Iterator[bytes], close: Callable[[], None], place: Place) -> None:
         self._events, self._close, self._place = events, close, place
@@ -161,7 +160,7 @@ class Held(Iterator[bytes]):
         return next(self._events)
 
     def close(self) -> None:
-        """What a WSGI server calls at a response's end, whatever that was."""
+        """Free the place and close the events. A WSGI server calls this at the end of every response."""
         try:
             self._close()
         finally:

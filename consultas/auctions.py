@@ -18,7 +18,7 @@ from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavaila
 from providers.models import Provider
 
 _ERRORS: dict[str, type[ApiError]] = {error.code: error for error in (NotFound, ProviderUnavailable, ProviderError)}
-#: Longer than any real key; what exceeds it can't name an auction.
+#: No real key is longer.
 MAX_KEY_LENGTH = 200
 
 
@@ -43,7 +43,7 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
         raise NotFound
     own = Provider.objects.values_list("timeout_s", flat=True).get(name=bank.name)
     patience_s = (own or settings.BANK_TIMEOUT_S) + 2
-    # The key is a capability: whoever reads the broker must not learn it.
+    # Encrypted, because whoever knows the key can read the auction.
     answer = workers.ask(
         "consultas.tasks.look_up_auction",
         f"auction-{uuid.uuid4().hex}",

@@ -1,4 +1,4 @@
-"""One query, many banks: the task goes out, the answers come in as they land.
+"""One query, many banks: one task is published, and each bank's answer is handed on as it arrives.
 
 The web process publishes one task per query and reads the replies (see `replies`); it calls no bank itself.
 The aggregated, the streamed and the individual route read the same generator and differ only in their views.
@@ -50,7 +50,7 @@ class Answer:
 
 
 def answers(query: Query, banks: list[str]) -> Iterator[Answer]:
-    """The answer of each of `banks`, as it lands; at the query's deadline those still missing, as failed."""
+    """The answers of `banks`, each as it arrives. At the query's deadline the missing ones follow as failed."""
     return (answer for answer in answers_and_pauses(query, banks, 60) if answer is not None)
 
 

@@ -110,7 +110,7 @@ class Offer(models.Model):
     native = models.JSONField("dados do banco", default=dict)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     refreshed_at = models.DateTimeField("atualizada em", default=timezone.now)
-    # Written by the floor above, which this one can't ask: the live proposal made from this offer.
+    # The live proposal made from this offer. `proposals` writes it, because this package may not read proposals.
     live_proposal_id = models.UUIDField("proposta em andamento", null=True)
     live_proposal_since = models.DateTimeField(null=True)
 
@@ -156,7 +156,7 @@ class Step(models.Model):
     """An external step that the holder owes a bank: liveness, chat message, SMS or confirmation.
 
     One is open at a time per partner, bank and CPF. `query` is the one that opened it; `reference` is the
-    bank's own name of the step. `woken_at` is when somebody said that it ended, until the next look.
+    bank's own name of the step. `woken_at` is when a callback or an operator asked for a look; null after that look.
     """
 
     class State(models.TextChoices):
@@ -203,9 +203,9 @@ class Step(models.Model):
         return f"{self.provider} {self.type}"
 
     def is_over(self) -> bool:
-        """Whether the bank gives the step up by now, done or not."""
+        """True if the step's time is over for the bank, whether or not the holder did it."""
         return self.expires_at <= timezone.now()
 
     def action(self) -> BankAction:
-        """The step as the partner sees it: the same link for as long as it is open."""
+        """The step as the partner sees it. Its link stays the same for as long as it is open."""
         return BankAction(ActionType(self.type), self.url, self.detail, self.reference, self.expires_at)

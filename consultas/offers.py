@@ -1,4 +1,4 @@
-"""Offers that partners may submit: what makes two the same, how they are kept, how they differ from the wish."""
+"""Offers that partners may submit: when two are the same, how they are stored, how they differ from the request."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
     An offer seen before keeps its id and gets the bank's newest native identifiers.
     """
     keys = _keys(query, found)
-    # By key, since a bank might tell the same offer twice: one statement can't write a row two times.
+    # A dict, because a bank might send the same offer twice and one statement can't write a row two times.
     rows = {
         key: {"identity": key, "provider": provider, **vars(offer)}
         for provider, offers in found.items()
@@ -78,8 +78,8 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
 
 
 def known(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
-    """The `offerId`s of offers that were kept before, like `persist`, without touching them. A bank of which an
-    offer is gone meanwhile is left out."""
+    """The `offerId`s of offers that were stored before, in the form of `persist`; nothing is written. A bank is left
+    out if one of its offers was deleted meanwhile."""
     keys = _keys(query, found)
     wanted = {key for each in keys.values() for key in each}
     ids: dict[str, UUID] = {}

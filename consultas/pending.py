@@ -1,7 +1,7 @@
-"""External steps that holders owe banks: opened by a query, found again by a re-query, closed by a check.
+"""External steps that holders owe banks. A query opens one, a repeated query finds it again, a check closes it.
 
-A finished step has one place where it is closed, `settle`: a re-query or a bank's callback that learns of it
-only brings the next check forward.
+`settle` is the only place where a step is closed. A repeated query or a bank's callback that learns of its end only
+brings the next check forward.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from webhooks import outbox
 
 log = structlog.get_logger(__name__)
 
-#: Where a bank does not say when it gives a step up.
+#: How long a step lives where the bank does not say.
 DEFAULT_LIFETIME = timedelta(hours=72)
 EAGER = timedelta(minutes=10)
 EAGER_EVERY = timedelta(seconds=6)
@@ -47,9 +47,11 @@ def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
 
 
 def ask(bank: BankClient, query: Query, request: BankQuery, step: Step | None) -> BankResult:
-    """The bank's answer to `query`. While a step is open it is only looked at: the same link is shown, also where
-    the bank can't tell how the step stands, and no second message is sent. After a refused or expired one the bank
-    is queried anew, which opens another."""
+    """The bank's answer to `query`.
+
+    While a step is open, the bank is only asked how it stands: the holder gets no second message, and the partner sees
+    the same link, even if the bank can't tell. After a refused or expired step the bank is queried anew, which opens
+    another step."""
     if step is None:
         return _query(bank, query, request)
     outcome, result = _look(bank, step, request)
@@ -83,8 +85,9 @@ def _record_evidence_use(number: int, bank: str, query: Query) -> None:
 
 @outlasts_restart
 def _open(query: Query, provider: str, action: BankAction) -> Step:
-    """The stored step; where a query at the same moment opened one first, that one. One that was lost would have
-    the holder asked twice."""
+    """Store the step and return it. If another query opened one at the same moment, return that one.
+
+    Tried again while the database is away: if the row were lost, the holder would be asked a second time."""
     now = timezone.now()
     step, _ = Step.objects.get_or_create(
         partner_id=query.partner_id,
@@ -107,16 +110,16 @@ def _open(query: Query, provider: str, action: BankAction) -> Step:
 
 @outlasts_restart
 def _now_with_link(step: Step, action: BankAction) -> None:
-    """The bank told of the step before it had a link for it: from now on this one is shown."""
+    """Store the link of a step that the bank had opened without one."""
     step.type, step.url, step.detail = action.type, action.url, action.detail
     Step.objects.filter(pk=step.pk).update(type=step.type, url=step.url, detail=step.detail)
 
 
 def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome, BankResult]:
-    """How the step stands, with the bank's answer to `request` where that makes it known.
+    """Ask the bank how the step stands. Returns the outcome, and the bank's answer to `request` if it gave one.
 
-    A bank that says no ends the step: it would say so again for ever. One that failed, or that holds the step for
-    not done, leaves it open. Whatever is open beyond its end has expired.
+    A refusal ends the step, because the bank would repeat it for ever. A failure leaves the step open. A step that is
+    open after its end has expired.
     """
     try:
         result = bank.check(request, step.reference)
@@ -139,7 +142,7 @@ def _waiting(step: Step) -> BankResult:
 
 
 def wake(step: Step) -> None:
-    """Have the step checked at the next sweep, before those that are only looked at by the clock."""
+    """Have the step checked at the next sweep, before the steps whose turn has come by the clock."""
     _wake(Step.objects.filter(pk=step.pk))
 
 
@@ -158,8 +161,8 @@ def _due(now: datetime) -> QuerySet[Step]:
 
 
 def claim_due(bank: str, limit: int) -> list[Step]:
-    """At most `limit` steps of `bank` whose next look is due, taken for this worker: another takes them only after
-    the lease. Those that somebody knows to have ended come first, then the young ones, whose end is promised soon."""
+    """At most `limit` steps of `bank` whose next look is due, taken for this worker: another worker takes them only
+    after the lease. Woken steps come first, then young ones, whose end is promised soon."""
     if not limit:
         return []
     now = timezone.now()
@@ -182,7 +185,7 @@ def check(bank: BankClient, step: Step) -> None:
 
 
 def put_off(step: Step) -> None:
-    """The step's bank is switched off: what is over has expired, the rest is looked at later."""
+    """Called for a step whose bank is switched off: expire it if its time is over, else look at it later."""
     if step.is_over():
         give_up(step)
     else:
@@ -190,19 +193,20 @@ def put_off(step: Step) -> None:
 
 
 def give_up(step: Step) -> None:
-    """The step has expired for us, whatever the bank thinks: it is asked no more."""
+    """Expire the step without asking the bank."""
     settle(step, StepOutcome.EXPIRED, _waiting(step))
 
 
 def partners_allowed(bank: str, steps: list[Step]) -> set[UUID]:
-    """Those partners of `steps` whose contract has `bank` still."""
+    """The partners of `steps` whose contract still has `bank`."""
     rows = Allowance.objects.filter(provider=bank, partner__in={step.partner_id for step in steps})
     return set(rows.values_list("partner_id", flat=True))
 
 
 def _look_again(step: Step) -> None:
-    """Within 10 s while the step is young, then at a twentieth of its age, at most every 5 minutes. One that was
-    woken since it was claimed stays due: what this look saw may be older than that."""
+    """Plan the next look: within 10 s while the step is young, then at a twentieth of its age, at most every 5 minutes.
+
+    A step that was woken since it was claimed stays due, because this look may have come before its end."""
     now = timezone.now()
     wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
     claimed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN, next_check_at=step.next_check_at)
@@ -210,9 +214,9 @@ def _look_again(step: Step) -> None:
 
 
 def wake_by_callback(provider: str, reference: str) -> None:
-    """A bank's callback says that a step ended: look at it at once. It proves nothing by itself, so one that
-    comes twice, late or before the step is known changes nothing."""
-    if "\0" not in reference:  # the database takes none: no step has such a name
+    """Look at the step at once: a bank's callback says that it ended. The callback proves nothing by itself. So one
+    that comes twice, late or before the step is known changes nothing."""
+    if "\0" not in reference:  # PostgreSQL can't store NUL, so no step has such a reference
         _wake(Step.objects.filter(provider=provider, reference=reference))
 
 

@@ -43,11 +43,11 @@ log = structlog.get_logger(__name__)
 
 #: Within this many seconds an identical parameterless query is a repeat.
 REPEAT_S = 60
-#: Who follows looks for the leader's end after this pause, then after ever longer ones.
+#: A follower looks for the leader's end after this pause, then after longer and longer ones.
 _FLIGHT_POLL_S = 0.05
 _FLIGHT_POLL_FACTOR = 1.5
 _FLIGHT_LONGEST_POLL_S = 0.5
-#: Who asks the banks says this often that it is still there; without a word for the longer time, another takes over.
+#: The query that asks the banks prolongs its lock this often. The lock ends after the longer time; then another asks.
 _FLIGHT_BEAT_S = 1.0
 _FLIGHT_TTL_S = 5
 _FINISH = "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s WHERE id = %s"
@@ -112,7 +112,9 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
     )
     parameterless = holder.loan_value is None and holder.installment_value is None and holder.installments is None
-    if parameterless and kind is Query.Kind.AGGREGATED:  # the others keep no offers and tell of no lead
+    if (
+        parameterless and kind is Query.Kind.AGGREGATED
+    ):  # streamed and individual queries store no offers and send no lead
         same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
         query.fingerprint = blind_index("query", same.decode())
     statements.insert(query)
@@ -120,7 +122,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
 
 
 def _from_session(seen: QueryEvidence) -> dict[str, Any]:
-    """What a session's evidence stands in for. The body's own `client_ip` and `geolocation` do not count."""
+    """The fields that come from a session's evidence. The body's own `client_ip` and `geolocation` do not count."""
     return {
         "client_ip": seen.ip,
         "geolocation": seen.geolocation,
@@ -153,7 +155,7 @@ def aggregate(query: Query) -> Aggregate:
 
 
 def _ask(query: Query, flight: _Flight, banks: list[str]) -> list[Answer]:
-    """The answers of `banks`. Meanwhile the query's flight is kept up: it ends soon after this process would."""
+    """The answers of `banks`. Prolongs the flight's lock meanwhile: it ends soon after a process that died."""
     found: list[Answer] = []
     for answer in fan_out.answers_and_pauses(query, banks, _FLIGHT_BEAT_S):
         if answer is not None:
@@ -220,7 +222,7 @@ def _flight_key(query: Query) -> str:
 
 
 def _await(query: Query, leader: str) -> _Earlier | None:
-    """What the leader found, once it is finished; None when the leader is gone without an end, or the time is over."""
+    """What the leader found, when it has finished. None if the leader died before, or the time is over."""
     key, pause = _flight_key(query), _FLIGHT_POLL_S
     while leader and query.seconds_left() > 0:
         row = _finished("id = %s", leader)
@@ -255,8 +257,8 @@ class _Earlier:
 
 
 def _finished(which: str, *params: Any) -> _Earlier | None:
-    """The newest of the queries `which`, a condition in SQL, that has its answers. One whose holder was erased has an
-    end, but none."""
+    """The newest of the queries `which`, a condition in SQL, that has its answers. A query whose holder was
+    erased has finished and has no answers."""
     row = statements.fetch_one(
         f"SELECT simulation_group, answers FROM consultas_query WHERE {which}"  # noqa: S608 - conditions of ours
         " AND finished_at IS NOT NULL AND answers IS NOT NULL ORDER BY created_at DESC LIMIT 1",
@@ -269,8 +271,8 @@ def _finished(which: str, *params: Any) -> _Earlier | None:
 
 
 def _still_good(earlier: list[Answer]) -> list[Answer]:
-    """The earlier answers that may stand for a repeat: of settled banks, and young enough. Banks that were
-    pending, wanted an action or failed are asked again, so that nothing that became available stays hidden."""
+    """The earlier answers that a repeat may reuse: of settled banks, and young enough. Banks that were pending, wanted
+    an action or failed are asked again, so that no offer that became available stays hidden."""
     since = time.time() - REPEAT_S
     return [answer for answer in earlier if answer.settled and answer.answered_at >= since]
 
@@ -300,8 +302,8 @@ def _store(
     sealed: str,
     reused: dict[str, tuple[BankOffer, ...]],
 ) -> serializers.RenderedOffers:
-    """One transaction, which may be repeated: a commit whose confirmation was lost is not told of twice. Offers
-    `reused` were kept by `source` and are only looked up."""
+    """Store everything in one transaction, which may be repeated: if only the confirmation of a commit was lost, no
+    second event is sent. Offers `reused` were stored by `source` and are only looked up."""
     with transaction.atomic():
         ids = offers.known(query, reused) if reused else {}
         others = (answer for answer in answers if answer.provider not in ids)
@@ -319,8 +321,7 @@ def _store(
 def close(query: Query, answers: list[Answer]) -> None:
     """Store the answers of a streamed or individual query, which keeps no offers.
 
-    Where the database stays away they are lost to the back office, and the log says so: the partner has them, and is
-    not refused what a bank answered.
+    If the database stays away, the back office never sees them and the log says so. The partner gets them all the same.
     """
     query.finished_at = timezone.now()
     try:

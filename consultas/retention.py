@@ -17,14 +17,14 @@ from django.utils import timezone
 from consultas.models import Offer, Query, Step
 from foundation import batches
 
-#: A query that has no end so long after its deadline has lost its process, and nobody writes to it any more.
+#: The process of a query that is unfinished so long after its deadline has died. Nobody writes to the row any more.
 DEAD_AFTER = timedelta(seconds=60)
 
 
 def purge(before: datetime, in_use: Exists, until: float) -> dict[str, int]:
     """Delete steps that ended before `before`, offers no bank gave since then that are not `in_use`, and queries
     from before it to which nothing points; until `until` (monotonic seconds). Returns how many of each."""
-    # An open step is still looked at, unless its own end is as long past: its bank is switched off.
+    # An open step is still looked at, unless its own end is as long past, as where its bank is switched off.
     ended = Q(closed_at__lt=before) | Q(state=Step.State.OPEN, expires_at__lt=before)
     steps = Step.objects.filter(ended, opened_at__lt=before)
     offers = Offer.objects.filter(refreshed_at__lt=before)
@@ -37,7 +37,7 @@ def purge(before: datetime, in_use: Exists, until: float) -> dict[str, int]:
 
 
 def _unreferred() -> tuple[Combinable, Combinable]:
-    """Of queries: no offer and no step points to it."""
+    """Conditions on a query: no offer and no step refers to it."""
     me = OuterRef("pk")
     return ~Exists(Offer.objects.filter(query=me)), ~Exists(Step.objects.filter(query=me))
 
@@ -82,7 +82,7 @@ def erase(cpf_index: str, in_use: Exists) -> Erased:
         steps=steps_gone,
         offers=offers_gone,
         queries=queries_gone,
-        # What the other banks answered proves nothing of the one contract.
+        # The answers of the other banks prove nothing about the contract.
         answers=mine.filter(answers__isnull=False).update(answers=None),
         kept_offers=offers.count(),
         kept_queries=mine.count(),
@@ -92,5 +92,5 @@ def erase(cpf_index: str, in_use: Exists) -> Erased:
 
 
 def _locked(rows: QuerySet[Any], order: str) -> list[Any]:
-    """The keys of `rows`, which are nobody else's until the transaction's end."""
+    """The keys of `rows`, which are locked until the transaction's end."""
     return [row.pk for row in rows.order_by(order).select_for_update().only("pk")]

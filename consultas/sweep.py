@@ -17,9 +17,9 @@ from providers.bank import Connection
 from providers.errors import BankSwitchedOff
 from providers.models import enabled_connections
 
-#: So long one sweep goes on taking what is due; then the next one does.
+#: Seconds for which one sweep takes steps that are due. Then the next sweep does.
 TICK_S = 2.0
-#: Looks at one bank at once, in this process. A bank that hangs fills its own share and no other's.
+#: How many steps of one bank this process looks at at the same time. A bank that hangs delays no other's steps.
 PLACES = 64
 _PAUSE_S = 0.05
 

@@ -27,10 +27,10 @@ log = structlog.get_logger(__name__)
 
 @shared_task
 def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
-    """Ask `banks` for the query's offers, all at once; each answer is pushed as it lands."""
+    """Ask `banks` for the query's offers, all at the same time, and send each answer as it arrives."""
     query, connections, steps = order.load(query_id, banks)
     connection.close()
-    # Claimed last: a copy that fails or dies before this leaves the work to the next.
+    # Claimed last, so that a copy of the task that fails or dies before leaves the work to the next copy.
     left = query.seconds_left()
     if left <= 0 or not replies.claim(reply_to, query_id, round_, ttl_s=int(left) + 60, patience_s=left):
         return
@@ -61,7 +61,7 @@ def _answer(query: Query, bank: str, connections: dict[str, Connection], step: S
     except ApiError as refusal:
         return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message)
     except Exception:
-        # A fault of ours at one bank must not cost the partner the other seven. It is logged, never shown.
+        # Our own fault at one bank must not cost the partner the other banks. It is logged, never shown.
         log.exception("bank_adapter_failed", bank=bank)
         return failed(bank, ProviderError(), begun)
     finally:
