@@ -194,3 +194,20 @@ def test_what_gathers_the_homeless_does_not_exist() -> None:
     found = [name for name, _ in modules(*FLOORS) if NAMELESS & set(name.split("."))]
     assert found == []
     assert not (ROOT / "config/settings").exists(), "the settings are one file"
+
+
+def test_log_events_are_snake_case() -> None:
+    """So that one expression finds them: `webhook_attempt`, never `webhook attempt`."""
+    events = [
+        (f"{name}:{call.lineno}", call.args[0].value)
+        for name, file in modules(*FLOORS)
+        for call in ast.walk(ast.parse(file.read_bytes(), str(file)))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == "log"
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    ]
+    assert len(events) > 30, "the log calls were not found"
+    assert [(where, event) for where, event in events if not re.fullmatch(r"[a-z][a-z0-9_]*", str(event))] == []
