@@ -9,17 +9,8 @@ from rest_framework import serializers
 
 from authorizations.evidence import Told
 from foundation.errors import InvalidInput
-from foundation.fields import (
-    USER_AGENT_LENGTH,
-    Block,
-    BooleanField,
-    ChoiceField,
-    CPFField,
-    NumberField,
-    PhoneField,
-    ReferenceField,
-    TextField,
-)
+from foundation.fields import USER_AGENT_LENGTH, Block, BooleanField, ChoiceField, NumberField, TextField
+from foundation.format_fields import CPFField, PhoneField, ReferenceField
 from foundation.validation import field_faults
 from providers.types import Geolocation
 

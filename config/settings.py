@@ -423,7 +423,7 @@ SPECTACULAR_SETTINGS = {
         "QueryStatus": "consultas.schema.STATUSES",
         "ActionType": "consultas.schema.ACTION_TYPES",
         "ProposalStatus": "proposals.schema.STATUSES",
-        "UF": "foundation.fields.STATES",
+        "UF": "foundation.format_fields.STATES",
         "SexLetter": ["M", "F"],
         "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],
         "AuthorizationStatus": "authorizations.models.Session.Status",

@@ -18,17 +18,14 @@ from foundation.fields import (
     Block,
     BooleanField,
     ChoiceField,
-    CPFField,
     DateField,
     DecimalField,
-    EmailField,
     IntegerField,
-    IPField,
     ListField,
     NumberField,
-    PhoneField,
     TextField,
 )
+from foundation.format_fields import CPFField, EmailField, IPField, PhoneField
 from foundation.formats import iso_utc
 from providers.types import (
     AppAuthorization,

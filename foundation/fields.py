@@ -6,42 +6,25 @@ No message repeats the value: it may be personal data, or not even text that can
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import re
-import uuid
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.core.exceptions import ValidationError as DjangoValidationError
-from django.core.validators import EmailValidator
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.fields import empty
-
-from foundation.formats import cnpj_is_valid, cpf_is_valid, local_phone, unmask_cnpj
 
 if TYPE_CHECKING:
     from django_stubs_ext import StrOrPromise
 
 TEXT_LENGTH = 120
 USER_AGENT_LENGTH = 512
-EMAIL_LENGTH = 254
-# fmt: off
-STATES = (
-    "AC", "AL", "AM", "AP", "BA", "CE", "DF", "ES", "GO", "MA", "MG", "MS", "MT", "PA",
-    "PB", "PE", "PI", "PR", "RJ", "RN", "RO", "RR", "RS", "SC", "SE", "SP", "TO",
-)
-# fmt: on
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_REFERENCE = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
-_ISO_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
-_CEP = re.compile(r"\d{5}[-.\s]?\d{3}|\d{2}\.\d{3}-\d{3}", re.ASCII)
-_MASK = re.compile(r"[.\-/\s]")
-_valid_email = EmailValidator(allowlist=[])
-_EARLIEST = datetime.date(1900, 1, 1)
+#: The earliest date that a field takes.
+EARLIEST = datetime.date(1900, 1, 1)
 _POSTGRES_INTEGER = 2**31 - 1
 
 
@@ -94,156 +77,6 @@ class TextField(_Messages, serializers.CharField):
         return data.strip() if self.trim_whitespace else data
 
 
-class _CodeField(TextField):
-    """Text of a fixed form, told in one message. `parse` gives the normal form, or None where it is none.
-
-    `keywords` are the form in JSON Schema, as far as that can say it.
-    """
-
-    keywords: ClassVar[dict[str, Any]] = {}
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(max_length=None, trim_whitespace=False, **kwargs)
-
-    def json_schema(self) -> dict[str, Any]:
-        return dict(self.keywords)
-
-    def to_internal_value(self, data: str) -> Any:
-        value = self.parse(super().to_internal_value(data))
-        if value is None:
-            self.fail("form")
-        return value
-
-    def parse(self, text: str) -> Any:
-        raise NotImplementedError
-
-
-class CPFField(_CodeField):
-    """11 digits with right check digits, not all equal; a mask is refused."""
-
-    default_error_messages = {"form": "Informe um CPF válido: 11 dígitos, sem máscara."}
-    keywords = {"minLength": 11, "maxLength": 11, "pattern": "^[0-9]{11}$"}
-
-    def parse(self, text: str) -> str | None:
-        return text if cpf_is_valid(text) else None
-
-
-class CNPJField(_CodeField):
-    """14 characters: 12 of [0-9A-Z] and 2 check digits (alphanumeric since 2026); masks are removed."""
-
-    default_error_messages = {"form": "Informe um CNPJ válido: 14 caracteres."}
-    keywords = {"minLength": 14, "pattern": r"^([./\-\s]*[0-9A-Za-z]){12}([./\-\s]*[0-9]){2}[./\-\s]*$"}
-
-    def parse(self, text: str) -> str | None:
-        cnpj = unmask_cnpj(text)
-        return cnpj if cnpj_is_valid(cnpj) else None
-
-
-class PhoneField(_CodeField):
-    """Area code and number, 10-11 digits; a country code 55 before them is removed."""
-
-    default_error_messages = {"form": "Informe DDD e número: 10 ou 11 dígitos, sem máscara."}
-    keywords = {"minLength": 10, "maxLength": 13, "pattern": "^([0-9]{10,11}|55[0-9]{10,11})$"}
-
-    def parse(self, text: str) -> str | None:
-        return local_phone(text)
-
-
-class EmailField(_CodeField):
-    """An e-mail address of at most 254 characters, as banks take it: at a full domain name (Django would let
-    `localhost` and an IP address in brackets pass), without a quoted name."""
-
-    default_error_messages = {"form": "Informe um e-mail válido, de no máximo 254 caracteres."}
-    keywords = {"format": "email", "minLength": 6, "maxLength": EMAIL_LENGTH}
-
-    def parse(self, text: str) -> str | None:
-        try:
-            _valid_email(text)
-        except DjangoValidationError:
-            return None
-        return text if len(text) <= EMAIL_LENGTH and not set(text) & set('"[') else None
-
-
-class IPField(_CodeField):
-    """An IPv4 or IPv6 address in its canonical text; one that only maps IPv4 becomes IPv4. No zone ids."""
-
-    default_error_messages = {"form": "Informe um endereço IPv4 ou IPv6 válido."}
-    keywords = {"minLength": 2, "maxLength": 45, "pattern": "^[0-9A-Fa-f:.]+$"}
-
-    def parse(self, text: str) -> str | None:
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            return None
-        if isinstance(address, ipaddress.IPv6Address):
-            if address.scope_id is not None:
-                return None
-            address = address.ipv4_mapped or address
-        return str(address)
-
-
-class UFField(_CodeField):
-    """One of the 27 federative units, upper case."""
-
-    default_error_messages = {"form": "Informe a sigla de uma UF do Brasil, como SP."}
-    keywords = {"enum": list(STATES)}
-
-    def parse(self, text: str) -> str | None:
-        return text if text in STATES else None
-
-
-class CEPField(_CodeField):
-    """A postal code: 8 digits, the mask removed."""
-
-    default_error_messages = {"form": "Informe um CEP de 8 dígitos."}
-    keywords = {"minLength": 8, "maxLength": 10, "pattern": r"^([0-9]{5}[-.\s]?[0-9]{3}|[0-9]{2}\.[0-9]{3}-[0-9]{3})$"}
-
-    def parse(self, text: str) -> str | None:
-        return _MASK.sub("", text) if _CEP.fullmatch(text) else None
-
-
-class DigitsField(_CodeField):
-    """Digits such as a branch's or an account's number, masks (`.`, `-`, `/`, blanks) removed."""
-
-    default_error_messages = {"form": "Informe de 1 a {longest} dígitos."}
-
-    def __init__(self, *, longest: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.longest = longest
-        self.error_messages["form"] = self.error_messages["form"].format(longest=longest)
-
-    def json_schema(self) -> dict[str, Any]:
-        further = f"([./\\-\\s]*[0-9]){{0,{self.longest - 1}}}"
-        return {"minLength": 1, "pattern": f"^[./\\-\\s]*[0-9]{further}[./\\-\\s]*$"}
-
-    def parse(self, text: str) -> str | None:
-        digits = _MASK.sub("", text)
-        return digits if digits.isascii() and digits.isdigit() and len(digits) <= self.longest else None
-
-
-class UUIDField(_CodeField):
-    """A UUID in its usual form, 36 characters with hyphens. The value is a `uuid.UUID`."""
-
-    default_error_messages = {"form": "Informe um UUID válido."}
-    keywords = {"format": "uuid", "minLength": 36, "maxLength": 36}
-
-    def parse(self, text: str) -> uuid.UUID | None:
-        try:
-            return uuid.UUID(text) if len(text) == 36 else None
-        except ValueError:
-            return None
-
-
-class ReferenceField(_CodeField):
-    """A name that the caller gives a thing of its own: 1 to 64 of `A-Z a-z 0-9 . _ : -`."""
-
-    keywords = {"minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9._:-]+$"}
-    default_error_messages = {"form": "Informe de 1 a 64 caracteres entre A-Z, a-z, 0-9, “.”, “_”, “:” e “-”."}
-
-    def parse(self, text: str) -> str | None:
-        return text if _REFERENCE.fullmatch(text) else None
-
-
 class DateField(_Messages, serializers.DateField):
     """A real date as `YYYY-MM-DD`; with `not_future` one of a living person's life, from 1900 to today (in
     Brasília's time)."""
@@ -267,25 +100,9 @@ class DateField(_Messages, serializers.DateField):
             self.fail("invalid")
         if self.not_future and date > timezone.localdate():
             self.fail("future")
-        if self.not_future and date < _EARLIEST:
+        if self.not_future and date < EARLIEST:
             self.fail("early")
         return date
-
-
-class MomentField(_CodeField):
-    """A moment as ISO 8601 with `Z` or an offset, from the year 1900 on. The value is an aware `datetime` in UTC."""
-
-    keywords = {"minLength": 17, "maxLength": 32, "format": "date-time"}
-    default_error_messages = {"form": "Informe data e hora com fuso, como 2026-01-31T12:00:00Z."}
-
-    def parse(self, text: str) -> datetime.datetime | None:
-        if not _ISO_MOMENT.fullmatch(text):
-            return None
-        try:
-            moment = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
-        except (ValueError, OverflowError):
-            return None
-        return moment if moment.date() >= _EARLIEST else None
 
 
 class BooleanField(_Messages, serializers.BooleanField):

@@ -8,20 +8,15 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.serializers import Field
 from rest_framework.settings import api_settings
 
-from foundation.fields import (
-    Block,
-    BooleanField,
+from foundation.fields import Block, BooleanField, ChoiceField, DateField, DecimalField, TextField
+from foundation.format_fields import (
     CEPField,
-    ChoiceField,
     CNPJField,
     CPFField,
-    DateField,
-    DecimalField,
     DigitsField,
     EmailField,
     IPField,
     PhoneField,
-    TextField,
     UFField,
 )
 from foundation.formats import cpf_is_valid, iso_utc, mask_account, mask_phone, only_digits, pix_phone, pix_random_key

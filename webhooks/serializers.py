@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from foundation.fields import Block, ChoiceField, MomentField, TextField
+from foundation.fields import Block, ChoiceField, TextField
+from foundation.format_fields import MomentField
 from foundation.formats import iso_utc
 from partners.models import Partner
 from webhooks.models import Attempt, Event

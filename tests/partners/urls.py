@@ -8,7 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from config import exceptions
-from foundation.fields import Block, DecimalField, ListField, PhoneField, TextField
+from foundation.fields import Block, DecimalField, ListField, TextField
+from foundation.format_fields import PhoneField
 from partners.views import PartnerView
 
 

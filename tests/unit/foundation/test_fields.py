@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rest_framework.exceptions import ValidationError
 
 from foundation import fields as f
+from foundation import format_fields as ff
 from foundation.errors import Detail, InvalidInput
 from foundation.json import parse_json_object
 
@@ -27,30 +28,30 @@ GOOD = [
     (f.TextField(), "😀" * 120, "😀" * 120),
     (f.TextField(max_length=f.USER_AGENT_LENGTH), "x" * 512, "x" * 512),
     (f.TextField(allow_blank=True), "", ""),
-    (f.CPFField(), "52998224725", "52998224725"),
-    (f.CPFField(), "00000000191", "00000000191"),
-    (f.CNPJField(), "11222333000181", "11222333000181"),
-    (f.CNPJField(), "11.222.333/0001-81", "11222333000181"),
-    (f.CNPJField(), "12ABC34501DE35", "12ABC34501DE35"),
-    (f.CNPJField(), "12.ABC.345/01DE-35", "12ABC34501DE35"),
-    (f.PhoneField(), "11987654321", "11987654321"),
-    (f.PhoneField(), "1133334444", "1133334444"),
-    (f.PhoneField(), "5511987654321", "11987654321"),
-    (f.PhoneField(), "551133334444", "1133334444"),
-    (f.PhoneField(), "55987654321", "55987654321"),  # area code 55, Rio Grande do Sul
-    (f.PhoneField(), "5533334444", "5533334444"),
-    (f.PhoneField(), "5555987654321", "55987654321"),
-    (f.EmailField(), "ana@exemplo.com.br", "ana@exemplo.com.br"),
-    (f.IPField(), "203.0.113.7", "203.0.113.7"),
-    (f.IPField(), "2001:DB8::0001", "2001:db8::1"),
-    (f.IPField(), "::ffff:203.0.113.7", "203.0.113.7"),
-    (f.UFField(), "SP", "SP"),
-    (f.CEPField(), "01310100", "01310100"),
-    (f.CEPField(), "01310-100", "01310100"),
-    (f.CEPField(), "01.310-100", "01310100"),
-    (f.DigitsField(longest=12), "12.345-6", "123456"),
+    (ff.CPFField(), "52998224725", "52998224725"),
+    (ff.CPFField(), "00000000191", "00000000191"),
+    (ff.CNPJField(), "11222333000181", "11222333000181"),
+    (ff.CNPJField(), "11.222.333/0001-81", "11222333000181"),
+    (ff.CNPJField(), "12ABC34501DE35", "12ABC34501DE35"),
+    (ff.CNPJField(), "12.ABC.345/01DE-35", "12ABC34501DE35"),
+    (ff.PhoneField(), "11987654321", "11987654321"),
+    (ff.PhoneField(), "1133334444", "1133334444"),
+    (ff.PhoneField(), "5511987654321", "11987654321"),
+    (ff.PhoneField(), "551133334444", "1133334444"),
+    (ff.PhoneField(), "55987654321", "55987654321"),  # area code 55, Rio Grande do Sul
+    (ff.PhoneField(), "5533334444", "5533334444"),
+    (ff.PhoneField(), "5555987654321", "55987654321"),
+    (ff.EmailField(), "ana@exemplo.com.br", "ana@exemplo.com.br"),
+    (ff.IPField(), "203.0.113.7", "203.0.113.7"),
+    (ff.IPField(), "2001:DB8::0001", "2001:db8::1"),
+    (ff.IPField(), "::ffff:203.0.113.7", "203.0.113.7"),
+    (ff.UFField(), "SP", "SP"),
+    (ff.CEPField(), "01310100", "01310100"),
+    (ff.CEPField(), "01310-100", "01310100"),
+    (ff.CEPField(), "01.310-100", "01310100"),
+    (ff.DigitsField(longest=12), "12.345-6", "123456"),
     (
-        f.UUIDField(),
+        ff.UUIDField(),
         "123E4567-e89b-12d3-a456-426614174000",
         uuid.UUID("123e4567-e89b-12d3-a456-426614174000"),
     ),
@@ -83,9 +84,9 @@ GOOD = [
 BAD = [
     (f.TextField(), ["", "  ", "x" * 121, "a\0", LONE, *NOT_TEXT]),
     (f.TextField(max_length=None, min_length=2), ["a"]),
-    (f.DigitsField(longest=1), ["12"]),
+    (ff.DigitsField(longest=1), ["12"]),
     (
-        f.CPFField(),
+        ff.CPFField(),
         [
             "529.982.247-25",
             "52998224724",
@@ -99,7 +100,7 @@ BAD = [
         ],
     ),
     (
-        f.CNPJField(),
+        ff.CNPJField(),
         [
             "11222333000180",
             "12ABC34501DE3X",
@@ -112,7 +113,7 @@ BAD = [
         ],
     ),
     (
-        f.PhoneField(),
+        ff.PhoneField(),
         [
             "",
             "987654321",
@@ -129,7 +130,7 @@ BAD = [
         ],
     ),
     (
-        f.EmailField(),
+        ff.EmailField(),
         [
             "",
             "ana",
@@ -148,7 +149,7 @@ BAD = [
         ],
     ),
     (
-        f.IPField(),
+        ff.IPField(),
         [
             "",
             "203.0.113",
@@ -163,11 +164,11 @@ BAD = [
             *NOT_TEXT,
         ],
     ),
-    (f.UFField(), ["", "sp", "XX", "SPA", "S", *NOT_TEXT]),
-    (f.CEPField(), ["", "0131010", "013101000", "0131a100", "01310--100", *NOT_TEXT]),
-    (f.DigitsField(longest=4), ["", "-", "12345", "12x", "١٢", *NOT_TEXT]),
+    (ff.UFField(), ["", "sp", "XX", "SPA", "S", *NOT_TEXT]),
+    (ff.CEPField(), ["", "0131010", "013101000", "0131a100", "01310--100", *NOT_TEXT]),
+    (ff.DigitsField(longest=4), ["", "-", "12345", "12x", "١٢", *NOT_TEXT]),
     (
-        f.UUIDField(),
+        ff.UUIDField(),
         ["", "123e4567e89b12d3a456426614174000", "{123e4567-e89b-12d3-a456-4266141740}", *NOT_TEXT],
     ),
     (
@@ -292,7 +293,7 @@ def test_a_limit_is_written_with_a_comma():
 
 
 def test_there_are_27_states():
-    assert len(set(f.STATES)) == 27
+    assert len(set(ff.STATES)) == 27
 
 
 json_values = st.recursive(
@@ -314,7 +315,7 @@ ALL_FIELDS = [field for field, _ in BAD]
 @example(field=f.NumberField(min_value=-90, max_value=90), value=Decimal("1e-999999999999999999"))
 @example(field=f.NumberField(min_value=-90, max_value=90), value=Decimal("0e999999999999999999"))
 @example(field=f.DecimalField(), value=Decimal("-0e-999999999999999999"))
-@example(field=f.IPField(), value="::ffff:1.2.3.4%\0")
+@example(field=ff.IPField(), value="::ffff:1.2.3.4%\0")
 def test_no_value_raises_anything_but_a_validation_error(field, value):
     try:
         field.run_validation(value)
@@ -336,7 +337,7 @@ class Whole(f.Block):
     """A block with one field of each kind, as a contract's object would have."""
 
     text = f.TextField()
-    cpf = f.CPFField()
+    cpf = ff.CPFField()
     amount = f.DecimalField()
     names = f.ListField(child=f.TextField())
 
