@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 py = $(VENV)/bin/python
-# Python keeps what it has compiled, whatever the caller's environment says: without it a process needs three times as
+# Python keeps what it has compiled, whatever the caller's environment says: without it a process needs four times as
 # long to start, and the tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_a_bank_worker_has_more_tasks_than_a_bank_has_places(tmp_path: Path) -> None:
-    """It had 500 and 512: twenty queries a second filled them all before the breaker knew of the first."""
+    """Before the fix, these were 500 and 512: twenty queries a second filled all tasks before the breaker opened."""
     places = Provider._meta.get_field("max_in_flight").default
     commands = [" ".join(process.command) for process in service_processes({}, tmp_path) if process.name == "banks"]
     commands += re.findall(r"^ *command: (celery .* -Q banks .*)$", (ROOT / "compose.yaml").read_text(), re.MULTILINE)

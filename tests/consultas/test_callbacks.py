@@ -195,7 +195,7 @@ def signed(bank: str, reference: str) -> tuple[bytes, dict[str, str]]:
 @pytest.mark.parametrize("bank", ["imbuia", "canela"])
 @pytest.mark.parametrize("reference", ["nobody-knows-it", "\0", "a\0b", "x" * 100_000])
 def test_a_genuine_one_about_a_step_that_nobody_knows_is_taken(client: Client, bank: str, reference: str) -> None:
-    """With a NUL in it, it was a 500."""
+    """Before the fix, a reference with a NUL was answered with 500."""
     body, headers = signed(bank, reference)
     answer = requests.post(f"{client.base}/bank-callbacks/{bank}", data=body, headers=headers, timeout=10)
     assert answer.status_code == 204, answer.text

@@ -24,7 +24,7 @@ Cut = Freeze = Callable[[], AbstractContextManager[None]]
 def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
-    """It used to wait for the dead process until its own deadline: just what a partner's retry would meet."""
+    """Before the fix, the repeat, such as a partner's retry, waited for the dead process until its own deadline."""
     simulator.bank("ipe", latency_ms=4000, operation="query")
     with ThreadPoolExecutor() as pool:
         cut_off = pool.submit(client.post, "/consultas", query_body(providers=["ipe"]))
@@ -58,7 +58,7 @@ def test_answers_that_land_while_redis_is_away_are_kept_until_it_is_back(
 def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
     client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
 ) -> None:
-    """It used to be a 500, with the answers of all banks gone."""
+    """Before the fix, the partner got 500 and the answers of all banks were lost."""
     simulator.bank("ipe", latency_ms=1500, operation="query")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(client.query, providers=["ipe"])
@@ -74,7 +74,7 @@ def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
 def test_a_stream_whose_answers_can_not_be_kept_is_complete_all_the_same(
     client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
 ) -> None:
-    """It was cut off without its last event, with all answers already told."""
+    """Before the fix, the stream was cut off without its last event, after all answers had been sent."""
     simulator.bank("ipe", latency_ms=1500, operation="query")
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(client.post, "/consultas/stream", query_body(providers=["ipe"]))

@@ -163,7 +163,7 @@ def told() -> list[tuple[str, list[Any]]]:
 def test_a_bank_that_says_no_after_the_step_ends_it(
     db: None, simulator: Simulator, between: GoBetween, banks: Banks, ending: Ending
 ) -> None:
-    """It was looked at for ever: nobody was told, and the holder was locked out at that bank."""
+    """Before the fix, the step was polled for ever: no partner was told, and the holder was locked out at that bank."""
     step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
     simulator.complete(ending.cpf, ending.bank, ending.kind)
     between.ending = ending
@@ -192,7 +192,7 @@ def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
 def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_anew(
     db: None, simulator: Simulator, between: GoBetween, banks: Banks
 ) -> None:
-    """The bank never says anything else of it: for three days the holder was shown a link that led nowhere."""
+    """Before the fix, the holder was shown a dead link for three days: the bank tells nothing else of that consult."""
     [ending] = [each for each in ENDINGS if each.bank == "cedro"]
     step = opened(PartnerFactory(), banks("cedro"), ending.cpf)
     simulator.complete(ending.cpf, "cedro", ending.kind)
@@ -207,7 +207,7 @@ def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_ane
 def test_a_link_that_the_bank_tells_only_later_is_shown_from_then_on(
     db: None, between: GoBetween, banks: Banks
 ) -> None:
-    """A re-query said that the holder has to act, and showed nothing to act on."""
+    """Before the fix, a re-query said that the holder has to act, but showed no link."""
     [ending] = [each for each in ENDINGS if each.bank == "cedro"]
     unknown = ending._replace(body={"status": "EM_ORBITA"})
     between.ending = unknown
@@ -263,7 +263,7 @@ def test_a_requery_after_the_end_asks_anew_though_the_look_fails(
 
 
 def test_a_callback_during_a_look_has_the_step_looked_at_again(db: None, banks: Banks) -> None:
-    """The look ended after it, saw the step still open, and put it off."""
+    """Before the fix, the poll ended after the callback, saw the step still open, and put the next poll off."""
     opened(PartnerFactory(), banks("canela"), "90000000418")
     due()
     [under_way] = pending.claim_due("canela", 1)
@@ -308,7 +308,7 @@ def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
 def test_a_bank_that_left_the_contract_is_not_called_and_the_step_expires(
     swept: Partner, simulator: Simulator, banks: Banks
 ) -> None:
-    """Its steps were looked at for three days more, and their offers told."""
+    """Before the fix, its steps were polled for three days more, and their offers were sent to the partner."""
     step = opened(swept, banks("peroba"), "90000000337")
     other = PartnerFactory(providers=["peroba"])
     stays = opened(other, banks("peroba"), "90000000337")

@@ -58,7 +58,7 @@ def test_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(
 def test_one_sweep_takes_more_than_fit_at_once(
     sandbox: None, programs: Programs, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It took 100 in two seconds, however many were due."""
+    """Before the fix, a sweep took 100 steps in two seconds, however many were due."""
     programs.kill("beat", signal.SIGSTOP)
     monkeypatch.setattr(sweep, "TICK_S", 60)  # greenlets take turns here: nothing of the standard library is patched
     step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank knows nothing of it
@@ -71,7 +71,7 @@ def test_one_sweep_takes_more_than_fit_at_once(
 def test_queries_that_keep_the_bank_worker_busy_keep_no_step_waiting(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
-    """The sweeps stood in one line with the queries, and were thrown away there."""
+    """Before the fix, sweeps shared the queue of the queries, and expired in it."""
     client.query(CHAT, providers=["peroba"])
     live_service.programs.kill("banks", signal.SIGSTOP)
     try:

@@ -69,7 +69,7 @@ def test_every_call_is_answered_within_seconds_and_nothing_is_left_behind(
 
 
 def test_many_queries_hold_no_database_connection_meanwhile(client: Client, freeze_redis: Freeze) -> None:
-    """Each waited for its turn in the flight with one in hand: a pool of 8 was empty at the ninth query."""
+    """Before the fix, a query held a connection while it waited for its flight: the ninth found a pool of 8 empty."""
 
     def query(number: int) -> tuple[requests.Response, float]:
         return timed(lambda: client.post("/consultas", query_body(nome=f"Pessoa Numero {number}")))
@@ -103,7 +103,7 @@ def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
 def test_a_submission_that_is_under_way_is_answered_once_it_is_back(
     client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
 ) -> None:
-    """The worker's word was lost with the first time-out, and the partner waited its 30 s for it."""
+    """Before the fix, the worker's reply was lost with the first time-out, and the partner waited 30 s for it."""
     offer: dict[str, Any] = client.query(providers=["ipe"])["proposals"][0]
     simulator.bank("ipe", latency_ms=1000, operation="submit")
     with ThreadPoolExecutor() as pool:

@@ -273,7 +273,7 @@ def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
 def test_a_database_that_is_away_when_the_banks_have_accepted_costs_time_only(
     client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
 ) -> None:
-    """The acceptance was lost with the connection: the partner waited for its 502, and the retry for a look-up."""
+    """Before the fix, the connection took the acceptance with it: the partner got 502, a retry waited for a look-up."""
     bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
     # A pool waits by itself, unless a connection breaks in the middle of a statement.
     live_service.programs.restart("banks", DATABASE_POOL_SIZE="0")

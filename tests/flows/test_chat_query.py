@@ -76,7 +76,7 @@ def uses(bank: str) -> int:
 
 
 def test_a_bank_that_was_not_called_relied_on_nothing(client: Client, simulator: Simulator) -> None:
-    """The dossier stated calls that never happened: it was noted before anybody knew who would be called."""
+    """Before the fix, the dossier stated calls that never happened: uses were recorded before the banks were chosen."""
     Provider.objects.filter(name="ipe").update(enabled=False)
     Provider.objects.filter(name="jatoba").update(circuit="open")
     locked_out = Provider.objects.get(name="imbuia")

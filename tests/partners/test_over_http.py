@@ -168,7 +168,7 @@ def test_a_content_length_that_lies_is_only_a_promise(address, declared, body, e
 
 
 def test_clients_that_never_send_their_body_hold_nothing_up(impatient):
-    """Each held a database connection for as long as it liked, with a key or without: sixteen were an outage."""
+    """Before the fix, each held a database connection as long as it liked, even without a key: 16 were an outage."""
     headers = [JSON, {**JSON, "X-Partner-Api-Key": "cpk_test_" + "A" * 43}] * 20
     with contextlib.ExitStack() as opened:
         clients = [opened.enter_context(socket.create_connection(impatient, timeout=20)) for _ in headers]

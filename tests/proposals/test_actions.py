@@ -215,7 +215,7 @@ def test_status_asks_the_bank_at_most_once_in_5_s(client: Client, simulator: Sim
 
 
 def test_a_look_that_finds_nothing_new_is_no_update(client: Client, simulator: Simulator) -> None:
-    """`updated_at` was the time of the last look, the background's too."""
+    """Before the fix, `updated_at` was the time of the last look, also of one in the background."""
     proposal_id = submitted(client, "ipe")
     first = status(client, proposal_id)
     assert status(client, proposal_id) == first
@@ -254,8 +254,7 @@ def test_a_disabled_bank_leaves_the_last_known_status(client: Client) -> None:
 
 
 def test_looks_that_overlap_are_all_answered(client: Client, simulator: Simulator) -> None:
-    """The later one took the earlier one's answer where one process served both: that one waited its 30 s, and
-    was a 500."""
+    """Before the fix, the later look took the answer of an earlier one in the same process, which then got 500."""
     proposal_id = submitted(client, "ipe")
     simulator.bank("ipe", latency_ms=3000, operation="status")
     waiting = []

@@ -49,7 +49,7 @@ def accept(proposal: Proposal, found: BankProposal) -> Proposal:
 
 @pytest.mark.parametrize("status", [S.AWAITING_SIGNATURE, None])
 def test_nothing_of_old_news_is_taken_over(proposal: Proposal, status: S | None) -> None:
-    """A look that was asked before the cancellation and answered after it used to leave its word for good."""
+    """Before the fix, a look that was asked before the cancellation and answered after it left its word for good."""
     accept(proposal, told("criada", S.CREATED))
     absorb(proposal, told("cancelada", S.CANCELLED))
     late = told("aguardando", status, signature_url="https://bank.example/s", data={"old": True})

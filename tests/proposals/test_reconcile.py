@@ -171,7 +171,7 @@ def refused_second_try(partner: Partner) -> tuple[Proposal, BankSubmission]:
 
 
 def test_a_refused_second_try_does_not_hide_the_first(partner: Partner) -> None:
-    """The row used to end there, the offer was free, and the next submission made a second contract."""
+    """Before the fix, the row ended there, the offer was free, and the next submission made a second contract."""
     row, first = refused_second_try(partner)
     at_bank("ipe").submit(first)
     submission.reconcile(row)
@@ -227,7 +227,7 @@ def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposa
 
 
 def test_looks_that_an_operator_wants_do_not_put_off_the_next_one(proposal: Proposal) -> None:
-    """Some clicks while the bank could not tell yet left the submission alone for an hour."""
+    """Before the fix, some clicks while the bank could not tell yet put the next look off by an hour."""
     unknown(proposal)
     for _ in range(4):
         submission.bring_forward(Proposal.objects.all())
@@ -309,7 +309,7 @@ def test_without_a_worker_it_is_a_502_and_the_retry_is_not_held_up(
 def test_a_retry_sends_a_try_whose_task_never_came(
     offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any
 ) -> None:
-    """The web process died before it published it. The retry used to wait for the lease's end, and was a 502."""
+    """The web process died before it published the task. Before the fix, the retry waited for the lease and got 502."""
     proposal = waiting_try(offer)
     begun = timezone.now() - timedelta(seconds=10)
     change(proposal, lease_until=begun + timedelta(seconds=settings.PROPOSAL_WAIT_S))

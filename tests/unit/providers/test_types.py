@@ -47,7 +47,7 @@ def test_an_offer_of_nothing_is_left_out_and_the_others_stand(amount: str, nothi
 
 
 def test_a_banks_remark_beside_its_offers_is_no_reason_for_having_none() -> None:
-    """At peroba and others the same key bears both: a partner read of what is missing beside the offers."""
+    """Before the fix, a partner read reasons for a refusal beside offers: at peroba and others one key bears both."""
     assert BankResult.answer([OFFER], [EMPLOYER], ["Consulta realizada."]).reasons == ()
     assert BankResult.answer([], [], ["Sem margem."]).reasons == ("Sem margem.",)
 
