@@ -45,6 +45,7 @@ lint: deps-dev deps-node ## style, types, migrations, deployment settings, API s
 	$(py) -m ruff format --check .
 	$(py) -m mypy
 	$(py) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+	@mkdir -p var
 	$(py) manage.py spectacular --validate --fail-on-warn --file var/openapi.yaml
 	$(py) -m openapi_spec_validator var/openapi.yaml
 	@$(lint_openapi)
