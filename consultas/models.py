@@ -4,6 +4,8 @@ import uuid
 from dataclasses import replace
 
 import msgspec
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
@@ -87,6 +89,8 @@ class Offer(models.Model):
 
     `identity` is a keyed hash of what makes an offer the same one: CPF, bank, employment link, table, term,
     amounts, rate and insurance. A re-query finds it again and refreshes `native`, the bank's identifiers.
+    `earlier_native_ids` are the values that `native_offer_id` had before, the newest last: partners may still name the
+    offer by them.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -96,6 +100,9 @@ class Offer(models.Model):
     cpf_index = models.CharField(max_length=64)
     identity = models.CharField(max_length=64)
     native_offer_id = models.CharField("id no banco", max_length=200)
+    earlier_native_ids = ArrayField(
+        models.CharField(max_length=200), verbose_name="ids anteriores no banco", default=list, db_default=[]
+    )
     loan_value = models.DecimalField("valor", max_digits=14, decimal_places=2)
     installment_value = models.DecimalField("parcela", max_digits=14, decimal_places=2)
     installments = models.PositiveSmallIntegerField("parcelas")
@@ -121,6 +128,7 @@ class Offer(models.Model):
         constraints = [models.UniqueConstraint(fields=("partner", "identity"), name="one_row_per_offer")]
         indexes = [
             models.Index(fields=("partner", "provider", "native_offer_id"), name="offer_native"),
+            GinIndex(fields=("earlier_native_ids",), name="offer_earlier_native"),
             models.Index(fields=("-refreshed_at",), name="offer_newest"),
             models.Index(fields=("cpf_index",), name="offer_holder"),
             models.Index(

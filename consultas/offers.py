@@ -15,10 +15,13 @@ from foundation import statements
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from foundation.formats import to_reais_text
+from partners.models import Partner
 from providers.types import BankOffer, BankQuery
 
 # One statement for all offers of a query: with 40 rows several times faster than an INSERT built row by row.
 # Sorted, so that two queries for one holder can't lock each other's rows crosswise.
+# Of an offer's earlier identifiers the newest 1000 are kept, so that a holder who is queried all day can't make the row
+# grow without end. PostgreSQL reads the row of a conflict under its lock, so that two queries at once lose none.
 _UPSERT = """
 INSERT INTO consultas_offer (
     id, partner_id, query_id, provider, cpf_index, identity, native_offer_id, loan_value, installment_value,
@@ -37,7 +40,12 @@ ORDER BY r.identity
 ON CONFLICT (partner_id, identity) DO UPDATE SET
     query_id = EXCLUDED.query_id, native_offer_id = EXCLUDED.native_offer_id, native = EXCLUDED.native,
     first_due_date = EXCLUDED.first_due_date, employer_name = EXCLUDED.employer_name,
-    refreshed_at = EXCLUDED.refreshed_at
+    refreshed_at = EXCLUDED.refreshed_at,
+    earlier_native_ids = CASE WHEN consultas_offer.native_offer_id = EXCLUDED.native_offer_id
+        THEN consultas_offer.earlier_native_ids
+        ELSE (array_append(array_remove(consultas_offer.earlier_native_ids, consultas_offer.native_offer_id),
+            consultas_offer.native_offer_id))[greatest(1, cardinality(consultas_offer.earlier_native_ids)
+            - 998):] END
 RETURNING identity, id
 """
 
@@ -64,7 +72,7 @@ def identity(query: Query, provider: str, offer: BankOffer) -> str:
 def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
     """Keep the offers that each bank gave for `query`; returns their `offerId`s, bank by bank in the same order.
 
-    An offer seen before keeps its id and gets the bank's newest native identifiers.
+    An offer seen before keeps its id and gets the bank's newest native identifiers; the ones before stay known.
     """
     keys = _keys(query, found)
     # A dict, because a bank might send the same offer twice and one statement can't write a row two times.
@@ -105,6 +113,22 @@ def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
     with statements.cursor() as cursor:
         cursor.execute(_UPSERT, parameters)
         return dict(cursor.fetchall())
+
+
+def named(partner: Partner, provider: str, name: str) -> Offer | None:
+    """The offer of `partner` at that bank that `name` names: an `offerId`, or a native identifier that the bank gave it
+    at any time. None where there is none, or where the native identifier is that of two offers."""
+    offers = Offer.objects.select_related("query").filter(partner=partner, provider=provider)
+    try:
+        offer = offers.filter(pk=UUID(name)).first() if len(name) == 36 else None
+    except ValueError:
+        offer = None
+    if offer is not None:
+        return offer
+    # Two statements, each with an index of its own.
+    found = {each.pk: each for each in offers.filter(native_offer_id=name)[:2]}
+    found |= {each.pk: each for each in offers.filter(earlier_native_ids__contains=[name])[:2]}
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 @outlasts_restart

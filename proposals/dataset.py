@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
+from consultas import offers
 from consultas.models import Offer, Step
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput
@@ -64,18 +64,6 @@ _DISBURSEMENT_STAND_INS: dict[str, dict[str, str]] = {
 }
 
 
-def resolve(partner: Partner, provider: str, text: str) -> Offer | None:
-    """The offer of `partner` at that bank that `text` names: an `offerId`, or the bank's newest own identifier
-    of it. None where there is none, or where the bank's identifier does not tell two offers apart."""
-    offers = Offer.objects.select_related("query").filter(partner=partner, provider=provider)
-    try:
-        named = offers.filter(pk=UUID(text)).first() if len(text) == 36 else None
-    except ValueError:
-        named = None
-    found = [named] if named else list(offers.filter(native_offer_id=text)[:2])
-    return found[0] if len(found) == 1 else None
-
-
 def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
     """Raises InvalidInput with everything that is at fault, before any call: what this bank needs and has not
     got, its own rules, the offer."""
@@ -91,7 +79,7 @@ def faults_of_part(partner: Partner, bank: type[Bank], part: dict[str, Any], kno
     of that one alone.
     """
     offer_ref = part["offer_ref"]
-    offer = resolve(partner, bank.name, offer_ref["offer_id"]) if "offer_id" in offer_ref else None
+    offer = offers.named(partner, bank.name, offer_ref["offer_id"]) if "offer_id" in offer_ref else None
     fields = [detail.field for detail in known]
     found = _first_of_each_field(_faults(bank, _completed(part), offer))
     return [detail for detail in found if not any(_overlap(detail.field, field) for field in fields)]

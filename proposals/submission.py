@@ -25,6 +25,7 @@ from django.utils import timezone
 
 from authorizations import evidence
 from authorizations.models import Evidence
+from consultas import offers
 from consultas import serializers as query_serializers
 from consultas.models import Offer
 from foundation import validation, workers
@@ -84,7 +85,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     provider = data["offer_ref"]["provider"]
     if provider not in {allowed.name for allowed in partner.allowed_banks()}:
         raise NotFound
-    offer = dataset.resolve(partner, provider, data["offer_ref"]["offer_id"])
+    offer = offers.named(partner, provider, data["offer_ref"]["offer_id"])
     dataset.check(adapter(provider), data, offer)
     if offer is None:
         raise AssertionError("check() raises without an offer")

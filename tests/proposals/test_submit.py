@@ -92,6 +92,24 @@ def test_the_banks_own_identifier_names_the_offer_too(client: Client, simulator:
     assert client.post("/proposals", dataset(offer)).json() == first.json()
 
 
+def test_every_identifier_that_the_bank_ever_gave_the_offer_names_it(client: Client, simulator: Simulator) -> None:
+    """Before the fix, only the newest one did: a re-query made the identifier unknown that the partner had stored."""
+    parameters = {"providers": ["ipe"], "prazo": 24}
+    shown = [client.query(**parameters)["proposals"][0] for _ in range(3)]
+    natives = [offer["providerData"]["nativeOfferId"] for offer in shown]
+    assert len({offer["offerId"] for offer in shown}) == 1
+    assert len(set(natives)) == 3
+    first = client.post("/proposals", dataset({**shown[0], "offerId": natives[0]}))
+    assert first.status_code == 201, first.text
+    for native in natives:
+        assert client.post("/proposals", dataset({**shown[0], "offerId": native})).json() == first.json()
+    [call] = sent(simulator, "ipe")
+    assert natives[2] in call["body"]
+    assert list(Offer.objects.values_list("earlier_native_ids", flat=True).filter(native_offer_id=natives[2])) == [
+        natives[:2]
+    ]
+
+
 def test_the_id_survives_a_repeated_query(client: Client) -> None:
     offer = an_offer(client, "ipe")
     first = client.post("/proposals", dataset(offer)).json()

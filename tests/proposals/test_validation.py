@@ -402,6 +402,26 @@ def test_a_native_id_that_names_two_offers_does_not_resolve(key: str, partner: P
     assert fields(error) == {"offer_ref.offer_id"}
 
 
+def test_an_earlier_native_id_that_names_two_offers_does_not_resolve(key: str, partner: Partner, offer: Offer) -> None:
+    """Neither where it is another offer's newest one, nor where it is an earlier one of both."""
+    for names in ({"native_offer_id": "N-1"}, {"earlier_native_ids": ["N-1"]}):
+        Offer.objects.filter(pk=offer.pk).update(earlier_native_ids=["N-0", "N-1"])
+        other = an_offer(partner, "ipe", **names)
+        error = refused(key, dataset({**shown(offer), "offerId": "N-1"}, changes={"documento": LEFT_OUT}))
+        assert fields(error) == {"offer_ref.offer_id", *DOCUMENT}
+        other.delete()
+        error = refused(key, dataset({**shown(offer), "offerId": "N-1"}, changes={"documento": LEFT_OUT}))
+        assert fields(error) == DOCUMENT
+
+
+def test_an_earlier_native_id_is_of_one_partner_at_one_bank(key: str, partner: Partner, offer: Offer) -> None:
+    Offer.objects.filter(pk=offer.pk).update(earlier_native_ids=["N-1"])
+    _, theirs = issue_key(PartnerFactory(providers=["ipe"]))
+    for caller, provider in ((theirs, "ipe"), (key, "jatoba")):
+        error = refused(caller, dataset({"provider": provider, "offerId": "N-1"}))
+        assert fields(error) == {"offer_ref.offer_id"}
+
+
 def test_another_holders_cpf_is_named(key: str, offer: Offer) -> None:
     assert fields(refused(key, dataset(shown(offer), OTHER_CPF))) == {"titular.cpf"}
 
