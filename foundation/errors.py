@@ -176,3 +176,16 @@ class NotSupported(ApiError):
 def api_errors() -> list[type[ApiError]]:
     """Every error with a code of its own, in the order of their definition: the contract's table."""
     return list(ApiError.by_code.values())
+
+
+def error_from_dict(told: dict[str, Any]) -> ApiError:
+    """The error whose `as_dict` is `told`, as a row keeps it."""
+    kind = ApiError.by_code[told["code"]]
+    if kind is InvalidInput:
+        return InvalidInput(told["message"], details=[_detail(each) for each in told["details"]])
+    return kind(told["message"], field=told["field"])
+
+
+def _detail(told: dict[str, Any]) -> Detail:
+    allowed = told.get("allowed")
+    return Detail(told["field"], told["message"], None if allowed is None else tuple(allowed))

@@ -14,11 +14,10 @@ from django.utils import timezone
 
 from foundation import workers
 from foundation.database import outlasts_restart
-from foundation.errors import ApiError, InvalidState, NotFound, NotSupported
+from foundation.errors import ApiError, InvalidState, NotFound, NotSupported, error_from_dict
 from partners.models import Partner
 from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
-from proposals.submission import from_dict
 from providers import registry
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.types import BankProposal, ProposalStatus
@@ -100,7 +99,7 @@ def _ask(proposal: Proposal, operation: Operation, argument: str | None, request
         raise ProviderUnavailable
     call.refresh_from_db()
     if call.error:
-        raise from_dict(call.error)
+        raise error_from_dict(call.error)
     proposal.refresh_from_db()
     return proposal
 

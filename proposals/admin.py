@@ -27,7 +27,7 @@ from foundation.formats import mask_cpf, to_reais_text
 from partners.models import SECRETS_OF_PARTNER
 from proposals import retention
 from proposals.models import BankCall, Erasure, Proposal
-from proposals.submission import bring_forward
+from proposals.reconciling import bring_forward
 from providers.admin import BankFilter
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 

@@ -6,7 +6,7 @@ import copy
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -206,6 +206,15 @@ class Proposal(models.Model):
         allowed = [bank.name for bank in partner.allowed_banks()]
         answered = (cls.Submission.ACCEPTED, cls.Submission.REFUSED)
         return cls.objects.filter(partner=partner, provider__in=allowed, submission__in=answered)
+
+    @staticmethod
+    def columns_to_send(told: dict[str, Any]) -> dict[str, Any]:
+        """The columns that say what is sent to the bank: those of the dataset `told`, and of no other after it."""
+        return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
+
+    def is_held(self, now: datetime) -> bool:
+        """True while the current try is some request's or worker's: nobody else may begin another."""
+        return self.submission == self.Submission.SENDING and self.lease_until is not None and self.lease_until > now
 
     @property
     def is_final(self) -> bool:

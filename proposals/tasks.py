@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 
 from foundation import replies
-from proposals import actions, retention, submission
+from proposals import actions, reconciling, retention, sending
 from proposals.models import Proposal
 
 
@@ -18,7 +18,7 @@ from proposals.models import Proposal
 def submit(proposal_id: str, reply_to: str) -> None:
     """Send a proposal to its bank; the row says what came of it, the reply only that it is there."""
     with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
-        submission.run(proposal_id)
+        sending.run(proposal_id)
 
 
 @shared_task
@@ -39,7 +39,7 @@ def look(proposal_id: str, reply_to: str, request_id: str) -> None:
 @shared_task
 def reconcile() -> None:
     """Look for the submissions whose outcome is unknown and that are due. Swept by beat."""
-    _each(submission.reconcile, submission.claim_unsettled())
+    _each(reconciling.reconcile, reconciling.claim_unsettled())
 
 
 @shared_task

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from consultas.models import Offer
 from partners.models import SANDBOX_KEY, Partner
-from proposals import submission
+from proposals import reconciling, sending, submission
 from proposals.dataset import to_bank
 from proposals.models import BankCall, Proposal
 from providers import operation, registry
@@ -86,24 +86,24 @@ def gap(proposal: Proposal) -> float:
 
 
 def test_a_task_that_comes_twice_sends_once(proposal: Proposal, simulator: Simulator) -> None:
-    submission.run(str(proposal.pk))
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     assert Proposal.objects.get().submission == Phase.ACCEPTED
     assert len(simulator.contracts(BANK)) == 1
 
 
 def test_a_task_that_comes_after_its_lease_sends_nothing(proposal: Proposal, simulator: Simulator) -> None:
     change(proposal, lease_until=timezone.now())
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     assert Proposal.objects.get().submission == Phase.SENDING
     assert simulator.calls(BANK, "submit") == []
 
 
 def test_a_second_try_looks_first_and_adopts(proposal: Proposal, simulator: Simulator) -> None:
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     until = timezone.now() + timedelta(seconds=30)
     change(proposal, submission=Phase.SENDING, native_id="", taken_at=None, lease_until=until, attempts=2)
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     [contract] = simulator.contracts(BANK)
     row = Proposal.objects.get()
     assert (row.submission, row.native_id) == (Phase.ACCEPTED, contract["contract"])
@@ -113,7 +113,7 @@ def test_a_second_try_looks_first_and_adopts(proposal: Proposal, simulator: Simu
 
 def test_a_second_try_is_not_sent_while_the_first_may_still_arrive(proposal: Proposal, simulator: Simulator) -> None:
     change(proposal, sent_until=timezone.now(), attempts=2)
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     row = Proposal.objects.get()
     assert row.submission == Phase.UNKNOWN
     assert simulator.contracts(BANK) == []
@@ -121,7 +121,7 @@ def test_a_second_try_is_not_sent_while_the_first_may_still_arrive(proposal: Pro
 
 def test_a_second_try_is_sent_once_not_found_is_final(proposal: Proposal, simulator: Simulator) -> None:
     change(proposal, sent_until=timezone.now() - timedelta(minutes=10), attempts=2)
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     assert Proposal.objects.get().submission == Phase.ACCEPTED
     assert list(BankCall.objects.values_list("operation", "outcome")) == [("find", "not_found"), ("submit", "ok")]
     assert len(simulator.contracts(BANK)) == 1
@@ -130,7 +130,7 @@ def test_a_second_try_is_sent_once_not_found_is_final(proposal: Proposal, simula
 def test_a_second_try_is_not_sent_where_the_bank_can_not_tell(proposal: Proposal, simulator: Simulator) -> None:
     change(proposal, sent_until=timezone.now() - timedelta(minutes=10), attempts=2)
     simulator.bank(BANK, fault="http_503")
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     assert simulator.calls(BANK, "submit") == []
 
@@ -143,13 +143,13 @@ def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner
     sent_until = timezone.now()
     change(proposal, sent_until=sent_until, attempts=2)
     simulator.bank(bank, fault="expired_token", operation="submit")
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     assert list(BankCall.objects.values_list("operation", flat=True)) == ["find", "submit"]
     row = Proposal.objects.get()
     assert (row.submission, row.sent_until) == (Phase.UNKNOWN, sent_until)
     simulator.bank(bank)
     at_bank(bank).submit(to_bank(row.dataset, row.offer, reference=row.reference))
-    submission.reconcile(row)
+    reconciling.reconcile(row)
     assert Proposal.objects.get().submission == Phase.ACCEPTED
 
 
@@ -159,7 +159,7 @@ def refused_second_try(partner: Partner) -> tuple[Proposal, BankSubmission]:
     first = to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
     another_holder = dataset(shown(proposal.offer), "90000000256")
     change(proposal, sent_until=timezone.now(), attempts=2, next_dataset=another_holder)
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     assert list(BankCall.objects.values_list("operation", "outcome")) == [
         ("find", "not_found"),
         ("submit", "provider_rejected"),
@@ -174,16 +174,16 @@ def test_a_refused_second_try_does_not_hide_the_first(partner: Partner) -> None:
     """Before the fix, the row ended there, the offer was free, and the next submission made a second contract."""
     row, first = refused_second_try(partner)
     at_bank("ipe").submit(first)
-    submission.reconcile(row)
+    reconciling.reconcile(row)
     row = Proposal.objects.get()
     assert (row.submission, row.status, row.error) == (Phase.ACCEPTED, "created", None)
 
 
 def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(partner: Partner) -> None:
     row, _ = refused_second_try(partner)
-    submission.reconcile(row)
+    reconciling.reconcile(row)
     assert Proposal.objects.get().submission == Phase.UNKNOWN
-    submission.reconcile(change(row, sent_until=timezone.now() - timedelta(minutes=10)))
+    reconciling.reconcile(change(row, sent_until=timezone.now() - timedelta(minutes=10)))
     row = Proposal.objects.get()
     assert (row.submission, row.status, row.next_reconcile_at) == (Phase.REFUSED, "rejected", None)
     assert row.error is not None
@@ -192,10 +192,10 @@ def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(part
 
 def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulator) -> None:
     """Others look for what was sent, and trust a "not found", from the lease's end on."""
-    taken = submission._take(str(proposal.pk))
+    taken = sending.take_try(str(proposal.pk))
     assert taken is not None
     taken.lease_until = timezone.now()
-    submission._send(taken)
+    sending.send(taken)
     assert simulator.calls(BANK, "submit") == []
     row = Proposal.objects.get()
     assert (row.submission, row.sent_until) == (Phase.NOT_SENT, None)
@@ -205,13 +205,13 @@ def test_what_an_overtaken_worker_learned_counts_only_if_it_is_a_contract(
     proposal: Proposal, simulator: Simulator
 ) -> None:
     simulator.bank(BANK, fault="http_500", operation="submit")
-    taken = submission._take(str(proposal.pk))
+    taken = sending.take_try(str(proposal.pk))
     assert taken is not None
     change(proposal, attempts=2)
-    submission._send(taken)
+    sending.send(taken)
     assert Proposal.objects.get().submission == Phase.SENDING
     simulator.bank(BANK)
-    submission._send(taken)
+    sending.send(taken)
     assert Proposal.objects.get().submission == Phase.ACCEPTED
 
 
@@ -220,7 +220,7 @@ def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposa
     unknown(proposal, timedelta(hours=1))
     gaps = []
     for _ in range(6):
-        submission.reconcile(Proposal.objects.get())
+        reconciling.reconcile(Proposal.objects.get())
         gaps.append(round(gap(proposal), -1))
     assert gaps == [30, 120, 600, 3600, 3600, 3600]
     assert Proposal.objects.get().submission == Phase.UNKNOWN
@@ -230,14 +230,14 @@ def test_looks_that_an_operator_wants_do_not_put_off_the_next_one(proposal: Prop
     """Before the fix, some clicks while the bank could not tell yet put the next look off by an hour."""
     unknown(proposal)
     for _ in range(4):
-        submission.bring_forward(Proposal.objects.all())
-        submission.reconcile(Proposal.objects.get())
+        reconciling.bring_forward(Proposal.objects.all())
+        reconciling.reconcile(Proposal.objects.get())
         assert gap(proposal) <= 30
 
 
 def test_the_first_look_is_after_5_s(proposal: Proposal, simulator: Simulator) -> None:
     simulator.bank(BANK, fault="reset", operation="submit")
-    submission.run(str(proposal.pk))
+    sending.run(str(proposal.pk))
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     assert 3 < gap(proposal) <= 5
 
@@ -245,9 +245,9 @@ def test_the_first_look_is_after_5_s(proposal: Proposal, simulator: Simulator) -
 def test_not_found_is_final_only_after_the_banks_longest_time(proposal: Proposal) -> None:
     adapter = registry.get(BANK)
     assert adapter is not None
-    submission.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 5)))
+    reconciling.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 5)))
     assert Proposal.objects.get().submission == Phase.UNKNOWN
-    submission.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
+    reconciling.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
     row = Proposal.objects.get()
     assert (row.submission, row.next_reconcile_at) == (Phase.NOT_SENT, None)
 
@@ -258,34 +258,34 @@ def test_not_found_counts_from_when_the_bank_was_asked(proposal: Proposal, simul
     assert adapter is not None
     Provider.objects.update(timeout_s=5)
     simulator.bank(BANK, latency_ms=1500)
-    submission.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 1)))
+    reconciling.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s - 1)))
     assert [call.outcome for call in BankCall.objects.all()] == ["not_found"]
     assert Proposal.objects.get().submission == Phase.UNKNOWN
 
 
 def test_a_look_never_sends(proposal: Proposal, simulator: Simulator) -> None:
-    submission.reconcile(unknown(proposal, timedelta(hours=1)))
+    reconciling.reconcile(unknown(proposal, timedelta(hours=1)))
     assert simulator.calls(BANK, "submit") == []
 
 
 def test_a_sweep_takes_what_is_due_once(proposal: Proposal) -> None:
     unknown(proposal)
-    assert [row.pk for row in submission.claim_unsettled()] == [proposal.pk]
-    assert submission.claim_unsettled() == []
+    assert [row.pk for row in reconciling.claim_unsettled()] == [proposal.pk]
+    assert reconciling.claim_unsettled() == []
 
 
 def test_a_try_of_a_dead_worker_becomes_unknown_and_one_that_nobody_took_not_sent(proposal: Proposal) -> None:
     past = timezone.now() - timedelta(seconds=1)
     change(proposal, lease_until=past, next_reconcile_at=past)
-    assert submission.claim_unsettled() == []
+    assert reconciling.claim_unsettled() == []
     assert Proposal.objects.get().submission == Phase.NOT_SENT
     change(proposal, submission=Phase.SENDING, lease_until=past, next_reconcile_at=past, sent_until=past)
-    assert [row.submission for row in submission.claim_unsettled()] == [Phase.UNKNOWN]
+    assert [row.submission for row in reconciling.claim_unsettled()] == [Phase.UNKNOWN]
 
 
 def test_a_try_that_a_worker_is_at_is_left_alone(proposal: Proposal) -> None:
     change(proposal, next_reconcile_at=timezone.now(), sent_until=timezone.now())
-    assert submission.claim_unsettled() == []
+    assert reconciling.claim_unsettled() == []
     assert Proposal.objects.get().submission == Phase.SENDING
 
 
