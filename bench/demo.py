@@ -52,14 +52,14 @@ class NotAsShown(Exception):
 
 
 def expect(holds: bool, what: str) -> None:
-    """Raises NotAsShown unless `what` holds; shown either way."""
+    """Print `what` if it `holds`, else raise NotAsShown with it."""
     if not holds:
         raise NotAsShown(what)
     say("✓ " + what, "32")
 
 
 def say(text: str = "", colour: str = "") -> None:
-    """A line, coloured (an ANSI code) where a person looks on."""
+    """Print a line, in colour (an ANSI code) where the output is a terminal."""
     print(f"\033[{colour}m{text}\033[0m" if colour and text and sys.stdout.isatty() else text, flush=True)
 
 
@@ -94,7 +94,7 @@ def _cut(value: Any) -> Any:
 
 
 def _lines(value: Any, name: str) -> list[str]:
-    """Indented JSON in which whatever fits a line stands on one."""
+    """Indented JSON. A value that fits on one line stands on one."""
     line = name + json.dumps(value, ensure_ascii=False)
     if len(line) < WIDTH - 8 or not isinstance(value, list | dict):
         return [line]
@@ -424,7 +424,7 @@ def manage(*arguments: str) -> dict[str, Any]:
 
 
 def _fresh_cpf() -> str:
-    """A valid CPF that nobody else's test uses."""
+    """A valid CPF that no other test uses."""
     digits = [random.randrange(10) for _ in range(9)]
     for weights in (range(10, 1, -1), range(11, 1, -1)):
         digits.append(sum(map(mul, digits, weights)) * 10 % 11 % 10)

@@ -61,7 +61,7 @@ def parameterless() -> dict[str, Any]:
 
 
 def fetch(url: str, key: str, method: str, path: str, sent: Any) -> Any:
-    """The JSON of one call that has to succeed."""
+    """The JSON of one call. Raises requests.HTTPError for a status of 400 or more."""
     answer = requests.request(
         method, f"{url}/partners/v1{path}", json=sent, headers={"X-Partner-Api-Key": key}, timeout=TIMEOUT_S
     )

@@ -130,7 +130,7 @@ def closed_load(rig: Rig, service: Subject, queries: int, slowest_s: float) -> d
 
 
 def open_load(rig: Rig, service: Subject, rate: float, seconds: float, slowest_s: float) -> dict[str, Any]:
-    """Queries offered at `rate` a second, whatever becomes of those before."""
+    """Send queries at `rate` a second, without waiting for earlier ones to be answered."""
     rig.simulator.latency(spread(slowest_s))
     outcome = asyncio.run(load.offered(service.url, SANDBOX_KEY, rate, seconds, slowest_s))
     return {

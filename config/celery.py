@@ -30,7 +30,7 @@ app.autodiscover_tasks()
 
 @worker_ready.connect
 def settle(**_: Any) -> None:
-    """The worker has loaded its tasks and takes the first ones now."""
+    """Called when the worker has loaded its tasks and begins to take them."""
     from foundation.memory import freeze_what_is_loaded
 
     freeze_what_is_loaded()

@@ -97,7 +97,7 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def unknown(request: HttpRequest, **parts: str) -> HttpResponse:
-    """A view for addresses that lead nowhere."""
+    """The view of addresses that no route matches."""
     raise Http404
 
 
@@ -106,7 +106,7 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
-    """For what no view of the API raised. Django calls it while the exception is handled."""
+    """Answer an exception that no view of the API raised. Django calls this while the exception is handled."""
     error = sys.exc_info()[1]
     log.error("unhandled_exception", error=type(error).__name__, exception=traceback_without_words(error))
     return reply(request, InternalError())

@@ -25,7 +25,7 @@ OVERDUE = timedelta(minutes=2)
 
 @dataclass(frozen=True)
 class Concern:
-    """A line of the page. `count` is 0 where all is well; `what` may say more than a number could."""
+    """A line of the page. `count` is 0 where all is well; `what` may add words to the number."""
 
     title: str
     count: int
@@ -34,7 +34,7 @@ class Concern:
 
 
 def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """UNFOLD's DASHBOARD_CALLBACK. Nobody is told of what he may not look at."""
+    """UNFOLD's DASHBOARD_CALLBACK. A user sees only the concerns whose rows that user may view."""
     context["concerns"] = list(_concerns(request.user.has_perm))
     return context
 

@@ -68,7 +68,7 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
-            # It logs the path of every refused request; ours logs the route, which holds no secret.
+            # Django logs the path of every refused request. Our own line has the route, which holds no secret.
             "django.request": {"level": "CRITICAL"},
             "django.security.DisallowedHost": {"level": "CRITICAL"},
             # It quotes whatever was typed for an account's name; foundation/backoffice/login.py notes log-ins.

@@ -46,7 +46,7 @@ HTTP_REQUESTS = Histogram(
 
 
 def count_request(request: HttpRequest, status: int, seconds: float) -> None:
-    """Count an answered request under the template of its route: paths hold secrets, and have no end."""
+    """Count an answered request under the template of its route. A path is no label: it may hold a secret."""
     route = request.resolver_match.route if request.resolver_match else "(none)"
     method = request.method if request.method in METHODS else "(other)"
     HTTP_REQUESTS.labels(route, method, status).observe(seconds)
@@ -54,7 +54,7 @@ def count_request(request: HttpRequest, status: int, seconds: float) -> None:
 
 @csrf_exempt
 def metrics(request: HttpRequest) -> HttpResponse:
-    """All metrics as Prometheus text, for METRICS_NETWORKS. For everybody else there is no such page."""
+    """All metrics as Prometheus text, for callers in METRICS_NETWORKS. All others get 404."""
     if request.method not in ("GET", "HEAD") or not _may_read(request):
         raise Http404
     return HttpResponse(generate_latest(_counts()) + generate_latest(_gauges), content_type=CONTENT_TYPE_LATEST)

@@ -38,7 +38,7 @@ def schema(request: HttpRequest) -> HttpResponse:
 
 @cache
 def document() -> dict[str, Any]:
-    """The schema. Made once per process: it takes half a second of the CPU, and nobody needs a key to ask for it."""
+    """The schema, made once per process: it costs half a second of CPU time, and anybody may ask without a key."""
     made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
     return made
 

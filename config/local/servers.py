@@ -142,7 +142,7 @@ class Postgres:
     def answers(self) -> bool:
         """True once the server takes connections."""
         try:
-            # Its eighth line is the state. Asking by connections while it starts would fill the log.
+            # The eighth line of the pid file is the server's state. Connecting before it is ready would fill the log.
             if (self.data / "postmaster.pid").read_text().splitlines()[7].strip() != "ready":
                 return False
             psycopg.connect(self.url_of("postgres"), connect_timeout=2).close()
