@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import requests
 
 from consultas.models import Query
 from tests.client import Client, query_body
-from tests.processes import LiveService, Simulator
+from tests.processes import LiveService, Simulator, wait_until
 
 LIMIT = 4
 
@@ -50,3 +51,26 @@ def test_beyond_the_limit_a_query_is_refused_before_it_begins(
     simulator.bank("ipe")
     simulator.bank("cedro")
     assert client.post("/consultas", query_body(prazo=24)).status_code == 200, "places are free again"
+
+
+def test_streams_and_single_banks_count_too_and_a_client_that_leaves_frees_its_place(
+    client: Client, simulator: Simulator, limited: LiveService
+) -> None:
+    simulator.bank("ipe", latency_ms=8000, operation="query")
+    streams: list[requests.Response] = []
+    under_way: list[Iterator[bytes]] = []  # one that is forgotten closes its connection
+    for _ in range(LIMIT):
+        stream = client.post("/consultas/stream", query_body(prazo=24), stream=True)
+        assert stream.status_code == 200
+        streams.append(stream)
+        under_way.append(stream.iter_lines())
+        assert next(under_way[-1]).startswith(b"data: ")
+    for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):
+        assert client.post(path, query_body()).status_code == 429
+    for stream in streams:
+        stream.close()
+    wait_until(
+        lambda: client.post("/providers/cedro/consultas", query_body()).status_code == 200,
+        10,
+        "the places of clients that left are free",
+    )
