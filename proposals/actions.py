@@ -83,6 +83,8 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
     if proposal.is_final:
         return proposal, None
     now = timezone.now()
+    if proposal.last_status_at is not None and proposal.last_status_at >= now - STATUS_EVERY:
+        return proposal, None
     not_lately = Q(last_status_at__isnull=True) | Q(last_status_at__lt=now - STATUS_EVERY)
     is_ours = Proposal.objects.filter(not_lately, pk=proposal.pk).update(last_status_at=now)
     if not is_ours:
