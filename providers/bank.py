@@ -7,10 +7,12 @@ operations; `providers.http` sends the requests.
 from __future__ import annotations
 
 import base64
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import structlog
@@ -43,6 +45,12 @@ class Connection:
     max_in_flight: int = 512
     portfolio: str | None = None
     circuit: str = "auto"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names the user whom the credentials belong to, without telling them."""
+        parts = [self.base_url, *(f"{key}={value}" for key, value in sorted(self.credentials.items()))]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:

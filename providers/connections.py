@@ -12,6 +12,7 @@ import socket
 import ssl
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Mapping
 from functools import lru_cache
@@ -163,6 +164,7 @@ class Pool:
         self._idle: deque[_Connection] = deque()
         self._most = most
         self._lock = threading.Lock()
+        weakref.finalize(self, _close_all, self._idle)
 
     def request(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], *, connect_s: float, end: float
@@ -196,10 +198,7 @@ class Pool:
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        with self._lock:
-            kept, self._idle = self._idle, deque()
-        for each in kept:
-            each.close()
+        _close_all(self._idle)
 
     def _taken(self) -> _Connection | None:
         """A kept connection that is still good."""
@@ -240,6 +239,11 @@ class Pool:
         if not _TARGET.fullmatch(target) or any(map(_UNFIT.search, lines)):
             raise ValueError("a path or a header that can't be sent")
         return "\r\n".join((*lines, "", "")).encode("latin-1") + body
+
+
+def _close_all(connections: deque[_Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 @lru_cache(maxsize=1)

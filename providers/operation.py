@@ -8,7 +8,6 @@ turns a fault of the adapter's mapping into "unreadable answer".
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -309,10 +308,7 @@ def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
 
 def _token_cache(bank: Bank) -> TokenCache:
     """The tokens of the bank's user. Its name is a fingerprint, so that changed credentials never meet an old token."""
-    connection = bank.connection
-    parts = [connection.base_url, *(f"{key}={value}" for key, value in sorted(connection.credentials.items()))]
-    user = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return tokens(bank.name, user, bank.token_budget, shared=bank.shares_token)
+    return tokens(bank.name, bank.connection.fingerprint, bank.token_budget, shared=bank.shares_token)
 
 
 _lock = threading.Lock()
