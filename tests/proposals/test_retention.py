@@ -157,6 +157,7 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     source.save()
     queries.close(source, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
     purge()
+    source.refresh_from_db()
     repeat = Query.objects.get(pk=source.pk)
     repeat.pk, repeat.answers, repeat.finished_at = uuid.uuid4(), None, None
     repeat.save(force_insert=True)
