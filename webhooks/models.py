@@ -105,7 +105,7 @@ class Event(models.Model):
         elif self.claim == claim and answer.fault is Fault.INTERNAL:
             wait = our_fault_delay(timezone.now() - self.created_at)
             self._leave(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
-        elif self.claim == claim and (answer.fault is Fault.GONE or self.failures >= len(RETRY_AFTER_S)):
+        elif self.claim == claim and self.failures >= len(RETRY_AFTER_S):
             self._leave(self.State.FAILED, fault=answer.fault)
         elif self.claim == claim:
             wait = retry_delay(self.failures, answer.retry_after)

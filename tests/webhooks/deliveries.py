@@ -10,7 +10,7 @@ from tests.factories import PartnerFactory
 from tests.processes import wait_until
 from webhooks import outbox
 from webhooks.delivery import DeliveryProcess
-from webhooks.models import Event
+from webhooks.models import RETRY_AFTER_S, Event
 
 
 def new_partner(url: str) -> Partner:
@@ -38,6 +38,11 @@ def deliver_due(timeout: float = 20.0) -> None:
 def make_due(event: Event) -> None:
     """Let the time until the event's next attempt pass."""
     Event.objects.filter(pk=event.pk, state="due").update(next_attempt_at=timezone.now())
+
+
+def leave_one_attempt(*events: Event) -> None:
+    """Let the whole schedule of `events` pass but its last attempt."""
+    Event.objects.filter(pk__in=[event.pk for event in events]).update(failures=len(RETRY_AFTER_S))
 
 
 def end_leases() -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from partners.models import Partner
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import deliver_due, new_partner, send
+from tests.webhooks.deliveries import deliver_due, leave_one_attempt, new_partner, send
 from webhooks import outbox
 from webhooks.models import Event
 
@@ -157,6 +157,7 @@ def test_event_page_shows_no_capability_and_nothing_personal_that_the_receiver_s
 def test_resend_a_selection(operator: Client, partner: Partner, receiver: Receiver) -> None:
     receiver.reply = Reply(410)
     events = send(partner, 3)
+    leave_one_attempt(*events)
     deliver_due()
     receiver.reply = Reply()
 
@@ -193,6 +194,7 @@ def test_resend_all_that_failed_of_a_partner(operator: Client, partner: Partner,
     failed, purged = send(partner, 3)[:2], send(partner)
     stranger = new_partner(receiver.url)
     send(stranger)
+    leave_one_attempt(*Event.objects.all())
     deliver_due()
     Event.objects.filter(pk=purged[0].pk).update(body=None, purged_at=timezone.now())
     receiver.reply, address = Reply(), f"{LIST}{quote(failed[0].pk)}/resend_failed/"

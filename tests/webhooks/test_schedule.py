@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from partners.models import Partner
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import deliver_due, make_due, send
+from tests.webhooks.deliveries import deliver_due, leave_one_attempt, make_due, send
 from webhooks.models import RETRY_AFTER_S, AlreadyPurged, Event
 
 
@@ -75,21 +75,38 @@ def test_retry_after_header(partner: Partner, receiver: Receiver, header: str, l
     assert low - 1 < _wait_after(event) <= high
 
 
-def test_410_fails_at_once_and_says_why(partner: Partner, receiver: Receiver) -> None:
+def test_410_is_tried_again_and_says_why(partner: Partner, receiver: Receiver) -> None:
+    """Before the fix, an event had failed with its first 410, which a proxy may send while it is rebuilt."""
     receiver.reply = Reply(410, b"unsubscribed")
     [event] = send(partner)
     deliver_due()
 
+    assert 8 < _wait_after(event) <= 11
     event.refresh_from_db()
-    assert (event.state, event.attempts, event.fault, event.next_attempt_at) == ("failed", 1, "gone", None)
+    assert (event.state, event.attempts, event.fault) == ("due", 1, "gone")
     assert event.attempt_set.get().excerpt == "unsubscribed"
+    receiver.reply = Reply(200)
+    make_due(event)
+    deliver_due()
+    event.refresh_from_db()
+    assert (event.state, event.attempts, event.fault) == ("delivered", 2, "")
+
+
+def test_410_at_the_end_of_the_schedule_fails(partner: Partner, receiver: Receiver) -> None:
+    receiver.reply = Reply(410)
+    [event] = send(partner)
+    leave_one_attempt(event)
+    deliver_due()
+
+    event.refresh_from_db()
+    assert (event.state, event.fault, event.next_attempt_at) == ("failed", "gone", None)
 
 
 def test_resend_keeps_the_id_and_begins_a_fresh_schedule(partner: Partner, receiver: Receiver) -> None:
-    receiver.reply = Reply(410)
-    [event] = send(partner)
-    deliver_due()
     receiver.reply = Reply(500)
+    [event] = send(partner)
+    leave_one_attempt(event)
+    deliver_due()
     event.resend()
     deliver_due()
 
