@@ -1,9 +1,11 @@
 """How the web processes run, here and in production: `gunicorn -c config/gunicorn.py config.wsgi`."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
+import struct
 import time
 import uuid
 from collections.abc import Callable
@@ -25,16 +27,18 @@ from gunicorn.workers.ggevent import GeventWorker
 
 #: So long a request's body may take; its headers, and an idle connection, have `keepalive`.
 BODY_TIMEOUT_S = float(os.environ.get("BODY_TIMEOUT_S", "20"))
+#: So long a client may take to take its answer; of a stream, each single write.
+SEND_TIMEOUT_S = float(os.environ.get("SEND_TIMEOUT_S", "30"))
 #: How long, and how much, the rest of a refused body is still read before its connection is closed.
 LINGER_S = 5
 LINGER_BYTES = 8 * 1024 * 1024
 
 
 class Worker(GeventWorker):
-    """gevent's worker with four differences: what fails before or beyond the application (a malformed request,
+    """gevent's worker with five differences: what fails before or beyond the application (a malformed request,
     headers that are too large) is answered with the contract's error object and a request id too, not with a page of
     HTML; a refusal does not wait for the body that it leaves unread; nor is a client asked to send such a body;
-    and a body has its time."""
+    a body has its time; and so has an answer."""
 
     wsgi: Any
 
@@ -44,7 +48,12 @@ class Worker(GeventWorker):
 
         def timed(environ: dict[str, Any], start_response: Any) -> Any:
             environ["wsgi.input"] = TimedBody(environ["wsgi.input"])
-            return application(environ, start_response)
+
+            def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+                environ["gunicorn.socket"].is_stream = ("Content-Type", "text/event-stream") in headers
+                return start_response(status, headers, *more)
+
+            return application(environ, start)
 
         self.wsgi = timed
 
@@ -55,7 +64,7 @@ class Worker(GeventWorker):
             req._expected_100_continue = False
             req.body = AwaitedBody(req, sock)
         try:
-            return super().handle_request(listener_name, req, sock, addr)
+            return super().handle_request(listener_name, req, TimedSocket(sock), addr)
         except StopIteration:
             _read_out(body, sock)
             raise
@@ -123,6 +132,39 @@ class TimedBody:
             return read(size)
 
 
+class TimedSocket:
+    """A client's socket, for one answer, all of which has to leave within `SEND_TIMEOUT_S` of its first byte; of a
+    stream (`is_stream`), each write. Else the connection is reset, and sending raises BrokenPipeError: a client that
+    never reads would keep it for as long as it likes."""
+
+    def __init__(self, sock: Any) -> None:
+        self._sock = sock
+        self._end: float | None = None
+        self.is_stream = False
+
+    def sendall(self, data: bytes) -> None:
+        self._in_time(self._sock.sendall, data)
+
+    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> None:
+        self._in_time(self._sock.sendfile, file, offset, count)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+    def _in_time(self, send: Callable[..., Any], *arguments: Any) -> None:
+        if self._end is None or self.is_stream:
+            self._end = time.monotonic() + SEND_TIMEOUT_S
+        late = BrokenPipeError(errno.EPIPE, "the answer was not taken in time")
+        try:
+            with gevent.Timeout(max(0.0, self._end - time.monotonic()), late):
+                send(*arguments)
+        except BrokenPipeError as error:
+            if error is late:
+                # What the kernel still holds for this client is not sent any more either.
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raise
+
+
 class AwaitedBody:
     """The body of a client that waits for `100 Continue`, which it gets when the body is first read. One that never
     is may come or not: the connection has no known place for a next request, and ends."""
@@ -147,11 +189,14 @@ class AwaitedBody:
 def _read_out(body: Any, sock: Any) -> None:
     """After the answer, before the connection is closed: read what was left of the body. A socket that is closed on
     unread data is reset, and a client that is still sending would lose the answer."""
-    with contextlib.suppress(OSError, ParseException), gevent.Timeout(LINGER_S, False):
+    if getattr(body.reader, "length", None) == 0:  # all was read, or there was none
+        return
+    with contextlib.suppress(OSError), gevent.Timeout(LINGER_S, False):
         sock.shutdown(socket.SHUT_WR)
         for _ in range(LINGER_BYTES // 65536):
-            if not body.read(65536):
+            if not sock.recv(65536):
                 return
+            gevent.sleep(0)  # what has arrived is read without a wait: other requests have their turn
 
 
 class Log(glogging.Logger):
@@ -183,6 +228,8 @@ keepalive = 75
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - gunicorn makes its own unlinked file
 # Only these may say that a request came in by https.
 forwarded_allow_ips = os.environ.get("TRUSTED_PROXIES", "")
+# No header says where the application begins, a trusted proxy's neither: it may hand on what its client wrote.
+forwarder_headers = ""
 control_socket_disable = True
 # An oversized header is the application's to refuse, with the contract's error object, not with a page of HTML.
 limit_request_field_size = 64 * 1024

@@ -107,7 +107,10 @@ class LiveService:
         self.programs = programs
 
     def wait_ready(self) -> None:
-        """Return when database, broker and a bank worker answer."""
+        """Return when database, broker and a bank worker answer now: what `/health/ready` tells may be 2 s old."""
+        from foundation import workers
+
+        wait_until(lambda: workers.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", self.logs)
         wait_until(
             lambda: answers(f"{self.url}/health/ready") == 200,
             START_TIMEOUT_S,

@@ -44,10 +44,11 @@ def test_every_call_is_answered_within_seconds_and_nothing_is_left_behind(
         "submit": lambda: client.post("/proposals", dataset(offer)),
         "formalize": lambda: client.post(f"/proposals/{proposal_id}/formalize"),
         "status": lambda: client.get(f"/proposals/{proposal_id}"),
-        "ready": lambda: requests.get(f"{live_service.url}/health/ready", timeout=60),
     }
     with freeze_redis(), ThreadPoolExecutor(len(calls)) as pool:
         replies = dict(zip(calls, pool.map(timed, calls.values()), strict=True))
+        # Later than the others, since what it tells may be 2 s old.
+        replies["ready"] = timed(lambda: requests.get(f"{live_service.url}/health/ready", timeout=60))
     seconds = {name: took for name, (_, took) in replies.items()}
     assert max(seconds.values()) < LIMIT_S + BUSY_S, seconds
     assert seconds["ready"] < 1 + BUSY_S

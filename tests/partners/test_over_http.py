@@ -196,6 +196,15 @@ def test_a_body_that_drips_has_its_time_as_a_whole(impatient):
         assert status_of(client) == 401
 
 
+@pytest.mark.parametrize("header", ["SCRIPT_NAME", "PATH_INFO"])
+def test_no_header_moves_the_routes(sandbox: None, programs: Programs, header: str) -> None:
+    """Before the fix, a proxy that hands on headers with underscores let its clients choose where the routes begin."""
+    with socket.create_connection(web(programs, TRUSTED_PROXIES="127.0.0.1"), timeout=10) as client:
+        head = f"GET /partners/v1/banks HTTP/1.1\r\nHost: x\r\nX-Partner-Api-Key: {SANDBOX_KEY}\r\n"
+        client.sendall(f"{head}{header}: /partners/v1\r\n\r\n".encode())
+        assert status_of(client) == 200
+
+
 def status_of(client: socket.socket) -> int:
     response = http.client.HTTPResponse(client)
     response.begin()
