@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from authorizations import endings, retention
+from authorizations import endings, retention, watch
 
 
 @shared_task
@@ -13,3 +13,15 @@ def purge() -> None:
 def expire() -> None:
     """End the pending sessions whose time is over, and tell their partners. Swept by beat."""
     endings.expire_due()
+
+
+@shared_task
+def check_evidence() -> None:
+    """Check the whole chain of evidence. Run daily by beat."""
+    watch.check()
+
+
+@shared_task
+def tell_head() -> None:
+    """Tell the end of the chain in a log line. Run by beat."""
+    watch.tell_head()

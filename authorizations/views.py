@@ -289,7 +289,7 @@ class AcceptView(PublicView):
             forwarded_for=None if forwarded_for is None else _end_of(_text(forwarded_for), _FORWARDED_FOR_LENGTH),
             forwarded_for_sha256=None if forwarded_for is None else sha256(forwarded_for),
             user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
-            request_id=self.request_id,
+            request_id=self.request._request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
             sent_as="form" if self._is_form() else "json",
             page_rendered_at=shown.get("at"),
             declaration=shown.get("declaration"),

@@ -35,10 +35,14 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         incoming = request.headers.get("X-Request-Id", "")
-        request_id = incoming if _REQUEST_ID.fullmatch(incoming) else uuid.uuid4().hex
-        request.request_id = request_id  # type: ignore[attr-defined]
+        # What proves something bears an id that is ours for certain; a caller may choose the other.
+        own_id = uuid.uuid4().hex
+        request_id = incoming if _REQUEST_ID.fullmatch(incoming) else own_id
+        request.request_id, request.own_id = request_id, own_id  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
+        if request_id != own_id:
+            structlog.contextvars.bind_contextvars(own_id=own_id)
         _buffer_chunks(request)
         started = time.monotonic()
         response = _refuse_large_body(request) or self.get_response(request)

@@ -37,6 +37,11 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.RunPython(keep_what_still_signs, keep_the_newest),
-        migrations.RemoveField(model_name="partner", name="previous_secret_until"),
-        migrations.RemoveField(model_name="partner", name="previous_webhook_secret"),
+        # The columns stay for the processes that still run the version before; a later release drops them.
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.RemoveField(model_name="partner", name="previous_secret_until"),
+                migrations.RemoveField(model_name="partner", name="previous_webhook_secret"),
+            ]
+        ),
     ]

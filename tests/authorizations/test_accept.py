@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import structlog
 from django.utils import timezone
 
 from authorizations import seal
@@ -31,6 +32,15 @@ UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32 + "/accept"
 
 def send_form(holder: HolderClient, session: Session, **fields: str) -> Any:
     return holder.post(f"{public(session)}/accept", urlencode(fields), content_type=FORM)
+
+
+def test_the_evidence_bears_the_servers_id_and_not_the_callers(session: Session, holder: HolderClient) -> None:
+    """Before the fix, whoever accepted chose the id that the evidence says the server gave."""
+    reply = holder.accept(session, HTTP_X_REQUEST_ID="chosen-by-the-caller")
+    noted = Evidence.objects.get().content["observed_by_server"]["request_id"]
+    assert reply["X-Request-Id"] == "chosen-by-the-caller"
+    assert re.fullmatch(r"[0-9a-f]{32}", noted)
+    assert structlog.contextvars.get_contextvars()["own_id"] == noted, "log lines bear both"
 
 
 def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:

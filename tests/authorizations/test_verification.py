@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from authorizations import dossier, seal
+from authorizations import dossier, seal, watch
 from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session
 from foundation.encryption import encrypt
@@ -52,11 +52,11 @@ def guards_off() -> Iterator[Any]:
             cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
-def verify_evidence() -> tuple[bool, dict[str, Any]]:
+def verify_evidence(*options: str) -> tuple[bool, dict[str, Any]]:
     """Whether the command ended well, and what it printed."""
     out = io.StringIO()
     try:
-        call_command("verify_evidence", stdout=out)
+        call_command("verify_evidence", *options, stdout=out)
     except CommandError:
         return False, json.loads(out.getvalue())
     return True, json.loads(out.getvalue())
@@ -134,6 +134,50 @@ def test_a_cut_off_end_is_found(three: list[Evidence]) -> None:
     with guards_off() as cursor:
         cursor.execute("DELETE FROM authorizations_evidence WHERE number = 3")
     assert verify_evidence()[1]["problems"] == [f"sessão {three[2].session_id}: autorizada, mas sem evidência"]
+
+
+def exported() -> dict[str, Any]:
+    out = io.StringIO()
+    call_command("export_chain_head", stdout=out)
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def test_an_end_that_was_cut_with_its_session_is_found_by_what_was_kept_elsewhere(three: list[Evidence]) -> None:
+    """Before the fix, whoever deleted evidence, its uses and its session was told that all is valid."""
+    noted = exported()
+    assert (noted["evidences"], noted["head"], noted["uses"]) == (3, three[2].hash, 2)
+    kept = ("--head", three[1].hash, "--head", noted["head"], "--uses", "2")
+    assert verify_evidence(*kept)[0]
+    with guards_off() as cursor:
+        cursor.execute("DELETE FROM authorizations_evidence WHERE number = 3")
+        cursor.execute("DELETE FROM authorizations_session WHERE id = %s", [three[2].session_id])
+    assert verify_evidence()[0], "the rest of the chain is sound"
+    ok, result = verify_evidence(*kept)
+    assert (ok, result["problems"]) == (False, [f"o fim guardado {three[2].hash} não está na cadeia"])
+    assert verify_evidence("--uses", "3")[1]["problems"] == ["havia 3 usos"]
+
+
+def test_beat_checks_daily_and_alarms(three: list[Evidence], caplog: pytest.LogCaptureFixture) -> None:
+    watch.check()
+    watch.tell_head()
+    lines = {record.msg["event"]: record.msg for record in caplog.records}  # type: ignore[index]
+    assert lines["evidence_head"]["head"] == lines["evidence_checked"]["head"] == three[2].hash, "nothing hides it"
+    assert lines["evidence_checked"]["valid"]
+    assert "evidence_broken" not in lines
+
+    with guards_off() as cursor:
+        cursor.execute("DELETE FROM authorizations_evidence WHERE number = 1")
+    before = broken()
+    watch.check()
+    assert broken() == before + 1
+    alarms = [record for record in caplog.records if "evidence_broken" in str(record.msg)]
+    assert len(alarms) == 3
+    assert {record.levelname for record in alarms} == {"ERROR"}
+
+
+def broken() -> float:
+    return watch.CHECKS.labels("broken")._value.get()  # type: ignore[no-any-return]
 
 
 def test_evidence_moved_to_another_session_is_found(three: list[Evidence], partner: Partner) -> None:

@@ -1,0 +1,50 @@
+"""The evidence chain, looked after without a person: a daily check, and its end told where nobody can take it back."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import structlog
+from django.db.models import Sum
+from django.utils import timezone
+from prometheus_client import Counter
+
+from authorizations import chain, seal
+from authorizations.models import Evidence, Session
+from foundation.formats import iso_utc
+from providers import metrics  # noqa: F401 - names the files by which a machine's processes count together
+
+log = structlog.get_logger(__name__)
+
+CHECKS = Counter("evidence_checks", "Checks of the whole chain of evidence.", ["outcome"])
+
+
+class Head(TypedDict):
+    """The chain's end at a moment: how many evidences, the last one's hash, and how many uses of them."""
+
+    at: str
+    evidences: int
+    head: str
+    uses: int
+
+
+def head() -> Head:
+    """The chain's end now. Kept elsewhere, it shows later that the chain's newest links were cut off."""
+    last = Evidence.objects.order_by("-number").values_list("number", "hash").first()
+    number, last_hash = last or (0, seal.GENESIS)
+    uses = Session.objects.exclude(use_count=0).aggregate(uses=Sum("use_count"))["uses"] or 0
+    return {"at": iso_utc(timezone.now()), "evidences": number, "head": last_hash, "uses": uses}
+
+
+def tell_head() -> None:
+    """Write the chain's end as a log line, which leaves this machine with the others."""
+    log.info("evidence_head", **head())
+
+
+def check() -> None:
+    """Check all evidence. What is wrong is an error line for each and counts, by which an alarm goes off."""
+    result = chain.verify(seal.trusted_keys())
+    CHECKS.labels("valid" if result["valid"] else "broken").inc()
+    for problem in result["problems"]:
+        log.error("evidence_broken", problem=problem)
+    log.info("evidence_checked", **{name: result[name] for name in ("valid", "checked", "uses", "head")})

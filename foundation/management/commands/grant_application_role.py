@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection, transaction
+from psycopg import sql
+
+#: Made by the owner of the tables, for the processes that serve: rows and no more. Tables of later migrations too.
+GRANTS = (
+    "ALTER ROLE {role} NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS LOGIN",
+    "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}",
+    "REVOKE CREATE ON SCHEMA public FROM PUBLIC, {role}",
+    "GRANT USAGE ON SCHEMA public TO {role}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
+    "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {role}",
+    "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {role}",
+    "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO {role}",
+    # What was migrated is for the owner to say.
+    "REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM {role}",
+)
+
+
+class Command(BaseCommand):
+    """Run after each `migrate`, as the tables' owner. Harmless to repeat."""
+
+    help = (
+        "Dá ao papel da aplicação o direito de ler e gravar linhas, e nenhum outro. Cria o papel se ele não existe, "
+        "com a senha da variável APPLICATION_DATABASE_PASSWORD."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("role", help="o papel com que os processos se conectam")
+
+    def handle(self, *args: Any, role: str, **options: Any) -> None:
+        password = os.environ.get("APPLICATION_DATABASE_PASSWORD", "")
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT current_user = %s", [role])
+            if cursor.fetchone() == (True,):
+                raise CommandError("Este comando é do dono das tabelas, não do papel da aplicação.")
+            cursor.execute("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", [role])
+            if cursor.fetchone() == (False,):
+                cursor.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+                if not password:
+                    raise CommandError(f"O papel {role} não existe: defina APPLICATION_DATABASE_PASSWORD.")
+            if password:
+                change = sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(password))
+                cursor.execute(change)
+            for grant in GRANTS:
+                cursor.execute(sql.SQL(grant).format(role=sql.Identifier(role)))
+        self.stdout.write(f"O papel {role} lê e grava linhas, e nada mais.")

@@ -1,0 +1,78 @@
+"""The role of the processes that serve reads and writes rows, and changes nothing else in the database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+ROLE, PASSWORD = "application_of_this_test", "a-password-of-this-test"
+
+
+@pytest.fixture
+def application(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
+    """A connection as the application has it."""
+    monkeypatch.setenv("APPLICATION_DATABASE_PASSWORD", PASSWORD)
+    call_command("grant_application_role", ROLE, verbosity=0)
+    call_command("grant_application_role", ROLE, verbosity=0)
+    server = urlsplit(os.environ["DATABASE_URL"])
+    address = server._replace(
+        netloc=f"{ROLE}:{PASSWORD}@{server.hostname}:{server.port}", path=f"/{connection.settings_dict['NAME']}"
+    )
+    try:
+        with psycopg.connect(address.geturl(), autocommit=True) as made:
+            yield made
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP OWNED BY {ROLE}")
+            cursor.execute(f"DROP ROLE {ROLE}")
+
+
+def test_it_reads_and_writes_rows(application: psycopg.Connection) -> None:
+    application.execute("INSERT INTO auth_group (name) VALUES ('desk')")
+    application.execute("UPDATE auth_group SET name = 'back' WHERE name = 'desk'")
+    assert application.execute("SELECT name FROM auth_group FOR UPDATE").fetchall() == [("back",)]
+    assert application.execute("DELETE FROM auth_group").rowcount == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE authorizations_evidence DISABLE TRIGGER USER",
+        "TRUNCATE authorizations_evidence CASCADE",
+        "DROP TABLE authorizations_evidence CASCADE",
+        "CREATE TABLE mine (id int)",
+        "CREATE TRIGGER mine BEFORE UPDATE ON auth_group FOR EACH ROW"
+        " EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "SET session_replication_role = replica",
+        "ALTER TABLE auth_group ADD COLUMN mine int",
+        "DELETE FROM django_migrations",
+        "CREATE ROLE mine",
+        "COPY auth_group FROM PROGRAM 'true'",
+        "ALTER SYSTEM SET log_statement = 'all'",
+    ],
+)
+def test_it_changes_nothing_else(application: psycopg.Connection, statement: str) -> None:
+    """Before the fix, the service had a superuser's rights: evidence was deleted with its triggers off."""
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        application.execute(statement)
+
+
+def test_tables_of_later_migrations_are_granted_too(application: psycopg.Connection) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE later (id bigserial PRIMARY KEY)")
+        try:
+            application.execute("INSERT INTO later DEFAULT VALUES")
+        finally:
+            cursor.execute("DROP TABLE later")
+
+
+def test_a_role_without_a_password_is_not_made(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("APPLICATION_DATABASE_PASSWORD", raising=False)
+    with pytest.raises(CommandError, match="APPLICATION_DATABASE_PASSWORD"):
+        call_command("grant_application_role", "nobody_yet")

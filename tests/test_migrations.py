@@ -1,0 +1,79 @@
+"""A new version's migrations run while the version before still serves: they add, and lock nothing for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
+from django.db import migrations
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations.base import Operation
+from django.db.models import NOT_PROVIDED
+
+APPS = ("providers", "partners", "webhooks", "authorizations", "consultas", "proposals")
+#: Written before the rule, when no release had been made: how each breaks it.
+BEFORE_THE_RULE = {
+    ("proposals", "0002_retention_and_erasure"): {"AddIndex"},
+    ("authorizations", "0005_seals_and_revocation"): {"AddField", "AddConstraint"},
+}
+#: What old code, which knows neither, would fall over; and indexes that lock their table.
+BREAKING = (
+    migrations.RemoveField,
+    migrations.DeleteModel,
+    migrations.RenameField,
+    migrations.RenameModel,
+    migrations.AlterModelTable,
+    migrations.AddConstraint,
+)
+
+
+def faults(migration: migrations.Migration) -> Iterator[str]:
+    """The operations of `migration` that break the rule, by the names of their kinds."""
+    new = {op.name_lower for op in migration.operations if isinstance(op, migrations.CreateModel)}
+    for op in migration.operations:
+        table = getattr(op, "model_name_lower", getattr(op, "name_lower", ""))
+        if table not in new and _breaks(op):
+            yield type(op).__name__
+        if isinstance(op, AddIndexConcurrently) and migration.atomic:
+            yield "atomic"
+
+
+def _breaks(op: Operation) -> bool:
+    if isinstance(op, AddIndexConcurrently | RemoveIndexConcurrently):
+        return False
+    if isinstance(op, migrations.AddField):
+        # Old code names no value for the column.
+        return not op.field.null and op.field.db_default is NOT_PROVIDED
+    if isinstance(op, migrations.SeparateDatabaseAndState):
+        return any(map(_breaks, op.database_operations))
+    return isinstance(op, (*BREAKING, migrations.AddIndex, migrations.RemoveIndex))
+
+
+def test_migrations_expand_and_lock_no_table() -> None:
+    """Before the fix, `partners/0002` dropped columns that running code read, and indexes were built with locks."""
+    loader = MigrationLoader(None)
+    found = {
+        key: told
+        for key, migration in loader.disk_migrations.items()
+        if key[0] in APPS and key[1] != "0001_initial" and (told := set(faults(migration)))
+    }
+    assert found == BEFORE_THE_RULE
+    assert {f"{app}" for app in APPS} <= set(settings.INSTALLED_APPS)
+
+
+@pytest.mark.parametrize(
+    ("operation", "fault"),
+    [
+        (migrations.RemoveField("partner", "name"), ["RemoveField"]),
+        (migrations.RenameField("partner", "name", "title"), ["RenameField"]),
+        (migrations.DeleteModel("Partner"), ["DeleteModel"]),
+        (migrations.SeparateDatabaseAndState(state_operations=[migrations.DeleteModel("Partner")]), []),
+        (migrations.SeparateDatabaseAndState([migrations.DeleteModel("Partner")]), ["SeparateDatabaseAndState"]),
+    ],
+)
+def test_the_rule_sees(operation: Operation, fault: list[str]) -> None:
+    migration = migrations.Migration("0002_x", "partners")
+    migration.operations = [operation]
+    assert list(faults(migration)) == fault
