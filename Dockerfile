@@ -10,7 +10,7 @@ RUN python config/local/guide.py
 # One image for every process; compose.yaml and docs/operations.md name their commands.
 FROM python:3.12-slim
 
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOST=0.0.0.0 DATA_DIR=/srv/state
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOST=0.0.0.0 DATA_DIR=/srv/state ENVIRONMENT=production
 WORKDIR /srv/app
 
 COPY requirements.txt .
@@ -19,7 +19,7 @@ RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r requireme
 COPY . .
 COPY --from=guide /srv/app/var/guide var/guide
 # Static files need no secret: they are collected with the development defaults.
-RUN python manage.py collectstatic --no-input --verbosity 0 \
+RUN ENVIRONMENT=development python manage.py collectstatic --no-input --verbosity 0 \
     && useradd --system --no-create-home origination \
     && chown -R origination /srv/state
 USER origination

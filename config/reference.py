@@ -5,12 +5,25 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.http import HttpRequest, HttpResponse
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
+#: What the page of the reference may load: its own files. Its styles stand in the page.
+POLICY = {
+    "default-src": [NONE],
+    "script-src": [SELF],
+    "style-src": [SELF, UNSAFE_INLINE],
+    "img-src": [SELF, "data:"],
+    "font-src": [SELF],
+    "connect-src": [SELF],
+    "form-action": [NONE],
+    "base-uri": [NONE],
+    "frame-ancestors": [NONE],
+}
 _YAML = OpenApiYamlRenderer.media_type
 #: What may stand in `Accept`, the one that counts where nothing is preferred first; each with its ending.
 _FORMATS = {

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import environ
+from celery.schedules import crontab
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
@@ -51,6 +52,13 @@ def _list_required_in_production(name: str, default: str) -> list[str]:
     if PRODUCTION and ("" in items or default in items):
         raise ImproperlyConfigured(f"{name} must not hold an empty item or the development default in production")
     return items
+
+
+def _not_guessable(name: str, value: str, *, least: int) -> None:
+    """Raises where a production deployment's secret is too short, or made of too few different characters, to have
+    come out of a generator."""
+    if PRODUCTION and (len(value) < least or len(set(value)) < 10):
+        raise ImproperlyConfigured(f"{name} is too weak for production: docs/operations.md says how to make one")
 
 
 def _networks(name: str, default: list[str]) -> list[str]:
@@ -110,15 +118,15 @@ _services = {} if PRODUCTION else _local_services()
 _DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
 
 SECRET_KEY = _required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)
-FIELD_ENCRYPTION_KEYS = _list_required_in_production(
-    "FIELD_ENCRYPTION_KEYS",
-    base64.urlsafe_b64encode(hashlib.sha256(_DEVELOPMENT_KEY.encode()).digest()).decode(),
-)
+_not_guessable("SECRET_KEY", SECRET_KEY, least=32)
+_DEVELOPMENT_FIELD_KEY = base64.urlsafe_b64encode(hashlib.sha256(_DEVELOPMENT_KEY.encode()).digest()).decode()
+FIELD_ENCRYPTION_KEYS = _list_required_in_production("FIELD_ENCRYPTION_KEYS", _DEVELOPMENT_FIELD_KEY)
 for _number, _key in enumerate(FIELD_ENCRYPTION_KEYS, 1):
     try:
         Fernet(_key)
     except ValueError:
         raise ImproperlyConfigured(f"FIELD_ENCRYPTION_KEYS: number {_number} is no Fernet key") from None
+    _not_guessable("FIELD_ENCRYPTION_KEYS", _key, least=43)
 
 
 def _derived(label: str) -> str:
@@ -128,12 +136,16 @@ def _derived(label: str) -> str:
 # Set both before SECRET_KEY is ever rotated: stored digests hang on them.
 API_KEY_PEPPER = env.str("API_KEY_PEPPER", "") or _derived("api-key-pepper")
 BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", "") or _derived("blind-index")
+_not_guessable("API_KEY_PEPPER", API_KEY_PEPPER, least=32)
+_not_guessable("BLIND_INDEX_KEY", BLIND_INDEX_KEY, least=32)
 
 # Ed25519 seed, 32 bytes in hex, that evidence is signed with; set it too before SECRET_KEY is rotated. When it is
 # replaced, its public key (`verify_evidence` prints it) joins the retired ones, so that old evidence still verifies.
-EVIDENCE_SIGNING_KEY = env.str("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
+# Production needs one of its own: what proves an acceptance must not hang on the key of sessions and cookies.
+EVIDENCE_SIGNING_KEY = _required_in_production("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
 if not re.fullmatch(r"[0-9A-Fa-f]{64}", EVIDENCE_SIGNING_KEY):  # else the first holder who accepts would find out
     raise ImproperlyConfigured("EVIDENCE_SIGNING_KEY must be 32 bytes in hex")
+_not_guessable("EVIDENCE_SIGNING_KEY", EVIDENCE_SIGNING_KEY, least=64)
 EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=[])
 
 DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
@@ -147,13 +159,39 @@ REDIS_URL = _address(
 PUBLIC_BASE_URL = _address(
     "PUBLIC_BASE_URL",
     _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{_whole('PORT', 8000)}").rstrip("/"),
-    "https",
-    "http",
+    *(("https",) if PRODUCTION else ("https", "http")),
 )
 ALLOWED_HOSTS = _list_required_in_production("ALLOWED_HOSTS", "*")
 TRUSTED_PROXIES = _networks("TRUSTED_PROXIES", [])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
     raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
+for _proxy in TRUSTED_PROXIES if PRODUCTION else ():
+    if ipaddress.ip_network(_proxy, strict=False).prefixlen < 8:  # whoever is in it chooses the address he comes from
+        raise ImproperlyConfigured(f"TRUSTED_PROXIES: {_proxy!r} is too wide: name the proxies")
+
+
+def _is_local(host: str) -> bool:
+    """True for a host that only this machine or its own network reaches."""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".test"))
+
+
+# What is known to everybody (`admin` / `admin`, the keys that stand in this file) opens no sandbox that others reach.
+DEVELOPMENT_SECRETS_ALLOWED = ENVIRONMENT == "development" or (
+    ENVIRONMENT == "sandbox"
+    and (_is_local(urlsplit(PUBLIC_BASE_URL).hostname or "") or env.bool("ALLOW_DEVELOPMENT_SECRETS", False))
+)
+if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
+    for _name, _is_default in {
+        "SECRET_KEY": SECRET_KEY == _DEVELOPMENT_KEY,
+        "FIELD_ENCRYPTION_KEYS": _DEVELOPMENT_FIELD_KEY in FIELD_ENCRYPTION_KEYS,
+    }.items():
+        if _is_default:
+            raise ImproperlyConfigured(
+                f"{_name} must be set in a sandbox at a public address, or ALLOW_DEVELOPMENT_SECRETS=true"
+            )
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{_whole('SIMULATOR_PORT', 8100)}").rstrip("/")
 METRICS_NETWORKS = _networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 
@@ -189,12 +227,14 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "csp.middleware.CSPMiddleware",  # sets a policy only where a view names one
+    "csp.middleware.CSPMiddleware",  # sets a policy only where a view, or the next one, names one
+    "foundation.backoffice.gate.BackOfficeMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
 APPEND_SLASH = False
+FORCE_SCRIPT_NAME = ""  # the service stands at the root, whatever a header says
 
 TEMPLATES = [
     {
@@ -237,6 +277,8 @@ if _pool_size:
 if PRODUCTION:
     # TLS ends at a trusted proxy, whose word for the scheme config/gunicorn.py takes, and nobody else's.
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    # Names that browsers take from this very host by https only: no other host of the domain can set them.
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-session", "__Host-csrf"
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # HSTS for subdomains and
@@ -261,6 +303,17 @@ AXES_CLIENT_IP_CALLABLE = "foundation.backoffice.login.network_of"
 AXES_DISABLE_ACCESS_LOG = True  # the log lines tell
 AXES_ENABLE_ADMIN = False
 SILENCED_SYSTEM_CHECKS.append("axes.W002")  # its middleware: the page was rendered by then, which is most of the cost
+
+# A session ends after so long without a page, and so long after its log-in. Production takes less, and not more.
+SESSION_IDLE_S = _whole("SESSION_IDLE_MINUTES", 30) * 60
+SESSION_COOKIE_AGE = _whole("SESSION_HOURS", 12) * 3600
+for _name, _most in {"SESSION_IDLE_MINUTES": 30, "SESSION_HOURS": 12}.items():
+    if PRODUCTION and _whole(_name, _most) > _most:
+        raise ImproperlyConfigured(f"{_name} must not be above {_most} in production")
+# The back office is served on this host and on no other, which serves nothing else. Empty: on every host.
+BACKOFFICE_HOST = env.str("BACKOFFICE_HOST", "").strip().lower()
+if BACKOFFICE_HOST and ALLOWED_HOSTS != ["*"]:
+    ALLOWED_HOSTS.append(BACKOFFICE_HOST)
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
@@ -366,6 +419,8 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
+    "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},
+    "tell-evidence-head": {"task": "authorizations.tasks.tell_head", "schedule": 900, "options": {"expires": 900}},
     "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
 }
 

@@ -1,7 +1,8 @@
+from csp.decorators import csp
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from config import exceptions, guide, health, reference
 from config.metrics import metrics
@@ -19,7 +20,9 @@ urlpatterns = [
     path("schema/", reference.schema, name="schema"),
     path(
         "docs/",
-        SpectacularSwaggerView.as_view(url_name="schema", authentication_classes=(), permission_classes=()),
+        csp(reference.POLICY)(
+            SpectacularSwaggerSplitView.as_view(url_name="schema", authentication_classes=(), permission_classes=())
+        ),
         name="docs",
     ),
     path("docs/guia", RedirectView.as_view(url="/docs/guia/")),

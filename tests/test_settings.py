@@ -21,12 +21,13 @@ from config.celery import app
 from tests.processes import ROOT
 
 # Fixed, since they name tests: the workers of a run have to agree on the names.
-KEY, OTHER_KEY = (base64.urlsafe_b64encode(letter * 32).decode() for letter in (b"a", b"b"))
+KEY, OTHER_KEY = (base64.urlsafe_b64encode(hashlib.sha256(name).digest()).decode() for name in (b"a", b"b"))
 DEVELOPMENT_SECRET = "development-only-key-that-production-refuses"
 DEVELOPMENT_KEY = base64.urlsafe_b64encode(hashlib.sha256(DEVELOPMENT_SECRET.encode()).digest()).decode()
 GOOD = {
     "ENVIRONMENT": "production",
-    "SECRET_KEY": "a-secret-of-this-test-alone/",
+    "SECRET_KEY": "a-secret-of-this-test-alone-that-is-long-enough/",
+    "EVIDENCE_SIGNING_KEY": hashlib.sha256(b"evidence").hexdigest(),
     "FIELD_ENCRYPTION_KEYS": f"{KEY},{OTHER_KEY}",
     "DATABASE_URL": "postgres://user@db.example.com/name",
     "REDIS_URL": "redis://redis.example.com:6379/0",
@@ -78,7 +79,17 @@ def test_a_production_deployment_with_all_set_starts() -> None:
         ("DATABASE_URL", "postgres://user:pass/word@db.example.com/name"),
         ("REDIS_URL", "redis.example.com:6379"),
         ("EVIDENCE_SIGNING_KEY", "not-a-key"),
+        ("EVIDENCE_SIGNING_KEY", "a" * 64),
         ("BANK_TIMEOUT_S", "25 s"),
+        # Before the fix, production started with each of these:
+        ("SECRET_KEY", "x"),
+        ("SECRET_KEY", "x" * 64),
+        ("API_KEY_PEPPER", "1"),
+        ("BLIND_INDEX_KEY", "1"),
+        ("FIELD_ENCRYPTION_KEYS", "A" * 43 + "="),
+        ("PUBLIC_BASE_URL", "http://api.example.com"),
+        ("TRUSTED_PROXIES", "0.0.0.0/0"),
+        ("TRUSTED_PROXIES", "10.0.0.1,::/0"),
         ("LOG_LEVEL", "LOUD"),
         ("TRUSTED_PROXIES", "*"),
         ("TRUSTED_PROXIES", "proxy.example.com"),
@@ -144,6 +155,8 @@ def test_queries_outlive_the_events_that_are_found_by_them() -> None:
     [
         ("proposals.tasks.purge", "default"),
         ("authorizations.tasks.purge", "default"),
+        ("authorizations.tasks.check_evidence", "default"),
+        ("authorizations.tasks.tell_head", "default"),
         ("webhooks.tasks.purge", "default"),
         ("proposals.tasks.reconcile", "sweeps"),
         ("proposals.tasks.refresh", "sweeps"),
@@ -155,3 +168,24 @@ def test_no_sweep_stands_in_line_with_the_queries(task: str, queue: str) -> None
     assert task in app.tasks
     assert task in {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
     assert app.amqp.router.route({}, task)["queue"].name == queue
+
+
+SANDBOX = {"ENVIRONMENT": "sandbox", "PUBLIC_BASE_URL": "https://sandbox.example.com"}
+
+
+def test_a_sandbox_at_a_public_address_needs_secrets_of_its_own() -> None:
+    """Before the fix, it ran with the keys that stand in the code."""
+    own = {"SECRET_KEY": GOOD["SECRET_KEY"], "FIELD_ENCRYPTION_KEYS": KEY}
+    assert "SECRET_KEY must be set in a sandbox" in refusal(**SANDBOX)
+    assert "FIELD_ENCRYPTION_KEYS must be set in a sandbox" in refusal(**SANDBOX, SECRET_KEY=own["SECRET_KEY"])
+    assert refusal(**SANDBOX, **own) == ""
+    assert refusal(**SANDBOX, ALLOW_DEVELOPMENT_SECRETS="true") == ""
+    for local in ("http://127.0.0.1:8000", "http://localhost:8000", "http://10.1.2.3", "http://service.internal"):
+        assert refusal(**SANDBOX | {"PUBLIC_BASE_URL": local}) == ""
+
+
+def test_the_image_is_for_production_unless_told_otherwise() -> None:
+    """Before the fix, a container without ENVIRONMENT ran as development, with keys that everybody knows."""
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    [settings] = [line for line in lines if line.startswith("ENV ")]
+    assert "ENVIRONMENT=production" in settings.split()

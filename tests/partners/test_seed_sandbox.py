@@ -113,3 +113,17 @@ def test_production_refuses_and_stays_empty(settings):
         seed()
     assert not Partner.objects.exists()
     assert not User.objects.exists()
+
+
+def test_a_sandbox_that_others_reach_has_no_user_whose_password_everybody_knows(settings):
+    """Before the fix, `admin` / `admin` opened it wherever it stood."""
+    seed()
+    settings.DEVELOPMENT_SECRETS_ALLOWED = False
+    assert "createsuperuser" in seed()
+    assert not User.objects.get().has_usable_password()
+    User.objects.all().delete()
+    seed()
+    assert not User.objects.exists()
+    User.objects.create_superuser("admin", password="a-password-of-its-own")
+    seed()
+    assert User.objects.get().check_password("a-password-of-its-own")

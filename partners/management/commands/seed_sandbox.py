@@ -30,14 +30,14 @@ class Command(BaseCommand):
         with transaction.atomic():
             new_banks = _seed_banks(json.loads(BANKS.read_text(encoding="utf-8")))
             _seed_partner(new_banks)
-            _seed_admin()
+            operator = _seed_admin()
         self.stdout.write(f"Bancos: {Provider.objects.count()}, simulados em {settings.SIMULATOR_URL}")
         self.stdout.write(f"Parceiro: {PARTNER_NAME} ({PARTNER_ID})")
         self.stdout.write(f"Chave de API: {SANDBOX_KEY}")
         self.stdout.write(
             f"Segredo do webhook: manage.py set_webhook {PARTNER_ID} --url URL --rotate-secret mostra um novo"
         )
-        self.stdout.write(f"Admin: {settings.PUBLIC_BASE_URL}/admin/ ({ADMIN} / {ADMIN})")
+        self.stdout.write(f"Admin: {settings.PUBLIC_BASE_URL}/admin/ ({operator})")
 
 
 def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
@@ -79,7 +79,16 @@ def _seed_partner(new_banks: list[Provider]) -> None:
         partner.rotate_webhook_secret()
 
 
-def _seed_admin() -> None:
+def _seed_admin() -> str:
+    """The user of the back office, and how to say who it is. Where others reach the sandbox, a user whose password
+    everybody knows is neither made nor let in."""
     users = get_user_model().objects
-    if not users.filter(username=ADMIN).exists():
-        users.create_superuser(ADMIN, password=ADMIN)
+    known = users.filter(username=ADMIN).first()
+    if settings.DEVELOPMENT_SECRETS_ALLOWED:
+        if known is None:
+            users.create_superuser(ADMIN, password=ADMIN)
+        return f"{ADMIN} / {ADMIN}"
+    if known is not None and known.check_password(ADMIN):
+        known.set_unusable_password()
+        known.save(update_fields=["password"])
+    return "endereço público: crie o usuário com manage.py createsuperuser"

@@ -1,0 +1,98 @@
+"""What stands before every page of the back office."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from tests.processes import ROOT
+from tests.test_settings import GOOD, refusal
+
+HOST = "backoffice.example.com"
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("operadora"))
+    return client
+
+
+def let_pass(client: Client, **seconds: int) -> None:
+    """Let time pass for the client's session: `idle` since its last page, `age` since its log-in."""
+    session = client.session
+    for name, key in {"idle": "seen_at", "age": "began_at"}.items():
+        session[key] -= seconds.get(name, 0)
+    session.save()
+
+
+def is_in(client: Client) -> bool:
+    return bool(client.get("/admin/").status_code == 200)
+
+
+def test_a_session_ends_after_30_idle_minutes(operator: Client) -> None:
+    """Before the fix, it lasted for 14 days."""
+    let_pass(operator, idle=29 * 60)
+    assert is_in(operator), "and this page was asked for now:"
+    let_pass(operator, idle=29 * 60)
+    assert is_in(operator)
+    let_pass(operator, idle=31 * 60)
+    assert not is_in(operator)
+    assert not Session.objects.filter(pk=operator.session.session_key).exists()
+
+
+def test_a_session_ends_12_hours_after_its_log_in(operator: Client) -> None:
+    let_pass(operator, age=12 * 3600 - 60)
+    assert is_in(operator)
+    let_pass(operator, age=120)
+    assert not is_in(operator)
+
+
+def test_a_session_that_does_not_know_its_begin_is_over(operator: Client) -> None:
+    session = operator.session
+    del session["began_at"]
+    session.save()
+    assert not is_in(operator)
+
+
+@pytest.mark.parametrize("path", ["/admin/", "/admin/login/", "/admin/auth/user/add/", "/docs/"])
+def test_a_page_may_run_no_script_but_its_own_files(operator: Client, path: str) -> None:
+    page = operator.get(path, follow=True)
+    policy = dict(part.split(" ", 1) for part in page["Content-Security-Policy"].split("; "))
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert "unsafe-inline" not in policy["script-src"]
+    assert "http" not in page["Content-Security-Policy"]
+    assert "<script>" not in page.content.decode()
+
+
+def test_on_a_host_of_its_own_it_is_nowhere_else(operator: Client, settings: Any) -> None:
+    settings.BACKOFFICE_HOST, settings.ALLOWED_HOSTS = HOST, [HOST, "api.example.com"]
+
+    def ask(path: str, host: str) -> int:
+        return operator.get(path, headers={"Host": host}).status_code
+
+    assert [ask("/admin/", host) for host in (HOST, f"{HOST}:8443", "api.example.com")] == [200, 200, 404]
+    for path in ("/admin/login/", "/admin/partners/partner/"):
+        assert ask(path, "api.example.com") == 404
+    for path, status in {"/partners/v1/banks": 401, "/docs/": 200}.items():
+        assert (ask(path, HOST), ask(path, "api.example.com")) == (404, status)
+    assert ask("/health/live", HOST) == ask("/health/live", "api.example.com") == 200
+
+
+def test_production_names_its_cookies_for_one_host_and_limits_its_sessions() -> None:
+    names = ("SESSION_COOKIE_NAME", "CSRF_COOKIE_NAME", "SESSION_IDLE_S", "SESSION_COOKIE_AGE", "ALLOWED_HOSTS")
+    code = f"import json; from config import settings as s; print(json.dumps([getattr(s, n) for n in {names}]))"
+    variables = {**GOOD, "BACKOFFICE_HOST": HOST, "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True)
+    session, csrf, idle, age, hosts = json.loads(done.stdout)
+    assert (session, csrf, idle, age) == ("__Host-session", "__Host-csrf", 1800, 43200)
+    assert hosts == ["api.example.com", "www.example.com", HOST]
+    assert "SESSION_IDLE_MINUTES must not be above 30" in refusal(**GOOD, SESSION_IDLE_MINUTES="31")
+    assert "SESSION_HOURS must not be above 12" in refusal(**GOOD, SESSION_HOURS="13")
