@@ -205,6 +205,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -225,6 +227,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",  # sets a policy only where a view, or the next one, names one
@@ -310,6 +313,9 @@ SESSION_COOKIE_AGE = _whole("SESSION_HOURS", 12) * 3600
 for _name, _most in {"SESSION_IDLE_MINUTES": 30, "SESSION_HOURS": 12}.items():
     if PRODUCTION and _whole(_name, _most) > _most:
         raise ImproperlyConfigured(f"{_name} must not be above {_most} in production")
+# Operators give a code of their phone after the password.
+SECOND_FACTOR = env.bool("SECOND_FACTOR", PRODUCTION)
+OTP_TOTP_ISSUER = "Originação consignada"
 # The back office is served on this host and on no other, which serves nothing else. Empty: on every host.
 BACKOFFICE_HOST = env.str("BACKOFFICE_HOST", "").strip().lower()
 if BACKOFFICE_HOST and ALLOWED_HOSTS != ["*"]:

@@ -7,6 +7,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView
 from config import exceptions, guide, health, reference
 from config.metrics import metrics
 from foundation.backoffice.login import login
+from foundation.backoffice.second_factor import second_factor
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/docs/")),
@@ -16,6 +17,7 @@ urlpatterns = [
     # Django's redirect to a row's own page elsewhere, which no row has here; an id that can't be one breaks it.
     path("admin/r/<path:row>", exceptions.unknown),
     path("admin/login/", login),
+    path("admin/second-factor/", second_factor),
     path("admin/", admin.site.urls),
     path("schema/", reference.schema, name="schema"),
     path(

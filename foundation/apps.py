@@ -5,8 +5,12 @@ class FoundationConfig(AppConfig):
     name = "foundation"
 
     def ready(self) -> None:
+        from django.contrib import admin
+        from django_otp.plugins.otp_totp.models import TOTPDevice
+
         from foundation.backoffice.gate import note_beginnings
         from foundation.backoffice.login import note_log_ins
 
         note_log_ins()
         note_beginnings()
+        admin.site.unregister(TOTPDevice)  # its page shows the key

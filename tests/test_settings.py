@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import environ
 import pytest
@@ -49,6 +49,14 @@ def read(**variables: str) -> subprocess.CompletedProcess[str]:
         text=True,
         timeout=60,
     )
+
+
+def read_one(name: str, **variables: str) -> Any:
+    """The setting `name` as a process with nothing but `variables` reads it."""
+    code = f"import json; from config import settings; print(json.dumps(settings.{name}))"
+    environment = {"PATH": os.environ["PATH"], **variables}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, timeout=60)
+    return json.loads(done.stdout)
 
 
 def test_a_production_deployment_with_all_set_starts() -> None:

@@ -1,18 +1,23 @@
-"""What stands before every page of the back office: its host, the time of a session, and the browser's policy."""
+"""What stands before every page of the back office: its host, the time of a session, the second factor, and the
+browser's policy."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from csp.constants import NONE, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from django.conf import settings
 from django.contrib.auth import logout
 from django.contrib.auth.signals import user_logged_in
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 PREFIX = "/admin/"
+SECOND_FACTOR = f"{PREFIX}second-factor/"
+#: Pages for which a password is enough.
+_OPEN = (f"{PREFIX}login/", f"{PREFIX}logout/", SECOND_FACTOR)
 #: The theme's scripts come from files and work out expressions in its pages (Alpine), and its styles stand in them.
 POLICY = {
     "default-src": [NONE],
@@ -44,10 +49,19 @@ class BackOfficeMiddleware:
         if not is_page:
             return self.get_response(request)
         _end_what_is_over(request)
-        response = self.get_response(request)
+        response = _ask_for_second_factor(request) or self.get_response(request)
         if not hasattr(response, "_csp_config"):  # by which a view tells django-csp of a policy of its own
             response._csp_config = POLICY  # type: ignore[attr-defined]
         return response
+
+
+def _ask_for_second_factor(request: HttpRequest) -> HttpResponse | None:
+    """The way to the page that asks for it, where it is required and was not given in this session."""
+    if not settings.SECOND_FACTOR or request.path in _OPEN or not request.user.is_authenticated:
+        return None
+    if request.user.is_verified():  # type: ignore[attr-defined]  # put there by django-otp
+        return None
+    return HttpResponseRedirect(f"{SECOND_FACTOR}?{urlencode({'next': request.path})}")
 
 
 def note_beginnings() -> None:

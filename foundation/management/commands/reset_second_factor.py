@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+
+class Command(BaseCommand):
+    """Prints `{account, removed}`. The account's open sessions ask for the second factor again too."""
+
+    help = "Retira o segundo fator de uma conta: na próxima entrada ela registra outro telefone."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("account", help="o nome do usuário")
+
+    def handle(self, *args: Any, account: str, **options: Any) -> None:
+        user = get_user_model()._default_manager.filter(username=account).first()
+        if user is None:
+            raise CommandError("Não há usuário com este nome.")
+        removed, _ = TOTPDevice.objects.filter(user=user).delete()
+        self.stdout.write(json.dumps({"account": account, "removed": removed}))
