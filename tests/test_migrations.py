@@ -32,8 +32,17 @@ BREAKING = (
 def faults(migration: migrations.Migration) -> Iterator[str]:
     """The operations of `migration` that break the rule, by the names of their kinds."""
     new = {op.name_lower for op in migration.operations if isinstance(op, migrations.CreateModel)}
+    # A model that says first that it keeps its table may have another name in the code: the database sees neither.
+    keeps = {
+        op.name_lower
+        for op in migration.operations
+        if isinstance(op, migrations.AlterModelTable) and op.table == f"{migration.app_label}_{op.name_lower}"
+    }
     for op in migration.operations:
         table = getattr(op, "model_name_lower", getattr(op, "name_lower", ""))
+        kept = keeps & {table, getattr(op, "old_name_lower", "")}
+        if isinstance(op, migrations.AlterModelTable | migrations.RenameModel) and kept:
+            continue
         if table not in new and _breaks(op):
             yield type(op).__name__
         if isinstance(op, AddIndexConcurrently) and migration.atomic:
@@ -69,6 +78,9 @@ def test_migrations_expand_and_lock_no_table() -> None:
         (migrations.RemoveField("partner", "name"), ["RemoveField"]),
         (migrations.RenameField("partner", "name", "title"), ["RenameField"]),
         (migrations.DeleteModel("Partner"), ["DeleteModel"]),
+        (migrations.RenameModel("Partner", "Client"), ["RenameModel"]),
+        (migrations.AlterModelTable("partner", "clients"), ["AlterModelTable"]),
+        (migrations.AlterModelTable("partner", "partners_partner"), []),
         (migrations.SeparateDatabaseAndState(state_operations=[migrations.DeleteModel("Partner")]), []),
         (migrations.SeparateDatabaseAndState([migrations.DeleteModel("Partner")]), ["SeparateDatabaseAndState"]),
     ],
