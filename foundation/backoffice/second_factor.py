@@ -54,7 +54,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
             log.warning("second_factor_failed", account=request.user.get_username())
             if not form.errors:
                 form.add_error("code", WRONG)
-    return TemplateResponse(request, "admin/second_factor.html", _context(request, device, form))
+    return TemplateResponse(request, "backoffice/second_factor.html", _context(request, device, form))
 
 
 def _device(request: HttpRequest) -> TOTPDevice:
