@@ -11,7 +11,14 @@ from consultas.schema import OFFER, OfferSchema
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import ErrorSchema, errors, request_example, response_example
 from proposals.comparison import OtherData
-from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS, CancelRequest, FormalizeRequest, SubmissionRequest
+from proposals.serializers import (
+    ACCOUNT_KINDS,
+    NEXT_ACTIONS,
+    PIX_KINDS,
+    CancelRequest,
+    FormalizeRequest,
+    SubmissionRequest,
+)
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import ProposalStatus
 from webhooks.schema import EventSchema, webhook
@@ -32,6 +39,7 @@ class DeliverySchema(drf.Serializer[Any]):
 class SignatureSchema(drf.Serializer[Any]):
     type = drf.ChoiceField(["signature"], help_text="Sempre `signature`.")
     url = drf.URLField(help_text="Link em que o titular assina.")
+    expires_at = drf.DateTimeField(allow_null=True, help_text="Até quando o link vale, UTC; nulo se o banco não diz.")
     delivery = DeliverySchema(help_text="Quem entrega o link ao titular.")
 
     class Meta:
@@ -73,6 +81,10 @@ class ProposalSchema(drf.Serializer[Any]):
     )
     offer = OfferSchema(help_text="A oferta enviada, como a consulta a deu.")
     action = SignatureSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
+    next_actions = drf.ListField(
+        child=drf.ChoiceField(NEXT_ACTIONS),
+        help_text="O que se pode fazer agora. `wait`: é a vez do banco; `none`: nada mais vem.",
+    )
     recebimento = DisbursementSchema(help_text="Onde o banco paga o valor, mascarado.")
     error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
     provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")
@@ -81,6 +93,21 @@ class ProposalSchema(drf.Serializer[Any]):
 
     class Meta:
         ref_name = "Proposal"
+
+
+class HistorySchema(drf.Serializer[Any]):
+    status = drf.ChoiceField(STATUSES, help_text="A situação.")
+    at = drf.DateTimeField(help_text="Desde quando, UTC.")
+
+    class Meta:
+        ref_name = "ProposalHistory"
+
+
+class ProposalDetailSchema(ProposalSchema):
+    history = HistorySchema(many=True, help_text="Todas as situações da proposta, a primeira primeiro.")
+
+    class Meta:
+        ref_name = "ProposalDetail"
 
 
 class ProposalPageSchema(drf.Serializer[Any]):
@@ -164,8 +191,10 @@ _PROPOSAL: dict[str, Any] = {
     "action": {
         "type": "signature",
         "url": "https://banco.example/assinar/AbC",
+        "expires_at": "2026-11-28T12:00:00.000Z",
         "delivery": {"channel": "sms", "destination": "(11) *****-4321"},
     },
+    "next_actions": ["formalize", "cancel"],
     "recebimento": {
         "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
         "pix": None,
@@ -184,9 +213,17 @@ _PROPOSAL: dict[str, Any] = {
 def _with(status: str, native_status: str) -> dict[str, Any]:
     """The example at another status, in which there is nothing to sign."""
     told = {**_PROPOSAL["provider_data"], "nativeStatus": native_status}
-    return {**_PROPOSAL, "status": status, "action": None, "provider_data": told}
+    actions = ["none"] if status == "cancelled" else _PROPOSAL["next_actions"]
+    return {**_PROPOSAL, "status": status, "action": None, "next_actions": actions, "provider_data": told}
 
 
+_DETAIL = {
+    **_PROPOSAL,
+    "history": [
+        {"status": "created", "at": "2026-11-21T12:00:00.000Z"},
+        {"status": "awaiting_signature", "at": "2026-11-21T12:00:05.000Z"},
+    ],
+}
 _CREATED = _with("created", "pending_formalization")
 
 
@@ -252,10 +289,10 @@ status = extend_schema(
     description="Quando o banco não responde, vale a última situação conhecida, e `error` diz isso.",
     parameters=[_ID],
     request=None,
-    responses={200: ProposalSchema, **errors(NotFound(), body=False)},
+    responses={200: ProposalDetailSchema, **errors(NotFound(), body=False)},
     examples=[
-        response_example("Aguardando assinatura", _PROPOSAL),
-        response_example("Banco sem resposta", {**_PROPOSAL, "error": ProviderUnavailable().as_dict()}),
+        response_example("Aguardando assinatura", _DETAIL),
+        response_example("Banco sem resposta", {**_DETAIL, "error": ProviderUnavailable().as_dict()}),
     ],
 )
 formalize = extend_schema(

@@ -24,10 +24,12 @@ from proposals import compe, dataset
 from proposals.models import Proposal
 from providers import registry
 from providers.bank import Bank
+from providers.types import ProposalStatus
 
 CHANNELS = ("sms", "whatsapp")
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
 MARITAL_STATUSES = ("solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel")
+NEXT_ACTIONS = ("formalize", "cancel", "wait", "none")
 PIX_KINDS = ("cpf", "telefone", "email", "aleatoria")
 PIX_EMAIL_LENGTH = 77
 PIX_FORMS = {
@@ -263,6 +265,7 @@ def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[st
         "status": proposal.status,
         "offer": proposal.terms,
         "action": _action(proposal),
+        "next_actions": _next_actions(proposal),
         "recebimento": _disbursement(proposal),
         "error": error or proposal.error,
         "provider_data": {
@@ -273,6 +276,21 @@ def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[st
         "created_at": iso_utc(proposal.created_at),
         "updated_at": iso_utc(proposal.updated_at),
     }
+
+
+def history(proposal: Proposal) -> list[dict[str, Any]]:
+    """Every status that the proposal had, the first one first, and since when."""
+    return [{"status": move.to_status, "at": iso_utc(move.at)} for move in proposal.moves.all()]
+
+
+def _next_actions(proposal: Proposal) -> list[str]:
+    """What the partner can do now: the calls that the status allows; `wait` where it is the bank's turn, and `none`
+    where nothing comes any more."""
+    if proposal.is_final:
+        return ["none"]
+    may_formalize = proposal.status in (ProposalStatus.CREATED, ProposalStatus.AWAITING_SIGNATURE)
+    bank = registry.get(proposal.provider) or Bank
+    return ["formalize" if may_formalize else "wait", *(["cancel"] if bank.cancels() else [])]
 
 
 def _disbursement(proposal: Proposal) -> dict[str, Any]:
@@ -295,6 +313,7 @@ def _action(proposal: Proposal) -> dict[str, Any] | None:
     return {
         "type": "signature",
         "url": url,
+        "expires_at": proposal.signature_expires_at and iso_utc(proposal.signature_expires_at),
         "delivery": {
             "channel": proposal.channel if delivered else "link",
             "destination": mask_phone(proposal.dataset["contato"]["telefone"]) if delivered else None,

@@ -44,7 +44,7 @@ class ProposalView(PartnerView):
     def get(self, request: Request, proposal_id: str) -> Response:
         proposal = actions.get(self.partner, proposal_id)
         proposal, error = actions.refreshed(proposal, self.request_id)
-        return Response(serializers.envelope(proposal, error))
+        return Response({**serializers.envelope(proposal, error), "history": serializers.history(proposal)})
 
 
 class FormalizeView(PartnerView):

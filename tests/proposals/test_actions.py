@@ -11,6 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.utils import timezone
 
+from foundation.formats import iso_utc
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers import registry
@@ -71,10 +72,29 @@ def test_formalize_gives_the_link(client: Client, simulator: Simulator) -> None:
     assert body["action"] == {
         "type": "signature",
         "url": body["action"]["url"],
+        "expires_at": body["action"]["expires_at"],
         "delivery": {"channel": "link", "destination": None},
     }
     assert body["action"]["url"].startswith(simulator.url)
     assert status(client, proposal_id)["action"] == body["action"]
+
+
+def test_the_links_expiry_the_history_and_what_comes_next_are_told(client: Client, simulator: Simulator) -> None:
+    """A backend need not count days, nor guess which calls the status allows."""
+    proposal_id = submitted(client, "ipe")
+    formalized = client.post(f"/proposals/{proposal_id}/formalize").json()
+    row = Proposal.objects.get()
+    assert row.signature_expires_at is not None
+    assert formalized["action"]["expires_at"] == iso_utc(row.signature_expires_at)
+    assert "history" not in formalized
+    told = status(client, proposal_id)
+    assert [each["status"] for each in told["history"]] == ["created", "awaiting_signature"]
+    assert [each["at"] for each in told["history"]] == [iso_utc(move.at) for move in row.moves.all()]
+    assert told["next_actions"] == ["formalize", "cancel"]
+    client.post(f"/proposals/{proposal_id}/cancel")
+    assert status(client, proposal_id)["next_actions"] == ["none"]
+    at_desk = status(client, submitted(client, "canela"))
+    assert (at_desk["status"], at_desk["next_actions"]) == ("in_analysis", ["wait"])
 
 
 def test_formalize_again_gives_the_same_link_at_every_bank(client: Client, simulator: Simulator) -> None:

@@ -69,6 +69,7 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
                 "status": "created",
                 "offer": row.terms,
                 "action": None,
+                "next_actions": ["formalize", "cancel"],
                 "recebimento": {
                     "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
                     "pix": None,

@@ -56,6 +56,7 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
         "status": "created",
         "offer": offer,
         "action": None,
+        "next_actions": ["formalize", "cancel"],
         "recebimento": {
             "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
             "pix": None,
