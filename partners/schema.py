@@ -47,6 +47,12 @@ class ErrorSchema(serializers.Serializer[Any]):
     field = serializers.CharField(allow_null=True, help_text="O primeiro campo com falha, com pontos; nulo se nenhum.")
     details = DetailSchema(many=True, required=False, help_text="Só com `invalid_input`: todas as falhas.")
     proposal_id = serializers.UUIDField(required=False, help_text="Só quando o erro trata de uma proposta guardada.")
+    status = serializers.CharField(
+        required=False, help_text="Só com `invalid_state` de uma proposta: a última situação conhecida dela."
+    )
+    next_actions = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="Ao lado de `status`: o que se pode fazer agora."
+    )
 
     class Meta:
         ref_name = "Error"

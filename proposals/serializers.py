@@ -265,7 +265,7 @@ def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[st
         "status": proposal.status,
         "offer": proposal.terms,
         "action": _action(proposal),
-        "next_actions": _next_actions(proposal),
+        "next_actions": next_actions(proposal),
         "recebimento": _disbursement(proposal),
         "error": error or proposal.error,
         "provider_data": {
@@ -283,14 +283,15 @@ def history(proposal: Proposal) -> list[dict[str, Any]]:
     return [{"status": move.to_status, "at": iso_utc(move.at)} for move in proposal.moves.all()]
 
 
-def _next_actions(proposal: Proposal) -> list[str]:
-    """What the partner can do now: the calls that the status allows; `wait` where it is the bank's turn, and `none`
-    where nothing comes any more."""
+def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
+    """What the partner can do now: the calls that the status allows, without the one that was just `refused`; `wait`
+    where it is the bank's turn, and `none` where nothing comes any more."""
     if proposal.is_final:
         return ["none"]
     may_formalize = proposal.status in (ProposalStatus.CREATED, ProposalStatus.AWAITING_SIGNATURE)
     bank = registry.get(proposal.provider) or Bank
-    return ["formalize" if may_formalize else "wait", *(["cancel"] if bank.cancels() else [])]
+    allowed = ["formalize"] if may_formalize and refused != "formalize" else ["wait"]
+    return allowed + (["cancel"] if bank.cancels() and refused != "cancel" else [])
 
 
 def _disbursement(proposal: Proposal) -> dict[str, Any]:

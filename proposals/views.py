@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from foundation.errors import ApiError
+from foundation.errors import ApiError, InvalidState
 from foundation.validation import validated
 from partners.views import PartnerView
 from proposals import actions, compe, listing, schema, serializers, submission
@@ -16,11 +16,14 @@ from proposals.models import Proposal
 
 
 @contextmanager
-def errors_name(proposal: Proposal) -> Iterator[None]:
-    """Around a call about a stored proposal: an error of it bears the proposal's id."""
+def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
+    """Around `call` (formalize, cancel) on a stored proposal: an error of it bears the proposal's id, and where the
+    state forbids the call the last known status and what can be done instead."""
     try:
         yield
     except ApiError as error:
+        if isinstance(error, InvalidState):
+            error.with_facts(status=proposal.status, next_actions=serializers.next_actions(proposal, refused=call))
         error.with_facts(proposal_id=str(proposal.pk))
         raise
 
@@ -52,7 +55,7 @@ class FormalizeView(PartnerView):
     def post(self, request: Request, proposal_id: str) -> Response:
         data = self.valid(serializers.FormalizeRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
-        with errors_name(proposal):
+        with errors_name(proposal, "formalize"):
             proposal, error = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
         return Response(serializers.envelope(proposal, error))
 
@@ -62,7 +65,7 @@ class CancelView(PartnerView):
     def post(self, request: Request, proposal_id: str) -> Response:
         data = self.valid(serializers.CancelRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
-        with errors_name(proposal):
+        with errors_name(proposal, "cancel"):
             cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id)
         return Response(serializers.envelope(cancelled))
 

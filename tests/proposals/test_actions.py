@@ -144,6 +144,8 @@ def test_formalize_in_a_final_state_is_a_409(client: Client, simulator: Simulato
             "retryable": False,
             "field": None,
             "proposal_id": proposal_id,
+            "status": final,
+            "next_actions": ["none"],
         },
     )
     assert simulator.calls("ipe", "formalize") == []
@@ -156,6 +158,7 @@ def test_canela_before_its_desk_approved_is_a_409_and_then_awaits_the_signature(
     assert status(client, proposal_id)["status"] == "in_analysis"
     early = client.post(f"/proposals/{proposal_id}/formalize")
     assert (early.status_code, early.json()["code"]) == (409, "invalid_state")
+    assert (early.json()["status"], early.json()["next_actions"]) == ("in_analysis", ["wait"])
     simulator.complete(FULL_FLOW, "canela", "desk")
     approved = status(client, proposal_id)
     assert (approved["status"], approved["action"]) == ("awaiting_signature", None)
