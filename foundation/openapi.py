@@ -31,6 +31,14 @@ class OperationSchema(AutoSchema):
             return found
         return merged(found, _facts(field))
 
+    def _insert_field_validators(self, field: Field[Any, Any, Any, Any], schema: Document) -> None:
+        """Of a field that may be blank drf-spectacular makes a `oneOf`: its form, or the empty text. A strict field's
+        form includes the empty text already, which would then fit both."""
+        super()._insert_field_validators(field, schema)
+        if "oneOf" in schema and _facts(field):
+            form, *_ = schema.pop("oneOf")
+            schema.update(form)
+
     def _map_basic_serializer(self, serializer: BaseSerializer[Any], direction: str) -> Document:
         """The serializer's docstring is left out: it is for developers too."""
         found: Document = super()._map_basic_serializer(serializer, direction)

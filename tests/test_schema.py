@@ -169,6 +169,8 @@ def test_forms_are_told_as_patterns(schema: dict[str, Any]) -> None:
         ("AddressBlock", "uf"): (["SP"], ["sp", "XX"]),
         ("EmploymentBlock", "cnpj_empregador"): (["11.222.333/0001-81", "12ABC34501DE35"], ["1122233300018"]),
         ("AccountBlock", "agencia"): (["0001", "12-3.4"], ["", "123456", "x"]),
+        ("AccountBlock", "digito_agencia"): (["", "1", "X", None], ["y", "12"]),
+        ("AddressBlock", "complemento"): (["", "apto 12", None], ["a\0"]),
         ("AccountBlock", "digito_conta"): (["1", "-1", "x"], ["", "y"]),
         ("EvidenceBlock", "ip"): (["203.0.113.7", "2001:db8::1"], ["localhost", ""]),
     }

@@ -159,12 +159,14 @@ def test_the_auctions_example_is_the_record_that_the_sandbox_gives(reference: Re
 def test_a_refused_body_is_answered_as_its_example_says(reference: Reference, client: Client) -> None:
     """Each route's own 422: the first request example with one thing wrong."""
     bad_holder = {"telefone": "1234", "email": "maria"}
+    [offer, *_] = client.query(providers=["ipe"])["proposals"]
+    real = {"offer_ref": {"provider": "ipe", "offer_id": offer["offerId"]}}
     wrong: list[tuple[str, Body, str]] = [
         ("/consultas", bad_holder, "InvalidInput(telefone)"),
         ("/consultas/stream", bad_holder, "InvalidInput(telefone)"),
         ("/providers/{name}/consultas", bad_holder, "InvalidInput(telefone)"),
         ("/proposals", {}, "InvalidInput(offerRef.offerId)"),
-        ("/proposals", {"recebimento": {}}, "InvalidInput(recebimento)"),
+        ("/proposals", {**real, "recebimento": {}}, "InvalidInput(recebimento)"),
         ("/proposals/{proposal_id}/formalize", {"tipo_envio": "carta"}, "InvalidInput(tipoEnvio)"),
         ("/proposals/{proposal_id}/cancel", {"motivo": "x" * 121}, "InvalidInput(motivo)"),
         ("/authorizations", {"cpf": "90000000174"}, "InvalidInput(cpf)"),
