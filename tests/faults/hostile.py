@@ -65,11 +65,34 @@ def long_lists(url: str, key: str, until: float) -> None:
         http.request("POST", f"{url}/partners/v1/consultas", body=body, headers=headers)
 
 
+def never_read(url: str, key: str, until: float) -> None:
+    """Ask for much, read nothing, and ask again on a new connection when this one was cut."""
+    server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(5)
+            client.connect(server)
+            client.sendall(b"GET /schema/ HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
+            while time.monotonic() < until:
+                time.sleep(0.5)
+                client.send(b"G")
+
+
+def ask_readiness(url: str, key: str, until: float) -> None:
+    """`GET /health/ready` without end."""
+    http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
+    while time.monotonic() < until:
+        http.request("GET", f"{url}/health/ready")
+
+
 #: Name of each act: what a visitor does, and how many visitors do it at once.
 ACTS: dict[str, tuple[Act, int]] = {
     "log-in": (log_in, 8),
     "large-bodies": (large_bodies, 4),
     "long-lists": (long_lists, 1),
+    "never-read": (never_read, 64),
+    "readiness": (ask_readiness, 20),
 }
 
 
