@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from partners.models import Partner
+from providers.price import CetSource
 from providers.types import ActionType, BankAction, BankOffer, BankQuery
 
 #: The term, in months, that is assumed where an amount or an installment is asked for without one.
@@ -115,11 +116,20 @@ class Offer(models.Model):
     employer_name = models.CharField("empregador", max_length=200)
     registration = models.CharField("matrícula", max_length=60)
     native = models.JSONField("dados do banco", default=dict)
+    cet_monthly = models.DecimalField("CET ao mês (%)", max_digits=10, decimal_places=6, null=True)
+    cet_annual = models.DecimalField("CET ao ano (%)", max_digits=8, decimal_places=2, null=True)
+    cet_source = models.CharField("origem do CET", max_length=8, null=True)
+    iof = models.DecimalField("IOF", max_digits=14, decimal_places=2, null=True)
+    insurance_value = models.DecimalField("seguro", max_digits=14, decimal_places=2, null=True)
+    quoted_at = models.DateTimeField("cotada em", null=True)
+    valid_until = models.DateTimeField("válida até", null=True)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     refreshed_at = models.DateTimeField("atualizada em", default=timezone.now)
     # The live proposal made from this offer. `proposals` writes it, because this package may not read proposals.
     live_proposal_id = models.UUIDField("proposta em andamento", null=True)
     live_proposal_since = models.DateTimeField(null=True)
+    # Written by the floor above too: when the bank said that it knows the offer no longer.
+    expired_at = models.DateTimeField("vencida no banco em", null=True)
 
     class Meta:
         verbose_name = "oferta"
@@ -157,6 +167,13 @@ class Offer(models.Model):
             employer_name=self.employer_name,
             registration=self.registration,
             native=self.native,
+            cet_monthly=self.cet_monthly,
+            cet_annual=self.cet_annual,
+            cet_source=CetSource(self.cet_source) if self.cet_source else None,
+            iof=self.iof,
+            insurance_value=self.insurance_value,
+            valid_until=self.valid_until,
+            quoted_at=self.quoted_at,
         )
 
 

@@ -1,22 +1,21 @@
-"""Offers that partners may submit: when two are the same, how they are stored, how they differ from the request."""
+"""Offers that partners may submit: when two are the same, how they are stored, what replaces one that expired."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from django.utils import timezone
 
-from consultas.models import ASSUMED_TERM, Offer, Query
+from consultas import offer_json
+from consultas.models import Offer, Query
 from foundation import statements
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
-from foundation.formats import to_reais_text
 from partners.models import Partner
-from providers.types import BankOffer, BankQuery
+from providers.types import BankOffer
 
 # One statement for all offers of a query: with 40 rows several times faster than an INSERT built row by row.
 # Sorted, so that two queries for one holder can't lock each other's rows crosswise.
@@ -26,21 +25,26 @@ _UPSERT = """
 INSERT INTO consultas_offer (
     id, partner_id, query_id, provider, cpf_index, identity, native_offer_id, loan_value, installment_value,
     installments, interest_rate, total_amount, table_code, with_insurance, first_due_date, employer_cnpj,
-    employer_name, registration, native, created_at, refreshed_at)
+    employer_name, registration, native, cet_monthly, cet_annual, cet_source, iof, insurance_value, quoted_at,
+    valid_until, created_at, refreshed_at)
 SELECT
     gen_random_uuid(), %(partner)s, %(query)s, r.provider, %(cpf_index)s::text, r.identity, r.native_offer_id,
     r.loan_value, r.installment_value, r.installments, r.interest_rate, r.total_amount, r.table_code,
-    r.with_insurance, r.first_due_date, r.employer_cnpj, r.employer_name, r.registration, r.native,
-    %(now)s, %(now)s
+    r.with_insurance, r.first_due_date, r.employer_cnpj, r.employer_name, r.registration, r.native, r.cet_monthly,
+    r.cet_annual, r.cet_source, r.iof, r.insurance_value, r.quoted_at, r.valid_until, %(now)s, %(now)s
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (
     provider text, identity text, native_offer_id text, loan_value numeric, installment_value numeric,
     installments smallint, interest_rate numeric, total_amount numeric, table_code text, with_insurance boolean,
-    first_due_date date, employer_cnpj text, employer_name text, registration text, native jsonb)
+    first_due_date date, employer_cnpj text, employer_name text, registration text, native jsonb,
+    cet_monthly numeric, cet_annual numeric, cet_source text, iof numeric, insurance_value numeric,
+    quoted_at timestamptz, valid_until timestamptz)
 ORDER BY r.identity
 ON CONFLICT (partner_id, identity) DO UPDATE SET
     query_id = EXCLUDED.query_id, native_offer_id = EXCLUDED.native_offer_id, native = EXCLUDED.native,
     first_due_date = EXCLUDED.first_due_date, employer_name = EXCLUDED.employer_name,
-    refreshed_at = EXCLUDED.refreshed_at,
+    cet_monthly = EXCLUDED.cet_monthly, cet_annual = EXCLUDED.cet_annual, cet_source = EXCLUDED.cet_source,
+    iof = EXCLUDED.iof, insurance_value = EXCLUDED.insurance_value, quoted_at = EXCLUDED.quoted_at,
+    valid_until = EXCLUDED.valid_until, refreshed_at = EXCLUDED.refreshed_at, expired_at = NULL,
     earlier_native_ids = CASE WHEN consultas_offer.native_offer_id = EXCLUDED.native_offer_id
         THEN consultas_offer.earlier_native_ids
         ELSE (array_append(array_remove(consultas_offer.earlier_native_ids, consultas_offer.native_offer_id),
@@ -49,7 +53,7 @@ ON CONFLICT (partner_id, identity) DO UPDATE SET
 RETURNING identity, id
 """
 
-_KNOWN = "SELECT identity, id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s)"
+_KNOWN = "SELECT identity, id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s) AND expired_at IS NULL"
 
 
 def identity(query: Query, provider: str, offer: BankOffer) -> str:
@@ -131,6 +135,30 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
+def replacement(expired: Offer) -> dict[str, Any] | None:
+    """What the same bank offered instead, as JSON shows it: of the newest query of this partner for the same holder,
+    the offer that is nearest to `expired`. None where that query has no other one of this bank."""
+    mine = Query.objects.filter(partner=expired.partner_id, cpf_index=expired.cpf_index)
+    newest = mine.filter(kind=Query.Kind.AGGREGATED).order_by("-created_at").first()
+    others = Offer.objects.filter(query=newest, provider=expired.provider, expired_at=None).exclude(pk=expired.pk)
+    nearest = min(others, key=lambda other: _distance(expired, other), default=None)
+    if newest is None or nearest is None:
+        return None
+    return offer_json.offer(nearest.provider, nearest.as_bank_offer(), newest.holder(), nearest.pk)
+
+
+def _distance(one: Offer, other: Offer) -> tuple[object, ...]:
+    """How far two offers are apart: what matters to a holder first."""
+    return (
+        (one.employer_cnpj, one.registration) != (other.employer_cnpj, other.registration),
+        one.with_insurance != other.with_insurance,
+        abs(one.loan_value - other.loan_value),
+        abs(one.installments - other.installments),
+        other.interest_rate,
+        str(other.pk),
+    )
+
+
 @outlasts_restart
 def live_proposal(query: Query, provider: str) -> str | None:
     """The id of the holder's newest live proposal at `provider` for this partner."""
@@ -142,28 +170,3 @@ def live_proposal(query: Query, provider: str) -> str | None:
     )
     newest = rows.order_by("-live_proposal_since").values_list("live_proposal_id", flat=True).first()
     return str(newest) if newest else None
-
-
-def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
-    """Where `offer` differs from what was asked for, in words for the partner's operator. Empty: it does not.
-
-    The service compares; a bank's own remarks are not relied on.
-    """
-    notes: list[str] = []
-    by_amount, by_installment = request.loan_value, request.installment_value
-    term = request.installments
-    if term is None and (by_amount or by_installment):
-        term = ASSUMED_TERM
-    if term is not None and offer.installments != term:
-        notes.append(f"Prazo de {term} parcelas indisponível; a melhor oferta tem {offer.installments} parcelas.")
-    if by_amount is not None:
-        if offer.loan_value != by_amount:
-            notes.append(_moved("Valor", by_amount, offer.loan_value))
-    elif by_installment is not None and offer.installment_value != by_installment:
-        notes.append(_moved("Parcela", by_installment, offer.installment_value))
-    return notes
-
-
-def _moved(what: str, asked: Decimal, given: Decimal) -> str:
-    why = "acima do máximo" if given < asked else "abaixo do mínimo"
-    return f"{what} de R$ {to_reais_text(asked)} {why} disponível; a melhor oferta é de R$ {to_reais_text(given)}."

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from consultas import offers
 from consultas.fan_out import Answer
 from consultas.models import Query
+from consultas.offer_json import offer, snake_offer, sort_offers
 from foundation.fields import (
     USER_AGENT_LENGTH,
     Block,
@@ -213,32 +213,6 @@ class IndividualQueryRequest(QueryRequest):
 # --- Out --------------------------------------------------------------------------------------------------------
 
 
-def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> dict[str, Any]:
-    """An offer as the aggregated routes, the stream and the webhooks show it."""
-    notes = offers.adjustments(request, item)
-    return {
-        "provider": provider,
-        "offerId": str(offer_id) if offer_id else None,
-        "loanValue": float(item.loan_value),
-        "installmentValue": float(item.installment_value),
-        "installments": item.installments,
-        "interestRate": float(item.interest_rate),
-        "totalAmount": float(item.total_amount),
-        "tableCode": item.table_code,
-        "firstDueDate": item.first_due_date.isoformat() if item.first_due_date else None,
-        "employerName": item.employer_name,
-        "employerCnpj": item.employer_cnpj,
-        "matricula": item.registration,
-        "providerData": {
-            **item.native,
-            "nativeOfferId": item.native_offer_id,
-            "withInsurance": item.with_insurance,
-        },
-        "adjusted": bool(notes),
-        "adjustments": notes,
-    }
-
-
 def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """A bank's part of the aggregated response; `shown` are its offers as `offer` renders them."""
     waiting = answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING)
@@ -304,7 +278,7 @@ def envelope(answer: Answer, proposal_id: str | None) -> dict[str, Any]:
     return {
         "provider": answer.provider,
         "status": answer.status,
-        "offers": [_snake_offer(answer.provider, item) for item in answer.offers],
+        "offers": [snake_offer(answer.provider, item) for item in answer.offers],
         "vinculos": [_snake_employment(each) for each in answer.links],
         "proposal_id": proposal_id,
         "action": _action(answer.action),
@@ -352,11 +326,6 @@ def authorization_result(
     return {"provider": provider, "status": outcome, "offers": sort_offers(shown)}
 
 
-def sort_offers(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Highest amount first, then the lowest rate, then by bank."""
-    return sorted(items, key=lambda item: (-item["loanValue"], item["interestRate"], item["provider"]))
-
-
 def _action(action: BankAction | None) -> dict[str, Any] | None:
     return {"type": action.type, "url": action.url, "detail": action.detail} if action else None
 
@@ -380,19 +349,6 @@ def _snake_employment(each: Employment) -> dict[str, Any]:
         "job_title": each.job_title,
         "admission_date": each.admission_date.isoformat() if each.admission_date else None,
         "margin": _number(each.margin),
-    }
-
-
-def _snake_offer(provider: str, item: BankOffer) -> dict[str, Any]:
-    return {
-        "provider": provider,
-        "loan_value": float(item.loan_value),
-        "installment_value": float(item.installment_value),
-        "installments": item.installments,
-        "interest_rate": float(item.interest_rate),
-        "total_amount": float(item.total_amount),
-        "table_code": item.table_code,
-        "first_due_date": item.first_due_date.isoformat() if item.first_due_date else None,
     }
 
 

@@ -53,6 +53,12 @@ class ErrorSchema(serializers.Serializer[Any]):
     next_actions = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="Ao lado de `status`: o que se pode fazer agora."
     )
+    replacement = serializers.DictField(
+        required=False,
+        allow_null=True,
+        help_text="Só com `offer_expired`: a oferta mais próxima do mesmo banco na consulta mais nova do titular, como "
+        "a consulta a deu; nulo se não há.",
+    )
 
     class Meta:
         ref_name = "Error"

@@ -249,7 +249,8 @@ class Proposal(models.Model):
         self.error = error.as_dict()
         self.lease_until = self.next_reconcile_at = None
         self._record("", ProposalStatus.CREATED, Cause.SUBMIT, "")
-        is_expired = isinstance(error, OfferExpired)
+        if is_expired := isinstance(error, OfferExpired):
+            Offer.objects.filter(pk=self.offer_id).update(expired_at=timezone.now())
         self.move(ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED, Cause.SUBMIT)
 
     def absorb(self, found: BankProposal, cause: Cause) -> None:

@@ -232,6 +232,7 @@ _UNKNOWN_OFFER = InvalidInput(
 )
 _BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
 _OTHER_DATA = OtherData(_PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta")
+_EXPIRED = OfferExpired().with_facts(proposal_id=_PROPOSAL["proposal_id"], replacement=OFFER)
 _REFUSED = ProviderRejected("O titular já tem um contrato em andamento neste banco.")
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 
@@ -258,7 +259,7 @@ submit = extend_schema(
     responses={
         200: ProposalSchema,
         201: ProposalSchema,
-        **errors(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, OfferExpired(), ProviderUnavailable()),
+        **errors(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED, ProviderUnavailable()),
     },
     examples=[
         request_example("Conta bancária", DATASET),

@@ -8,6 +8,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.serializers import Field
 from rest_framework.settings import api_settings
 
+from consultas import offer_json
 from foundation.fields import Block, BooleanField, ChoiceField, DateField, DecimalField, TextField
 from foundation.format_fields import (
     CEPField,
@@ -263,7 +264,7 @@ def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[st
         "proposal_id": str(proposal.pk),
         "provider": proposal.provider,
         "status": proposal.status,
-        "offer": proposal.terms,
+        "offer": offer_json.completed(proposal.terms),
         "action": _action(proposal),
         "next_actions": next_actions(proposal),
         "recebimento": _disbursement(proposal),

@@ -16,8 +16,7 @@ from django.conf import settings
 from django.db import IntegrityError, connection
 from django.utils import timezone
 
-from consultas import offers
-from consultas import serializers as query_serializers
+from consultas import offer_json, offers
 from consultas.models import Offer
 from foundation import validation, workers
 from foundation.encryption import blind_index
@@ -27,7 +26,7 @@ from proposals import comparison, dataset
 from proposals.calls import adapter
 from proposals.models import NOT_LIVE, Proposal
 from proposals.serializers import SubmissionRequest
-from providers.errors import BankFailure, ProviderUnavailable
+from providers.errors import BankFailure, OfferExpired, ProviderUnavailable
 
 Phase = Proposal.Submission
 _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em instantes: nada será enviado em dobro."
@@ -52,7 +51,8 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
 
     Raises NotFound for a bank outside the contract, InvalidInput before any call, OtherData where the offer's
     proposal has others, the bank's own refusal, and ProviderUnavailable where the outcome is not known (yet): then
-    a repeat is safe. An error about a stored proposal bears its `proposal_id`.
+    a repeat is safe. An error about a stored proposal bears its `proposal_id`, OfferExpired the offer that may be its
+    `replacement` too.
     """
     provider = data["offer_ref"]["provider"]
     if provider not in {allowed.name for allowed in partner.allowed_banks()}:
@@ -76,7 +76,10 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         # The bank may have an earlier dataset than the one that this request brought, or waited for.
         _refuse_other_data(proposal, proposal.dataset, msgspec.to_builtins(data))
         return proposal, is_ours
-    raise error_of(proposal).with_facts(proposal_id=str(proposal.pk))
+    error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
+    if isinstance(error, OfferExpired):
+        error.with_facts(replacement=offers.replacement(offer))
+    raise error
 
 
 def error_of(proposal: Proposal) -> ApiError:
@@ -152,7 +155,7 @@ def _lease(until: datetime) -> dict[str, datetime]:
 
 def _create(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str, now: datetime) -> Proposal:
     """The committed row. Raises IntegrityError where the offer has a live proposal."""
-    shown = query_serializers.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
+    shown = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
     return Proposal.objects.create(
         partner=partner,
         offer=offer,

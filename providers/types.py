@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from foundation.formats import sentence
+from providers import price
 from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_NATIVE_ID, MAX_RATE, TEXT_LENGTHS, check_text, rounded
 
 T = TypeVar("T")
@@ -150,6 +151,10 @@ class Employment:
 class BankOffer:
     """One offer, normalized: amounts in whole cents, the rate with at most 6 decimals. `registration` names the
     employment; `BankResult.answer` fills the employer in from there. `native` holds what else the bank names it by.
+
+    An adapter gives what its bank says of the price: `cet_monthly` and `cet_annual` in percent, `iof` and
+    `insurance_value` in reais, `valid_until`; None where the bank does not say. `price.settled` fills in what of the
+    CET is missing, and `cet_source`. `quoted_at` is when the bank's answer was read.
     Raises ValueError beyond `providers.limits`."""
 
     native_offer_id: str
@@ -165,6 +170,13 @@ class BankOffer:
     employer_cnpj: str = ""
     employer_name: str = ""
     native: dict[str, Any] = field(default_factory=dict)
+    cet_monthly: Decimal | None = None
+    cet_annual: Decimal | None = None
+    cet_source: price.CetSource | None = None
+    iof: Decimal | None = None
+    insurance_value: Decimal | None = None
+    valid_until: datetime | None = None
+    quoted_at: datetime | None = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("loan_value", "installment_value", "total_amount"):
@@ -177,6 +189,12 @@ class BankOffer:
         for value in self.native.values():
             if isinstance(value, str):
                 check_text(value)
+        for name in ("iof", "insurance_value"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, rounded(value, 2, MAX_AMOUNT))
+        if self.cet_source is None:
+            for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.settled(self), strict=True):
+                object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

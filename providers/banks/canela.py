@@ -424,4 +424,5 @@ def _offer(each: Simulation) -> BankOffer:
         first_due_date=each.primeiro_vencimento.date(),  # in the bank's own offset, as its manual says
         registration=each.vinculo.registro_empregaticio,
         native={"cetMonthlyPercent": str(each.cet)},
+        cet_monthly=each.cet,
     )

@@ -62,8 +62,12 @@ class Simulation(Struct):
     total_amount: Decimal
     prefixed_interest_rate: Rate
     cet: Decimal
+    annual_cet: Decimal | None
     with_insurance: bool
     first_due_date: str
+    iof_amount: Decimal | None = None
+    insurance_amount: Decimal | None = None
+    valid_until: str | None = None
 
 
 class Reason(Struct):
@@ -333,6 +337,11 @@ def _offer(each: Simulation) -> BankOffer:
         first_due_date=_moment(each.first_due_date).date(),
         registration=each.registration_number,
         native={"cetMonthlyPercent": str(each.cet)},
+        cet_monthly=each.cet,
+        cet_annual=each.annual_cet,
+        iof=each.iof_amount,
+        insurance_value=each.insurance_amount,
+        valid_until=_moment(each.valid_until) if each.valid_until else None,
     )
 
 

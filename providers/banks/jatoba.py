@@ -85,6 +85,8 @@ class Offer(Struct, rename="camel"):
     custo_efetivo_mensal: int
     com_seguro: bool
     primeiro_vencimento: str
+    valor_iof: int | None = None
+    valor_seguro: int | None = None
 
 
 class Simulation(Struct):
@@ -354,4 +356,7 @@ def _offer(each: Offer) -> BankOffer:
         first_due_date=from_br_date(each.primeiro_vencimento),
         registration=each.matricula,
         native={"cetMonthlyPercent": str(from_cents(each.custo_efetivo_mensal))},
+        cet_monthly=from_cents(each.custo_efetivo_mensal),
+        iof=from_cents(each.valor_iof) if each.valor_iof is not None else None,
+        insurance_value=from_cents(each.valor_seguro) if each.valor_seguro is not None else None,
     )

@@ -331,6 +331,7 @@ def _offer(each: Simulacao) -> BankOffer:
         first_due_date=each.primeiro_vencimento,
         registration=each.matricula,
         native={"cetMonthlyPercent": each.cet_mes},
+        cet_monthly=to_decimal(each.cet_mes),
     )
 
 

@@ -361,6 +361,7 @@ def _offer(each: Simulacao) -> BankOffer:
         first_due_date=_moment(each.vencimento_inicial).date(),
         registration=each.matricula,
         native={"portfolio": each.carteira, "cetMonthlyPercent": str(from_cents(int(each.cet_mes)))},
+        cet_monthly=from_cents(int(each.cet_mes)),
     )
 
 

@@ -340,10 +340,11 @@ class Bank:
         return step
 
     def _make_offers(self, cpf: str, scenario: Scenario, ask: Ask, ceiling_factor: Decimal) -> tuple[Offer, ...]:
-        due = numbers.first_due_date(self.world.clock.now().date(), self.due_day)
+        now = self.world.clock.now()
+        due = numbers.first_due_date(now.date(), self.due_day)
         ceiling = scenario.max_amount * ceiling_factor
         offers = tuple(
-            Offer(self.new_offer_key(), cpf, self.tables[quote.insured], quote, due, employment)
+            Offer(self.new_offer_key(), cpf, self.tables[quote.insured], quote, due, employment, now)
             for employment in scenario.employments
             for quote in numbers.quotes(ceiling, scenario.max_term, self.rate, ask)
         )

@@ -47,6 +47,7 @@ class Offer:
     quote: Quote
     first_due_date: date
     employment: Employment
+    made_at: datetime
 
     @property
     def terms(self) -> tuple[object, ...]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 TERMS = (6, 12, 18, 24, 36, 48, 60)
 INSURANCE_FACTOR = Decimal("1.02")
-CENT = Decimal("0.01")
+CENT, ZERO = Decimal("0.01"), Decimal("0.00")
+IOF_ONCE, IOF_A_DAY = Decimal("0.0038"), Decimal("0.000082")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,16 @@ class Quote:
     def monthly_cost(self) -> Decimal:
         """Effective cost in percent a month, two decimals, in the same linear model (insurance included)."""
         return cents((self.total / self.amount - 1) / self.term * 100)
+
+    @cached_property
+    def iof(self) -> Decimal:
+        """The tax in `total`: 0.38 % of the amount, and 0.0082 % for each day of the term, of at most a year."""
+        return cents(self.amount * (IOF_ONCE + IOF_A_DAY * min(30 * self.term, 365)))
+
+    @cached_property
+    def insurance(self) -> Decimal:
+        """The insurance in `total`."""
+        return self.total - price(self.amount, self.term, self.rate, insured=False).total if self.insured else ZERO
 
 
 def cents(value: Decimal) -> Decimal:

@@ -209,7 +209,7 @@ def test_a_retry_with_other_evidence_is_sent_with_it_where_the_bank_has_nothing(
 
 
 def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simulator: Simulator) -> None:
-    offer = an_offer(client, "aroeira", EXPIRED_TABLE)
+    offer, other = client.query(EXPIRED_TABLE, providers=["aroeira"])["proposals"]
     response = client.post("/proposals", dataset(offer, EXPIRED_TABLE))
     assert response.status_code == 409, response.text
     [listed] = client.get("/proposals?status=expired").json()["proposals"]
@@ -219,7 +219,7 @@ def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simul
         "retryable": False,
         "field": None,
     }
-    assert response.json() == {**listed["error"], "proposal_id": listed["proposal_id"]}
+    assert response.json() == {**listed["error"], "proposal_id": listed["proposal_id"], "replacement": other}
     assert simulator.contracts("aroeira") == []
 
 
@@ -374,10 +374,33 @@ def test_an_answer_that_no_column_can_hold_is_an_unknown_outcome_told_at_once(
 
 
 def test_an_offer_that_the_bank_forgot_is_expired(client: Client, simulator: Simulator) -> None:
-    offer = an_offer(client, "ipe")
+    offer = client.query(providers=["ipe"], with_insurance=False)["proposals"][0]
     Offer.objects.filter(pk=offer["offerId"]).update(native_offer_id="7c1d8f8e-0000-4000-8000-000000000000")
     response = client.post("/proposals", dataset(offer))
     assert (response.status_code, response.json()["code"]) == (409, "offer_expired")
+    assert response.json()["replacement"] is None, "the newest query found no other offer"
+
+
+def test_the_replacement_is_the_nearest_offer_of_the_newest_query(client: Client) -> None:
+    offer = client.query(providers=["ipe"], loan_value=5000, prazo=24, with_insurance=False)["proposals"][0]
+    wish = {"providers": ["ipe", "jatoba"], "loan_value": 4000, "prazo": 36}
+    newer = [each for each in client.query(**wish)["proposals"] if each["provider"] == "ipe"]
+    Offer.objects.filter(pk=offer["offerId"]).update(native_offer_id="7c1d8f8e-0000-4000-8000-000000000000")
+    told = client.post("/proposals", dataset(offer)).json()
+    assert told["replacement"] == next(each for each in newer if not each["withInsurance"])
+    assert client.post("/proposals", dataset(told["replacement"])).status_code == 201
+
+
+def test_a_repeated_query_does_not_give_an_expired_offer_again(client: Client, simulator: Simulator) -> None:
+    """Before the fix, the same query within 60 s reused the bank's answer: the partner who was told to query again
+    got the offer that the bank knows no longer."""
+    offer = an_offer(client, "ipe")
+    Offer.objects.filter(pk=offer["offerId"]).update(native_offer_id="7c1d8f8e-0000-4000-8000-000000000000")
+    assert client.post("/proposals", dataset(offer)).status_code == 409
+    again = an_offer(client, "ipe")
+    assert again["offerId"] == offer["offerId"]
+    assert len(simulator.calls("ipe", "query")) == 2
+    assert client.post("/proposals", dataset(again)).status_code == 201
 
 
 @pytest.mark.django_db(transaction=True)

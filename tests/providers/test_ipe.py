@@ -194,7 +194,15 @@ def test_a_rate_is_a_fraction_beside_a_cost_in_percent(offer: BankOffer) -> None
         employer_name="Metalúrgica Aurora Ltda",
         registration="100200",
         native={"cetMonthlyPercent": "1.99"},
+        cet_monthly=Decimal("1.99"),
+        cet_annual=Decimal("23.88"),
+        iof=Decimal("404.76"),
+        insurance_value=Decimal(0),
+        valid_until=offer.valid_until,
     )
+    assert offer.valid_until is not None
+    assert offer.quoted_at is not None
+    assert timedelta(hours=23) < offer.valid_until - offer.quoted_at <= timedelta(hours=24)
     assert offer.first_due_date is not None
     assert offer.first_due_date.day == 10
 

@@ -172,6 +172,8 @@ def test_the_rate_is_percent_and_the_cost_is_kept(jatoba: BankClient) -> None:
     plain, insured = jatoba.query(a_query()).offers
     assert (plain.interest_rate, plain.native) == (Decimal("2.15"), {"cetMonthlyPercent": "2.15"})
     assert insured.native["cetMonthlyPercent"] > "2.15"
+    assert (plain.iof, plain.insurance_value) == (Decimal("354.17"), 0)
+    assert insured.insurance_value == insured.total_amount - plain.total_amount
 
 
 def test_a_term_signed_with_the_wrong_key_is_no_refusal_of_the_holder(connect: Connect) -> None:

@@ -67,6 +67,7 @@ def test_an_offer_is_read_from_decimals_in_text(peroba: BankClient) -> None:
         employer_name="Metalúrgica Aurora Ltda",
         registration="100200",
         native={"cetMonthlyPercent": "2.35"},
+        cet_monthly=Decimal("2.35"),
     )
     assert (insured.table_code, insured.installment_value) == ("PRB02", Decimal("491.88"))
 

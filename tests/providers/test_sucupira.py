@@ -105,6 +105,7 @@ def test_an_offer_is_read_from_cents_and_milliseconds(offer: BankOffer) -> None:
         employer_name="Metalúrgica Aurora Ltda",
         registration="100200",
         native={"portfolio": "CLT-PADRAO", "cetMonthlyPercent": "1.95"},
+        cet_monthly=Decimal("1.95"),
     )
     assert offer.first_due_date is not None
     assert offer.first_due_date.day == 5

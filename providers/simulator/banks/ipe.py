@@ -33,6 +33,7 @@ class Credentials:
 
 CREDENTIALS = Credentials("sandbox-originator", "ipe-sandbox-secret-not-a-secret")
 TOKEN_TTL_S = 20 * 60
+SIMULATION_TTL_S = 24 * 3600
 
 # It writes and reads every date as a timestamp, birth dates too.
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -139,7 +140,7 @@ class Ipe(Bank):
         channel = body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
         if known := self.ledger.find(reference):
             return answer(self._debt(known[0]), 201)
-        if offer is None:
+        if offer is None or _valid_until(offer) <= self.world.clock.now():
             raise Refusal(error(*NOT_FOUND))
         if offer.cpf != cpf:
             body.refuse("borrower.document_number", Problem.VALUE)
@@ -334,9 +335,16 @@ def _simulation(offer: Offer) -> dict[str, Any]:
         "prefixed_interest_rate": {"monthly_rate": quote.rate / 100},  # a fraction
         "cet": quote.monthly_cost,  # percent a month
         "annual_cet": quote.monthly_cost * 12,
+        "iof_amount": quote.iof,  # part of the total, as the insurance is
+        "insurance_amount": quote.insurance,
         "with_insurance": quote.insured,
         "first_due_date": _midnight(offer.first_due_date),
+        "valid_until": _valid_until(offer).strftime(TIMESTAMP),
     }
+
+
+def _valid_until(offer: Offer) -> datetime:
+    return offer.made_at + timedelta(seconds=SIMULATION_TTL_S)
 
 
 def _midnight(day: date) -> str:

@@ -368,6 +368,8 @@ def _offer(offer: Offer) -> dict[str, Any]:
         "valorTotal": _hundredths(quote.total),
         "taxaMensal": _hundredths(quote.rate),
         "custoEfetivoMensal": _hundredths(quote.monthly_cost),
+        "valorIof": _hundredths(quote.iof),
+        "valorSeguro": _hundredths(quote.insurance),
         "comSeguro": quote.insured,
         "primeiroVencimento": _day(offer.first_due_date),
     }

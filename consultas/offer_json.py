@@ -1,0 +1,119 @@
+"""An offer as JSON tells it: in camelCase, and in the snake_case of the individual route; how it differs from the
+wish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from consultas.models import ASSUMED_TERM
+from foundation.formats import iso_utc, to_reais_text
+from providers.types import BankOffer, BankQuery
+
+_PRICE = ("cetMonthly", "cetAnnual", "cetSource", "iof", "insuranceValue", "quotedAt", "validUntil")
+
+
+def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> dict[str, Any]:
+    """An offer as the aggregated routes, the stream, the proposals and the webhooks show it."""
+    notes = adjustments(request, item)
+    return {
+        "provider": provider,
+        "offerId": str(offer_id) if offer_id else None,
+        "loanValue": float(item.loan_value),
+        "installmentValue": float(item.installment_value),
+        "installments": item.installments,
+        "interestRate": float(item.interest_rate),
+        "totalAmount": float(item.total_amount),
+        "cetMonthly": _number(item.cet_monthly),
+        "cetAnnual": _number(item.cet_annual),
+        "cetSource": item.cet_source,
+        "iof": _number(item.iof),
+        "insuranceValue": _number(item.insurance_value),
+        "withInsurance": item.with_insurance,
+        "tableCode": item.table_code,
+        "firstDueDate": item.first_due_date.isoformat() if item.first_due_date else None,
+        "quotedAt": _moment(item.quoted_at),
+        "validUntil": _moment(item.valid_until),
+        "employerName": item.employer_name,
+        "employerCnpj": item.employer_cnpj,
+        "matricula": item.registration,
+        "providerData": {
+            **item.native,
+            "nativeOfferId": item.native_offer_id,
+            "withInsurance": item.with_insurance,
+        },
+        "adjusted": bool(notes),
+        "adjustments": notes,
+    }
+
+
+def completed(kept: dict[str, Any]) -> dict[str, Any]:
+    """An offer that was rendered by `offer` and kept, perhaps before the facts of its price were: those are null."""
+    insured = kept.get("providerData", {}).get("withInsurance")
+    return {**dict.fromkeys(_PRICE), "withInsurance": insured, **kept}
+
+
+def snake_offer(provider: str, item: BankOffer) -> dict[str, Any]:
+    """An offer as the individual route shows it, which keeps none: no `offerId`."""
+    return {
+        "provider": provider,
+        "loan_value": float(item.loan_value),
+        "installment_value": float(item.installment_value),
+        "installments": item.installments,
+        "interest_rate": float(item.interest_rate),
+        "total_amount": float(item.total_amount),
+        "cet_monthly": _number(item.cet_monthly),
+        "cet_annual": _number(item.cet_annual),
+        "cet_source": item.cet_source,
+        "iof": _number(item.iof),
+        "insurance_value": _number(item.insurance_value),
+        "with_insurance": item.with_insurance,
+        "table_code": item.table_code,
+        "first_due_date": item.first_due_date.isoformat() if item.first_due_date else None,
+        "quoted_at": _moment(item.quoted_at),
+        "valid_until": _moment(item.valid_until),
+        "employer_name": item.employer_name,
+        "employer_cnpj": item.employer_cnpj,
+        "matricula": item.registration,
+    }
+
+
+def sort_offers(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Highest amount first, then the lowest rate, then by bank."""
+    return sorted(items, key=lambda item: (-item["loanValue"], item["interestRate"], item["provider"]))
+
+
+def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
+    """Where `offer` differs from what was asked for, in words for the partner's operator. Empty: it does not.
+
+    The service compares; a bank's own remarks are not relied on.
+    """
+    notes: list[str] = []
+    by_amount, by_installment = request.loan_value, request.installment_value
+    term = request.installments
+    if term is None and (by_amount or by_installment):
+        term = ASSUMED_TERM
+    if term is not None and offer.installments != term:
+        notes.append(f"Prazo de {term} parcelas indisponível; a melhor oferta tem {offer.installments} parcelas.")
+    if by_amount is not None:
+        if offer.loan_value != by_amount:
+            notes.append(_moved("Valor", by_amount, offer.loan_value))
+    elif by_installment is not None and offer.installment_value != by_installment:
+        notes.append(_moved("Parcela", by_installment, offer.installment_value))
+    return notes
+
+
+def _moved(what: str, asked: Decimal, given: Decimal) -> str:
+    why = "acima do máximo" if given < asked else "abaixo do mínimo"
+    return f"{what} de R$ {to_reais_text(asked)} {why} disponível; a melhor oferta é de R$ {to_reais_text(given)}."
+
+
+def _number(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _moment(value: datetime | None) -> str | None:
+    return None if value is None else iso_utc(value)

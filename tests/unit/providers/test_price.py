@@ -1,0 +1,121 @@
+"""What a loan costs in all (CET)."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from providers.price import CetSource, DueTimes, annual_of, cet, due_days, effective_rate, monthly_of
+from providers.types import BankOffer
+
+QUOTED = date(2026, 11, 22)
+
+
+def an_offer(**changes: object) -> BankOffer:
+    values: dict[str, object] = {
+        "native_offer_id": "n-1",
+        "loan_value": Decimal("12000.00"),
+        "installment_value": Decimal("488.80"),
+        "installments": 48,
+        "interest_rate": Decimal("1.99"),
+        "total_amount": Decimal("23462.40"),
+        "table_code": "T",
+        "with_insurance": False,
+        "first_due_date": date(2027, 1, 10),
+        "employer_cnpj": "11222333000181",
+        "employer_name": "Metalúrgica Aurora Ltda",
+        "registration": "100200",
+        "quoted_at": datetime(2026, 11, 22, 15, tzinfo=UTC),
+    }
+    return BankOffer(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_the_known_case() -> None:
+    yearly = effective_rate(940.0, 205.73, DueTimes(range(1, 6)), 12)
+    assert yearly is not None
+    assert round(yearly * 100, 2) == 43.93
+    assert round(((1 + yearly) ** (1 / 12) - 1) * 100, 2) == 3.08
+
+
+def test_due_dates_keep_their_day_and_end_a_short_month() -> None:
+    due = due_days(QUOTED, date(2026, 12, 31), 4)
+    dates = [date.fromordinal(QUOTED.toordinal() + days) for days in due.elapsed]
+    assert dates == [date(2026, 12, 31), date(2027, 1, 31), date(2027, 2, 28), date(2027, 3, 31)]
+
+
+@pytest.mark.parametrize("months", [1, 2, 6, 24, 60, 420])
+@pytest.mark.parametrize("rate", ["0", "0.0001", "0.0199", "0.3", "2"])
+@pytest.mark.parametrize("first_due", [date(2026, 11, 23), date(2027, 1, 31)])
+def test_what_is_paid_is_worth_what_is_released(months: int, rate: str, first_due: date) -> None:
+    net = 5000.0
+    installment = net * (1 + float(rate) * months) / months
+    due = due_days(QUOTED, first_due, months)
+    yearly = effective_rate(net, installment, due, 365)
+    assert yearly is not None
+    worth = sum(installment * (1 + yearly) ** (-days / 365) for days in due.elapsed)
+    assert worth == pytest.approx(net, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("net", "installment", "first_due"),
+    [
+        ("1000", "90", date(2027, 1, 10)),  # less than was released
+        ("1000", "100", QUOTED),
+        ("1000", "100", date(2026, 11, 1)),
+        ("0.01", "1000000000", date(2026, 11, 23)),  # no honest price
+    ],
+)
+def test_where_there_is_no_cost_to_tell(net: str, installment: str, first_due: date) -> None:
+    assert cet(Decimal(net), Decimal(installment), 10, QUOTED, first_due) is None
+
+
+def test_months_and_years_of_a_rate() -> None:
+    assert annual_of(Decimal("3.081301")) == Decimal("43.93")
+    assert monthly_of(Decimal("43.93")) == pytest.approx(Decimal("3.081"), abs=Decimal("0.001"))
+    assert annual_of(Decimal("9999")) is None
+
+
+def test_the_banks_cost_goes_before_a_computed_one() -> None:
+    told = an_offer(cet_monthly=Decimal("1.99"), cet_annual=Decimal("23.88"))
+    assert (told.cet_monthly, told.cet_annual, told.cet_source) == (
+        Decimal("1.99"),
+        Decimal("23.88"),
+        CetSource.BANK,
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "monthly", "annual"),
+    [
+        ({"cet_monthly": Decimal("1.99")}, Decimal("1.99"), Decimal("26.68")),
+        ({"cet_annual": Decimal("26.681")}, Decimal("1.990399"), Decimal("26.68")),
+    ],
+)
+def test_from_one_of_the_banks_numbers_follows_the_other(
+    told: dict[str, Decimal], monthly: Decimal, annual: Decimal
+) -> None:
+    offer = an_offer(**told)
+    assert (offer.cet_monthly, offer.cet_annual, offer.cet_source) == (monthly, annual, CetSource.BANK)
+
+
+@pytest.mark.parametrize("odd", [None, Decimal("-0.01"), Decimal(10_000)])
+def test_a_cost_that_the_bank_does_not_tell_is_computed(odd: Decimal | None) -> None:
+    offer = an_offer(cet_monthly=odd)
+    assert (offer.cet_monthly, offer.cet_annual, offer.cet_source) == (
+        Decimal("3.057689"),
+        Decimal("43.54"),
+        CetSource.COMPUTED,
+    )
+
+
+def test_the_day_of_the_quote_is_brasilias() -> None:
+    late = an_offer(quoted_at=datetime(2026, 11, 23, 2, tzinfo=UTC))
+    assert late.cet_annual == an_offer().cet_annual
+    assert an_offer(quoted_at=datetime(2026, 11, 23, 3, tzinfo=UTC)).cet_annual != late.cet_annual
+
+
+def test_without_a_due_date_no_cost_is_told() -> None:
+    offer = an_offer(first_due_date=None)
+    assert (offer.cet_monthly, offer.cet_annual, offer.cet_source) == (None, None, None)
