@@ -19,6 +19,7 @@ from consultas.models import Query
 from foundation import replies, workers
 from providers import registry
 from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
+from providers.reasons import Reason
 from providers.types import BankAction, BankOffer, Employment, QueryStatus
 
 log = structlog.get_logger(__name__)
@@ -27,7 +28,8 @@ log = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class Answer:
     """What one bank answered, or that it failed. `reached` is False for an infrastructure failure: the bank
-    was unreachable, timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch."""
+    was unreachable, timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the
+    bank's words for having no offer, `coded` the reasons as data, those of a failure or a refusal too."""
 
     provider: str
     status: QueryStatus
@@ -39,6 +41,7 @@ class Answer:
     links: tuple[Employment, ...] = ()
     action: BankAction | None = None
     reasons: tuple[str, ...] = ()
+    coded: tuple[Reason, ...] = ()
     error: str | None = None
     term_auto_authorized: bool = False
     data: dict[str, Any] | None = None
@@ -102,6 +105,7 @@ def failed(bank: str, error: BankFailure, begun: float) -> Answer:
         answered_at=time.time(),
         reached=False,
         error=error.message,
+        coded=(error.reason,),
     )
 
 

@@ -53,7 +53,7 @@ ON CONFLICT (partner_id, identity) DO UPDATE SET
 RETURNING identity, id
 """
 
-_KNOWN = "SELECT identity, id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s) AND expired_at IS NULL"
+_KNOWN = "SELECT identity, id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s)"
 
 
 def identity(query: Query, provider: str, offer: BankOffer) -> str:

@@ -22,8 +22,11 @@ from consultas.models import Query, Step
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput
 from partners.models import Allowance
+from providers import registry
+from providers.bank import Bank
 from providers.errors import BankFailure
 from providers.operation import BankClient
+from providers.reasons import Reason
 from providers.types import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
 from webhooks import outbox
 
@@ -232,6 +235,15 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
         query = step.query
         found = result.offers if outcome is StepOutcome.APPROVED else ()
         ids = offers.persist(query, {step.provider: found})
-        payload = serializers.authorization_result(query, step.provider, outcome, found, ids[step.provider])
+        reason = _reason(step.provider, outcome, result)
+        payload = serializers.authorization_result(query, step.provider, outcome, reason, found, ids[step.provider])
         outbox.send(query.partner, "authorization_result", query.request["cpf"], payload)
     return True
+
+
+def _reason(provider: str, outcome: StepOutcome, result: BankResult) -> Reason | None:
+    """Why a step that ended brought no offers; None where it did."""
+    if outcome is not StepOutcome.APPROVED:
+        result = BankResult(QueryStatus.NO_OFFERS, step=outcome, reasons=result.reasons)
+    why = (registry.get(provider) or Bank).why(result)
+    return why[0] if why else None

@@ -143,7 +143,7 @@ def aggregate(query: Query) -> Aggregate:
         with _flight(query) as flight:
             if flight.leader is None:
                 earlier = _earlier(query)
-                reused = _still_good(earlier.answers) if earlier else []
+                reused = _still_good(earlier) if earlier else []
                 known = {answer.provider for answer in reused}
                 fresh = _ask(query, flight, [bank for bank in query.banks if bank not in known])
                 return _finish(query, earlier if reused else None, reused, fresh)
@@ -250,31 +250,37 @@ def _earlier(query: Query) -> _Earlier | None:
 
 @dataclass(frozen=True)
 class _Earlier:
-    """What a finished query found: the group of its offers, and its answers."""
+    """What a finished query found: the group of its offers, and its answers; and the banks of which an offer to the
+    holder has expired meanwhile."""
 
     simulation_group: UUID | None
     answers: list[Answer]
+    outdated: list[str]
 
 
 def _finished(which: str, *params: Any) -> _Earlier | None:
     """The newest of the queries `which`, a condition in SQL, that has its answers. A query whose holder was
     erased has finished and has no answers."""
     row = statements.fetch_one(
-        f"SELECT simulation_group, answers FROM consultas_query WHERE {which}"  # noqa: S608 - conditions of ours
+        "SELECT simulation_group, answers, ARRAY(SELECT o.provider FROM consultas_offer o WHERE"  # noqa: S608 - of ours
+        " o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id AND o.expired_at IS NOT NULL)"
+        f" FROM consultas_query q WHERE {which}"
         " AND finished_at IS NOT NULL AND answers IS NOT NULL ORDER BY created_at DESC LIMIT 1",
         params,
     )
     if row is None:
         return None
-    group, sealed = row
-    return _Earlier(group, msgspec.json.decode(decrypt(sealed), type=list[Answer]))
+    group, sealed, outdated = row
+    return _Earlier(group, msgspec.json.decode(decrypt(sealed), type=list[Answer]), outdated)
 
 
-def _still_good(earlier: list[Answer]) -> list[Answer]:
+def _still_good(earlier: _Earlier) -> list[Answer]:
     """The earlier answers that a repeat may reuse: of settled banks, and young enough. Banks that were pending, wanted
-    an action or failed are asked again, so that no offer that became available stays hidden."""
+    an action or failed are asked again, so that no offer that became available stays hidden. So are banks that know an
+    offer no longer: the partner would get it again."""
     since = time.time() - REPEAT_S
-    return [answer for answer in earlier if answer.settled and answer.answered_at >= since]
+    good = (answer for answer in earlier.answers if answer.settled and answer.answered_at >= since)
+    return [answer for answer in good if answer.provider not in earlier.outdated]
 
 
 def answers_of(query: Query) -> list[Answer]:

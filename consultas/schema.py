@@ -17,7 +17,7 @@ from rest_framework import serializers as drf
 from consultas.admission import OverCapacity
 from consultas.serializers import IndividualQueryRequest, QueryRequest
 from foundation.errors import Detail, InvalidInput, NotFound
-from partners.schema import errors, request_example, response_example
+from partners.schema import ReasonSchema, errors, request_example, response_example
 from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
 from providers.price import CetSource
 from providers.types import ActionType, QueryStatus
@@ -29,6 +29,9 @@ ACTION_TYPES = [item.value for item in ActionType]
 
 CET_SOURCES = [source.value for source in CetSource]
 _CET_SOURCE = "`bank`: informado pelo banco. `computed`: calculado pela Resolução CMN 4.881/2020. Nulo sem CET."
+
+
+_REASONS = "Por que não há ofertas, ou por que o banco falhou ou recusou, como dados; vazia se há ofertas ou se espera."
 
 
 class OfferSchema(drf.Serializer[Any]):
@@ -104,6 +107,7 @@ class ProviderResultSchema(drf.Serializer[Any]):
     error = drf.CharField(allow_null=True, help_text="Com `status` `error`, o que houve, em uma frase.")
     elapsedMs = drf.IntegerField(help_text="Milissegundos até a resposta do banco.")
     noProposalReasons = drf.ListField(child=drf.CharField(), help_text="Por que não há ofertas, nas palavras do banco.")
+    reasons = ReasonSchema(many=True, help_text=_REASONS)
     requiresSignature = drf.BooleanField(help_text="Verdadeiro se falta um passo do titular.")
     signatureUrl = drf.URLField(allow_null=True, help_text="O mesmo link de `action.url`.")
     action = ActionSchema(allow_null=True, help_text="O passo que o titular deve; nulo se nenhum.")
@@ -142,6 +146,7 @@ class ProviderErrorEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["provider_error"], help_text="Sempre `provider_error`: o banco não respondeu.")
     provider = drf.CharField(help_text="Identificador do banco.")
     error = drf.CharField(allow_null=True, help_text="O que houve, em uma frase.")
+    reasons = ReasonSchema(many=True, help_text=_REASONS)
     elapsedMs = drf.IntegerField(help_text="Milissegundos desde o início da consulta.")
 
     class Meta:
@@ -259,6 +264,7 @@ class EnvelopeSchema(drf.Serializer[Any]):
     no_proposal_reasons = drf.ListField(
         child=drf.CharField(), help_text="Por que não há ofertas, nas palavras do banco."
     )
+    reasons = ReasonSchema(many=True, help_text=_REASONS)
     term_auto_authorized = drf.BooleanField(
         help_text="Verdadeiro se o banco autorizou o termo com a evidência enviada, sem passo do titular."
     )
@@ -398,6 +404,7 @@ _RESULT = {
     "error": None,
     "elapsedMs": 212,
     "noProposalReasons": [],
+    "reasons": [],
     "requiresSignature": False,
     "signatureUrl": None,
     "action": None,
@@ -433,6 +440,7 @@ _WAITING: dict[str, Any] = {
     "error": None,
     "elapsed_ms": 180,
     "no_proposal_reasons": [],
+    "reasons": [],
     "term_auto_authorized": False,
     "provider_data": None,
 }
@@ -486,6 +494,7 @@ _STREAM = "".join(
             "event": "provider_error",
             "provider": "imbuia",
             "error": ProviderUnavailable.default_message,
+            "reasons": [ProviderUnavailable().reason.as_dict()],
             "elapsedMs": 25012,
         },
         {"event": "complete"},
@@ -672,6 +681,7 @@ class AuthorizationResultSchema(EventSchema):
             "não veio a tempo."
         ),
     )
+    reason = ReasonSchema(allow_null=True, help_text="Por que não há ofertas; nulo se há.")
     offers = OfferSchema(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
 
     class Meta:
@@ -703,5 +713,6 @@ authorization_result_event = webhook(
     str(QUERY["cpf"]),
     provider=OFFER["provider"],
     status="approved",
+    reason=None,
     offers=[OFFER],
 )

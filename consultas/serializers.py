@@ -27,6 +27,7 @@ from foundation.fields import (
 )
 from foundation.format_fields import CPFField, EmailField, IPField, PhoneField
 from foundation.formats import iso_utc
+from providers.reasons import Reason
 from providers.types import (
     AppAuthorization,
     AppEvidence,
@@ -225,6 +226,7 @@ def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str
         "error": answer.error,
         "elapsedMs": answer.elapsed_ms,
         "noProposalReasons": list(answer.reasons),
+        "reasons": [reason.as_dict() for reason in answer.coded],
         "requiresSignature": waiting,
         "signatureUrl": answer.action.url if answer.action else None,
         "action": _action(answer.action),
@@ -285,6 +287,7 @@ def envelope(answer: Answer, proposal_id: str | None) -> dict[str, Any]:
         "error": answer.error,
         "elapsed_ms": answer.elapsed_ms,
         "no_proposal_reasons": list(answer.reasons),
+        "reasons": [reason.as_dict() for reason in answer.coded],
         "term_auto_authorized": answer.term_auto_authorized,
         "provider_data": answer.data,
     }
@@ -298,6 +301,7 @@ def stream_event(answer: Answer, request: BankQuery) -> dict[str, Any]:
             "event": "provider_error",
             "provider": answer.provider,
             "error": answer.error,
+            "reasons": [reason.as_dict() for reason in answer.coded],
             "elapsedMs": answer.elapsed_ms,
         }
     shown = sort_offers(offer(answer.provider, item, request, None) for item in answer.offers)
@@ -318,12 +322,19 @@ def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict
 
 
 def authorization_result(
-    query: Query, provider: str, outcome: StepOutcome, found: Sequence[BankOffer], ids: Sequence[UUID]
+    query: Query,
+    provider: str,
+    outcome: StepOutcome,
+    reason: Reason | None,
+    found: Sequence[BankOffer],
+    ids: Sequence[UUID],
 ) -> dict[str, Any]:
-    """The own fields of the `authorization_result` webhook; `found` is empty unless the step was approved."""
+    """The own fields of the `authorization_result` webhook. `found` is empty unless the step was approved, `reason`
+    tells why it is empty."""
     request = query.for_bank(provider)
     shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(found, ids, strict=True))
-    return {"provider": provider, "status": outcome, "offers": sort_offers(shown)}
+    told = reason.as_dict() if reason else None
+    return {"provider": provider, "status": outcome, "reason": told, "offers": sort_offers(shown)}
 
 
 def _action(action: BankAction | None) -> dict[str, Any] | None:

@@ -17,8 +17,8 @@ from consultas.models import Query, Step
 from foundation import replies
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
-from providers import operation
-from providers.bank import Connection
+from providers import operation, registry
+from providers.bank import Bank, Connection
 from providers.errors import BankFailure, ProviderError
 from providers.types import QueryStatus
 
@@ -59,7 +59,8 @@ def _answer(query: Query, bank: str, connections: dict[str, Connection], step: S
         log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)
         return failed(bank, failure, begun)
     except ApiError as refusal:
-        return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message)
+        why = (registry.get(bank) or Bank).reason(refusal.message)
+        return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message, coded=(why,))
     except Exception:
         # Our own fault at one bank must not cost the partner the other banks. It is logged, never shown.
         log.exception("bank_adapter_failed", bank=bank)
@@ -74,6 +75,7 @@ def _answer(query: Query, bank: str, connections: dict[str, Connection], step: S
         links=result.employments,
         action=result.action,
         reasons=result.reasons,
+        coded=(registry.get(bank) or Bank).why(result),
         term_auto_authorized=result.term_auto_authorized,
         data=result.data,
     )

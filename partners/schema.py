@@ -12,6 +12,7 @@ from rest_framework import serializers
 from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
 from partners.authentication import HEADER, ApiKeyAuthentication
 from partners.models import SANDBOX_KEY
+from providers.reasons import ReasonCode, ReasonSource
 
 
 class ApiKeyScheme(OpenApiAuthenticationExtension):
@@ -38,6 +39,21 @@ class DetailSchema(serializers.Serializer[Any]):
         ref_name = "ErrorDetail"
 
 
+class ReasonSchema(serializers.Serializer[Any]):
+    code = serializers.ChoiceField(
+        [code.value for code in ReasonCode],
+        help_text="O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer.",
+    )
+    source = serializers.ChoiceField(  # type: ignore[assignment]  # Field has an attribute of that name
+        [source.value for source in ReasonSource], help_text="Quem deu o motivo."
+    )
+    message = serializers.CharField(help_text="O motivo em português, para pessoas.")
+    retryable = serializers.BooleanField(help_text="Se a mesma chamada pode dar certo mais tarde.")
+
+    class Meta:
+        ref_name = "Reason"
+
+
 class ErrorSchema(serializers.Serializer[Any]):
     code = serializers.ChoiceField(
         sorted({error.code for error in api_errors()}), help_text="O código pelo qual o seu programa decide."
@@ -53,6 +69,7 @@ class ErrorSchema(serializers.Serializer[Any]):
     next_actions = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="Ao lado de `status`: o que se pode fazer agora."
     )
+    reason = ReasonSchema(required=False, help_text="Só quando o erro trata de uma proposta que acabou por um motivo.")
     replacement = serializers.DictField(
         required=False,
         allow_null=True,

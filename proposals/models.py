@@ -18,7 +18,9 @@ from consultas.models import Offer
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from foundation.errors import ApiError
 from partners.models import Partner
+from proposals import reasons
 from providers.errors import OfferExpired
+from providers.reasons import Reason
 from providers.types import BankProposal, ProposalStatus
 from webhooks import outbox
 
@@ -138,6 +140,7 @@ class Proposal(models.Model):
     signature_expires_at = models.DateTimeField("link válido até", null=True)
     channel = models.CharField("envio do link", max_length=10, blank=True)
     error = EncryptedJSONField("erro", null=True)
+    reason = EncryptedJSONField("motivo do fim", null=True)
     attempts = models.PositiveIntegerField("tentativas", default=1)
     taken_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
@@ -251,7 +254,8 @@ class Proposal(models.Model):
         self._record("", ProposalStatus.CREATED, Cause.SUBMIT, "")
         if is_expired := isinstance(error, OfferExpired):
             Offer.objects.filter(pk=self.offer_id).update(expired_at=timezone.now())
-        self.move(ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED, Cause.SUBMIT)
+        end = ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED
+        self.move(end, Cause.SUBMIT, why=reasons.of_refusal(self.provider, error))
 
     def absorb(self, found: BankProposal, cause: Cause) -> None:
         """Take over how the bank says that the proposal stands. Inside `locked`."""
@@ -269,10 +273,11 @@ class Proposal(models.Model):
             self.move(found.status, cause, found.native_status)
         self.plan_refresh()
 
-    def move(self, status: ProposalStatus, cause: Cause, native_word: str = "") -> None:
+    def move(self, status: ProposalStatus, cause: Cause, native_word: str = "", *, why: Reason | None = None) -> None:
         """Bring the status to `status`: the one place where it changes. Inside `locked`.
 
-        Each step on the way is kept and told to the partner. A status that lies behind changes nothing.
+        Each step on the way is kept and told to the partner, an end with its reason: `why`, else what the move tells.
+        A status that lies behind changes nothing.
         """
         steps = way(ProposalStatus(self.status), status)
         if steps is None:
@@ -286,6 +291,9 @@ class Proposal(models.Model):
             return
         for step in steps:
             previous, self.status = self.status, step.value
+            found = why or reasons.of_move(previous, step, by_partner=cause == Cause.CANCEL, word=native_word)
+            if found and step in NOT_LIVE:
+                self.reason = found.as_dict()
             self._record(previous, step, cause, native_word)
         if self.status in NOT_LIVE:
             freed = Offer.objects.filter(pk=self.offer_id, live_proposal_id=self.pk)
@@ -301,7 +309,12 @@ class Proposal(models.Model):
             native_word=native_word[:60],
             at=self.moved_at,
         )
-        payload = {"provider": self.provider, "status": status.value, "previous_status": previous or None}
+        payload = {
+            "provider": self.provider,
+            "status": status.value,
+            "previous_status": previous or None,
+            "reason": self.reason if status in NOT_LIVE else None,
+        }
         outbox.send(self.partner, f"proposal.{status.value}", str(self.pk), payload)
 
     def plan_refresh(self) -> None:

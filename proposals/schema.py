@@ -9,7 +9,7 @@ from rest_framework import serializers as drf
 
 from consultas.schema import OFFER, OfferSchema
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
-from partners.schema import ErrorSchema, errors, request_example, response_example
+from partners.schema import ErrorSchema, ReasonSchema, errors, request_example, response_example
 from proposals.comparison import OtherData
 from proposals.serializers import (
     ACCOUNT_KINDS,
@@ -87,6 +87,9 @@ class ProposalSchema(drf.Serializer[Any]):
     )
     recebimento = DisbursementSchema(help_text="Onde o banco paga o valor, mascarado.")
     error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
+    reason = ReasonSchema(
+        allow_null=True, help_text="Por que acabou, com `rejected`, `cancelled` e `expired`; nulo antes."
+    )
     provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")
     created_at = drf.DateTimeField(help_text="Quando foi enviada, UTC.")
     updated_at = drf.DateTimeField(help_text="Quando mudou pela última vez, UTC.")
@@ -201,6 +204,7 @@ _PROPOSAL: dict[str, Any] = {
         "observacao": None,
     },
     "error": None,
+    "reason": None,
     "provider_data": {
         "nativeProposalId": "3c2f1d0e-5b7a-4f6e-9d8c-7b6a5f4e3d2c",
         "nativeStatus": "waiting_signature",
@@ -355,6 +359,9 @@ class MoveSchema(EventSchema):
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
     status = drf.ChoiceField(STATUSES, help_text="A nova situação.")
     previous_status = drf.ChoiceField(STATUSES, allow_null=True, help_text="Nulo na criação.")
+    reason = ReasonSchema(
+        allow_null=True, help_text="Por que acabou, em `proposal.rejected`, `.cancelled` e `.expired`; senão nulo."
+    )
 
     class Meta:
         ref_name = "ProposalEvent"
@@ -370,4 +377,5 @@ move_event = webhook(
     provider=OFFER["provider"],
     status="signed",
     previous_status="awaiting_signature",
+    reason=None,
 )

@@ -269,6 +269,7 @@ def envelope(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[st
         "next_actions": next_actions(proposal),
         "recebimento": _disbursement(proposal),
         "error": error or proposal.error,
+        "reason": proposal.reason,
         "provider_data": {
             **proposal.data,
             "nativeProposalId": proposal.native_id or None,

@@ -77,6 +77,8 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         _refuse_other_data(proposal, proposal.dataset, msgspec.to_builtins(data))
         return proposal, is_ours
     error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
+    if proposal.reason:
+        error.with_facts(reason=proposal.reason)
     if isinstance(error, OfferExpired):
         error.with_facts(replacement=offers.replacement(offer))
     raise error

@@ -25,6 +25,8 @@ def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
         if isinstance(error, InvalidState):
             error.with_facts(status=proposal.status, next_actions=serializers.next_actions(proposal, refused=call))
         error.with_facts(proposal_id=str(proposal.pk))
+        if proposal.reason:
+            error.with_facts(reason=proposal.reason)
         raise
 
 

@@ -20,6 +20,7 @@ import structlog
 from foundation.errors import ApiError, Detail, NotSupported
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 from providers.http import Body, Draft, Reply
+from providers.reasons import Reason, ReasonCode, folded, refusals_of
 from providers.tokens import Token
 from providers.types import (
     BankProposal,
@@ -28,11 +29,18 @@ from providers.types import (
     BankSubmission,
     Disbursement,
     ProposalStatus,
+    QueryStatus,
     StepOutcome,
 )
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+
+#: Why there is nothing where the holder ended a step so.
+STEP_REASONS = {
+    StepOutcome.REFUSED: ReasonCode.AUTHORIZATION_REFUSED,
+    StepOutcome.EXPIRED: ReasonCode.AUTHORIZATION_EXPIRED,
+}
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,9 @@ class Bank:
     statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
     #: Native words of an external step; a word that is not here means "open" and is logged.
     steps: ClassVar[Mapping[str, StepOutcome]] = {}
+    #: What the bank says where it has no offer or refuses, as `reasons.folded` leaves it: our code. Other words are
+    #: `other`. From `banks/refusals.json`, unless the bank says otherwise.
+    reasons: ClassVar[Mapping[str, ReasonCode]] = {}
     #: The longest time the bank takes to show a submission: only then is "not found" final.
     processing_time_s: ClassVar[int] = 60
     #: Whether a second submission under one reference is answered with the first proposal. Where it is not, sending
@@ -117,6 +128,11 @@ class Bank:
     #: Whether all processes use one token, for a bank that allows a user few of them or ends the earlier ones at a
     #: login. Not together with `token_budget`.
     shares_token: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "reasons" not in vars(cls):
+            cls.reasons = refusals_of(vars(cls).get("name", ""))
 
     def __init__(self, connection: Connection, line: Line) -> None:
         self.connection = connection
@@ -257,6 +273,21 @@ class Bank:
         if status is None:
             log.warning("bank_status_unknown", bank=cls.name, word=word[:60])
         return status
+
+    @classmethod
+    def reason(cls, words: str) -> Reason:
+        """A sentence of the bank as a reason for partners; one that it is not known for is `other`, and is shown."""
+        return Reason.of(cls.reasons.get(folded(words), ReasonCode.OTHER), words)
+
+    @classmethod
+    def why(cls, result: BankResult) -> tuple[Reason, ...]:
+        """Why `result` has no offer; empty where it has some, or waits for the holder."""
+        if result.status is not QueryStatus.NO_OFFERS:
+            return ()
+        told = tuple(cls.reason(words) for words in result.reasons)
+        if result.step in STEP_REASONS and all(reason.code is ReasonCode.OTHER for reason in told):
+            return (Reason.of(STEP_REASONS[result.step], next(iter(result.reasons), None)),)
+        return told or (Reason.of(ReasonCode.OTHER, "O banco não fez oferta e não disse por quê."),)
 
     # --- Helpers --------------------------------------------------------------------------------------------
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from foundation.errors import ApiError, InvalidInput, InvalidState, NotFound
 from foundation.formats import sentence
+from providers.reasons import Reason, ReasonCode
 
 
 class StepOwed(InvalidInput):
@@ -58,6 +61,7 @@ class BankFailure(ApiError):
     """
 
     broken = False
+    reason_code: ClassVar[ReasonCode] = ReasonCode.UNAVAILABLE
 
     def __init__(
         self,
@@ -70,6 +74,12 @@ class BankFailure(ApiError):
         super().__init__(message, field=field)
         self.sent = sent
         self.held_back = held_back
+
+    @property
+    def reason(self) -> Reason:
+        """The failure as a reason for partners."""
+        spared = self.held_back and self.reason_code is ReasonCode.UNAVAILABLE
+        return Reason.of(ReasonCode.HELD_BACK) if spared else Reason.of(self.reason_code, self.message)
 
 
 class ProviderUnavailable(BankFailure):
@@ -88,18 +98,28 @@ class ProviderError(BankFailure):
     http_status = 502
     retryable = False
     default_message = "O banco respondeu de forma inesperada."
+    reason_code = ReasonCode.UNREADABLE
 
 
 class BankTimedOut(ProviderUnavailable):
     """The bank gave no answer before its time-out or the operation's deadline."""
 
     default_message = "O banco não respondeu a tempo."
+    reason_code = ReasonCode.TIMEOUT
+
+
+class BankClosed(ProviderUnavailable):
+    """The bank says that it does not work at this hour, or on this day."""
+
+    default_message = "O banco está fora do horário ou em virada de folha."
+    reason_code = ReasonCode.BANK_CLOSED
 
 
 class BankSwitchedOff(ProviderUnavailable):
     """An operator disabled the bank, or its adapter left the registry. Nothing was sent."""
 
     default_message = "Banco desativado no momento."
+    reason_code = ReasonCode.DISABLED
 
     def __init__(self) -> None:
         super().__init__(sent=False, held_back=True)

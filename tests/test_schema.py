@@ -283,7 +283,7 @@ def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
     query.simulation_group = query.pk
     answers = [Answer("ipe", QueryStatus.OK, 1, 0.0, offers=(found,)), Answer("imbuia", QueryStatus.ERROR, 1, 0.0)]
     shown = serializers.shown_offers(query, answers, {"ipe": [offer.pk], "imbuia": []})
-    result = serializers.authorization_result(query, "ipe", StepOutcome.APPROVED, (found,), [offer.pk])
+    result = serializers.authorization_result(query, "ipe", StepOutcome.APPROVED, None, (found,), [offer.pk])
     with transaction.atomic():
         outbox.send(partner, "lead", str(query.pk), serializers.lead(query, answers, shown))
         outbox.send(partner, "authorization_result", FULL_FLOW, result)

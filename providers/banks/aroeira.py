@@ -27,13 +27,7 @@ from foundation.formats import (
     to_reais_text,
 )
 from providers.bank import Bank, basic_auth
-from providers.errors import (
-    BankFailure,
-    Conflict,
-    OfferExpired,
-    ProviderRejected,
-    ProviderUnavailable,
-)
+from providers.errors import BankClosed, BankFailure, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import (
@@ -176,7 +170,7 @@ class Aroeira(Bank):
         if not verdict.erro:
             return None
         if PAYROLL_TURN in verdict.mensagem.lower():
-            return ProviderUnavailable()
+            return BankClosed()
         if verdict.mensagem == FORBIDDEN_NOW:
             return Conflict(verdict.mensagem)
         known = REFUSALS.get(verdict.mensagem)

@@ -260,8 +260,7 @@ class Canela(Bank):
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:
-        account = submission.account
-        if account is None or account.kind != "salario":
+        if (account := submission.account) is None or account.kind != "salario":
             return super().disbursement(submission)
         return Disbursement(replace(account, kind="corrente"), remark=CURRENT_INSTEAD)
 

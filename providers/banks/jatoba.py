@@ -18,6 +18,7 @@ from foundation.formats import from_br_date, from_br_moment, from_cents, split_p
 from providers.bank import Bank, basic_auth
 from providers.errors import Conflict, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
+from providers.reasons import ReasonCode, folded, refusals_of
 from providers.tokens import Token
 from providers.types import (
     AppAuthorization,
@@ -127,6 +128,7 @@ class Jatoba(Bank):
         "CANCELADA": ProposalStatus.CANCELLED,
         "EXPIRADA": ProposalStatus.EXPIRED,
     }
+    reasons = {**refusals_of("jatoba"), folded(WITHOUT_GEOLOCATION): ReasonCode.DATA_MISMATCH}
 
     # --- authentication and errors
 

@@ -88,6 +88,7 @@ def test_a_banks_offers_whole(client: Client) -> None:
                 "error": None,
                 "elapsedMs": ANYTHING,
                 "noProposalReasons": [],
+                "reasons": [],
                 "requiresSignature": False,
                 "signatureUrl": None,
                 "action": None,
@@ -218,6 +219,9 @@ def test_no_offers_is_a_success_that_says_why(client: Client) -> None:
     for result in body["providerResults"].values():
         assert (result["status"], result["success"], result["error"]) == ("no_offers", True, None)
         assert "margem consignavel insuficiente" in result["noProposalReasons"][0]
+        [reason] = result["reasons"]
+        assert (reason["code"], reason["source"], reason["retryable"]) == ("no_margin", "bank", False)
+        assert reason["message"] == result["noProposalReasons"][0]
     assert Event.objects.count() == 0
 
 
@@ -226,6 +230,7 @@ def test_one_bank_down_costs_nobody_else(client: Client) -> None:
     down = body["providerResults"]["sucupira"]
     assert (down["status"], down["success"]) == ("error", False)
     assert down["error"] == "Banco indisponível no momento. Tente novamente em instantes."
+    assert [(reason["code"], reason["retryable"]) for reason in down["reasons"]] == [("unavailable", True)]
     assert len(body["proposals"]) == 14
 
 
@@ -235,6 +240,8 @@ def test_unreadable_banks_become_clean_errors(client: Client) -> None:
         result = body["providerResults"][bank]
         assert (result["status"], result["success"], result["proposals"]) == ("error", False, [])
         assert "html" not in result["error"].lower()
+    codes = {bank: body["providerResults"][bank]["reasons"][0]["code"] for bank in ("aroeira", "jatoba")}
+    assert codes == {"aroeira": "unavailable", "jatoba": "unreadable"}
     assert len(body["proposals"]) == 12
 
 
@@ -253,6 +260,7 @@ def test_jatoba_without_geolocation_says_what_is_missing(client: Client) -> None
     result = body["providerResults"]["jatoba"]
     assert (result["status"], result["proposals"]) == ("no_offers", [])
     assert "geolocaliza" in result["noProposalReasons"][0].lower()
+    assert [reason["code"] for reason in result["reasons"]] == ["data_mismatch"]
 
 
 def test_app_authorization_raises_aroeiras_ceiling(client: Client) -> None:

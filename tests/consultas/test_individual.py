@@ -54,6 +54,7 @@ def test_offers_whole(client: Client) -> None:
         "error": None,
         "elapsed_ms": ANYTHING,
         "no_proposal_reasons": [],
+        "reasons": [],
         "term_auto_authorized": False,
         "provider_data": None,
     }
@@ -69,6 +70,7 @@ def test_no_offers_says_why(client: Client) -> None:
     body = client.query_one("ipe", "90000001309")
     assert (body["status"], body["offers"], body["error"]) == ("no_offers", [], None)
     assert body["no_proposal_reasons"] == ["margem consignavel insuficiente"]
+    assert [reason["code"] for reason in body["reasons"]] == ["no_margin"]
 
 
 def test_an_infrastructure_failure_is_a_200_with_the_error(client: Client) -> None:

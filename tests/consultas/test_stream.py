@@ -97,6 +97,14 @@ def test_a_refusal_is_a_result_and_an_outage_an_error(stream: Callable[..., Stre
         "event": "provider_error",
         "provider": "sucupira",
         "error": "Banco indisponível no momento. Tente novamente em instantes.",
+        "reasons": [
+            {
+                "code": "unavailable",
+                "source": "bank",
+                "message": "Banco indisponível no momento. Tente novamente em instantes.",
+                "retryable": True,
+            }
+        ],
         "elapsedMs": error["elapsedMs"],
     }
     assert sum(event["event"] == "provider_result" for event in events) == len(registry.names()) - 1

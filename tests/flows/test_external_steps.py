@@ -71,7 +71,7 @@ def test_the_biometric_scenario(client: Client, simulator: Simulator, endpoint: 
         "external_reference": BIOMETRIC,
         "partner_id": str(partner.pk),
     }
-    assert len(event["offers"]) == 2
+    assert (len(event["offers"]), event["reason"]) == (2, None)
 
     again = result(client, "imbuia", BIOMETRIC)
     assert (again["status"], again["requiresSignature"], again["signatureUrl"]) == ("ok", False, None)
@@ -87,6 +87,7 @@ def test_a_liveness_proof_that_fails_by_itself(client: Client, simulator: Simula
     simulator.advance(15)
     event = endpoint.results(1)[0].json()
     assert (event["status"], event["offers"]) == ("refused", [])
+    assert (event["reason"]["code"], event["reason"]["source"]) == ("authorization_refused", "holder")
 
 
 def test_a_bank_that_first_refuses_and_later_approves_is_two_events(
@@ -122,9 +123,9 @@ def test_two_banks_that_finish_for_one_holder_are_two_events(
 
 
 def _as_told(offer: dict[str, Any]) -> dict[str, Any]:
-    """An offer without the bank's own name for it, which every query renews."""
+    """An offer without the bank's own name for it and the time of the quote, which every query renews."""
     native = {name: value for name, value in offer["providerData"].items() if name != "nativeOfferId"}
-    return {**offer, "providerData": native}
+    return {**offer, "providerData": native, "quotedAt": None, "validUntil": None}
 
 
 def _differ_by_id_alone(first: Received, second: Received) -> None:

@@ -72,13 +72,30 @@ def test_every_move_is_told(proposal: Proposal, partner: Partner) -> None:
     accept(proposal, told("new", S.CREATED))
     absorb(proposal, told("desk", S.IN_ANALYSIS))
     events = [json.loads(event.body) for event in Event.objects.order_by("created_at")]
-    common = {"partner_id": str(partner.pk), "external_reference": str(proposal.pk), "provider": "ipe"}
+    common = {
+        "partner_id": str(partner.pk),
+        "external_reference": str(proposal.pk),
+        "provider": "ipe",
+        "reason": None,
+    }
     for event in events:
         assert event.pop("timestamp").endswith("Z")
     assert events == [
         {**common, "event": "proposal.created", "status": "created", "previous_status": None},
         {**common, "event": "proposal.in_analysis", "status": "in_analysis", "previous_status": "created"},
     ]
+
+
+def test_an_end_is_told_with_its_reason(proposal: Proposal) -> None:
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE))
+    row = absorb(proposal, told("no", S.REJECTED))
+    assert row.reason == {
+        "code": "signature_refused",
+        "source": "holder",
+        "message": "O titular recusou a assinatura do contrato.",
+        "retryable": False,
+    }
+    assert json.loads(Event.objects.get(name="proposal.rejected").body)["reason"] == row.reason
 
 
 @pytest.mark.parametrize("found", [told("orbit", None), told("new", S.CREATED), told("desk", S.IN_ANALYSIS)])

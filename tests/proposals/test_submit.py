@@ -63,6 +63,7 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
             "observacao": None,
         },
         "error": None,
+        "reason": None,
         "provider_data": {"nativeProposalId": contract["contract"], "nativeStatus": "pending_formalization"},
         "created_at": ANYTHING,
         "updated_at": ANYTHING,
@@ -154,9 +155,11 @@ def test_provider_rejected_bears_each_banks_own_message(client: Client, simulato
         "retryable": False,
         "field": None,
     }
-    assert errors == [{**refusal, "proposal_id": error["proposal_id"]} for error in errors]
+    why = {"code": "existing_contract", "source": "bank", "message": refusal["message"], "retryable": False}
+    assert errors == [{**refusal, "proposal_id": error["proposal_id"], "reason": why} for error in errors]
     listed = client.get("/proposals").json()["proposals"]
-    assert [(row["status"], row["error"]) for row in listed] == [("rejected", refusal)] * len(errors)
+    ends = [(row["status"], row["error"], row["reason"]) for row in listed]
+    assert ends == [("rejected", refusal, why)] * len(errors)
     assert {row["proposal_id"] for row in listed} == {error["proposal_id"] for error in errors}
     moves = set(Move.objects.values_list("from_status", "to_status"))
     assert moves == {("", "created"), ("created", "rejected")}
@@ -219,7 +222,9 @@ def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simul
         "retryable": False,
         "field": None,
     }
-    assert response.json() == {**listed["error"], "proposal_id": listed["proposal_id"], "replacement": other}
+    assert listed["reason"]["code"] == "offer_expired"
+    more = {"proposal_id": listed["proposal_id"], "reason": listed["reason"], "replacement": other}
+    assert response.json() == {**listed["error"], **more}
     assert simulator.contracts("aroeira") == []
 
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from foundation.errors import ApiError, NotFound
 from providers.banks.aroeira import CITIES, UNKNOWN_CITY, Aroeira
-from providers.errors import Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
+from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.operation import BankClient
 from providers.types import (
@@ -219,7 +219,7 @@ def test_a_page_on_any_route_is_an_outage(
 @pytest.mark.parametrize(
     ("message", "error"),
     [
-        ("Sistema em VIRADA DE FOLHA, tente mais tarde", ProviderUnavailable),
+        ("Sistema em VIRADA DE FOLHA, tente mais tarde", BankClosed),
         ("Nenhuma proposta localizada", NotFound),
         ("Situacao da proposta nao permite a operacao", Conflict),
         ("Simulacao vencida", OfferExpired),

@@ -1,0 +1,38 @@
+"""Why a proposal came to an end without money."""
+
+from __future__ import annotations
+
+from providers import registry
+from providers.bank import Bank
+from providers.errors import OfferExpired
+from providers.reasons import Reason, ReasonCode, ReasonSource
+from providers.types import ProposalStatus
+
+
+def of_refusal(provider: str, error: Exception) -> Reason:
+    """Why the bank refused a submission: `error` is the ProviderRejected or OfferExpired that its answer became."""
+    if isinstance(error, OfferExpired):
+        return Reason.of(ReasonCode.OFFER_EXPIRED)
+    return (registry.get(provider) or Bank).reason(str(error))
+
+
+def of_move(before: str, after: ProposalStatus, *, by_partner: bool, word: str) -> Reason | None:
+    """Why a proposal moved from the status `before` to `after`, whose native word is `word`; None where `after` is no
+    end of that kind.
+
+    Banks tell no more than the word, but what a proposal was waiting for says who did not want it.
+    """
+    match after:
+        case ProposalStatus.CANCELLED:
+            return Reason.of(ReasonCode.CANCELLED, source=None if by_partner else ReasonSource.BANK)
+        case ProposalStatus.EXPIRED:
+            return Reason.of(ReasonCode.SIGNATURE_EXPIRED)
+        case ProposalStatus.REJECTED if before == ProposalStatus.AWAITING_SIGNATURE:
+            return Reason.of(ReasonCode.SIGNATURE_REFUSED)
+        case ProposalStatus.REJECTED if before == ProposalStatus.SIGNED:
+            return Reason.of(ReasonCode.AVERBATION_REFUSED)
+        case ProposalStatus.REJECTED if before == ProposalStatus.IN_ANALYSIS:
+            return Reason.of(ReasonCode.CREDIT_POLICY)
+        case ProposalStatus.REJECTED:
+            return Reason.of(ReasonCode.OTHER, f"O banco encerrou a proposta. Situação no banco: {word}.")
+    return None

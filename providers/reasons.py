@@ -1,0 +1,175 @@
+"""Why there is no offer, no proposal or no answer: one closed set of codes for all banks.
+
+Each bank's words are mapped onto the codes by `banks/refusals.json` (`Bank.reasons`), and are those of its manual; the
+partner guide's table is made of `MEANINGS`. Tests keep both equal.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from foundation.formats import sentence
+
+_REFUSALS = Path(__file__).parent / "banks" / "refusals.json"
+
+
+class ReasonCode(StrEnum):
+    """The codes, as the contract spells them."""
+
+    NO_MARGIN = "no_margin"
+    NO_EMPLOYMENT_LINK = "no_employment_link"
+    EMPLOYER_NOT_ELIGIBLE = "employer_not_eligible"
+    WORKER_NOT_ELIGIBLE = "worker_not_eligible"
+    AGE_LIMIT = "age_limit"
+    EXISTING_CONTRACT = "existing_contract"
+    CREDIT_POLICY = "credit_policy"
+    DATA_MISMATCH = "data_mismatch"
+    INVALID_ACCOUNT = "invalid_account"
+    AUTHORIZATION_REFUSED = "authorization_refused"
+    AUTHORIZATION_EXPIRED = "authorization_expired"
+    SIGNATURE_REFUSED = "signature_refused"
+    SIGNATURE_EXPIRED = "signature_expired"
+    OFFER_EXPIRED = "offer_expired"
+    CANCELLED = "cancelled"
+    AVERBATION_REFUSED = "averbation_refused"
+    BANK_CLOSED = "bank_closed"
+    TIMEOUT = "timeout"
+    UNAVAILABLE = "unavailable"
+    UNREADABLE = "unreadable"
+    HELD_BACK = "held_back"
+    DISABLED = "disabled"
+    OTHER = "other"
+
+
+class ReasonSource(StrEnum):
+    """Who gave the reason, as the contract spells it."""
+
+    BANK = "bank"
+    HOLDER = "holder"
+    PARTNER = "partner"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a code tells: who mostly gives it, whether the same call may succeed later, what it means and what a partner
+    does then. `meaning` is also the reason's message where nobody gave a sentence of their own."""
+
+    source: ReasonSource
+    retryable: bool
+    meaning: str
+    advice: str
+
+
+_BANK, _HOLDER, _PARTNER, _SERVICE = ReasonSource
+MEANINGS: dict[ReasonCode, Meaning] = {
+    ReasonCode.NO_MARGIN: Meaning(
+        _BANK, False, "O titular não tem margem consignável suficiente.", "Tente um valor menor, ou outro mês."
+    ),
+    ReasonCode.NO_EMPLOYMENT_LINK: Meaning(
+        _BANK, False, "O banco não encontrou vínculo de emprego ativo.", "Confira o CPF com o titular."
+    ),
+    ReasonCode.EMPLOYER_NOT_ELIGIBLE: Meaning(
+        _BANK, False, "O banco não atende este empregador.", "Ofereça outro banco."
+    ),
+    ReasonCode.WORKER_NOT_ELIGIBLE: Meaning(
+        _BANK, False, "O vínculo do titular não é elegível, como em experiência ou aviso.", "Ofereça outro banco."
+    ),
+    ReasonCode.AGE_LIMIT: Meaning(
+        _BANK, False, "A idade do titular está fora do limite do banco.", "Tente um prazo menor, ou outro banco."
+    ),
+    ReasonCode.EXISTING_CONTRACT: Meaning(
+        _BANK, False, "O titular já tem contrato ou proposta neste banco.", "Ofereça outro banco."
+    ),
+    ReasonCode.CREDIT_POLICY: Meaning(
+        _BANK, False, "A política de crédito do banco não permite a operação.", "Ofereça outro banco."
+    ),
+    ReasonCode.DATA_MISMATCH: Meaning(
+        _PARTNER, False, "Os dados enviados não conferem ou não bastam ao banco.", "Corrija os dados e chame de novo."
+    ),
+    ReasonCode.INVALID_ACCOUNT: Meaning(
+        _PARTNER, False, "O banco não pode pagar na conta ou chave informada.", "Peça outra conta ao titular e reenvie."
+    ),
+    ReasonCode.AUTHORIZATION_REFUSED: Meaning(
+        _HOLDER, False, "O titular recusou a autorização.", "Só consulte de novo se o titular quiser."
+    ),
+    ReasonCode.AUTHORIZATION_EXPIRED: Meaning(
+        _HOLDER, True, "O titular não autorizou no prazo.", "Consulte de novo: um novo passo é aberto."
+    ),
+    ReasonCode.SIGNATURE_REFUSED: Meaning(
+        _HOLDER, False, "O titular recusou a assinatura do contrato.", "Só envie de novo se o titular quiser."
+    ),
+    ReasonCode.SIGNATURE_EXPIRED: Meaning(
+        _HOLDER, False, "O contrato não foi assinado no prazo.", "Envie de novo a oferta, se o titular quiser."
+    ),
+    ReasonCode.OFFER_EXPIRED: Meaning(
+        _BANK, False, "O banco não tem mais a oferta.", "Consulte de novo, ou use `replacement`."
+    ),
+    ReasonCode.CANCELLED: Meaning(_PARTNER, False, "A proposta foi cancelada.", "Nada; a oferta pode ser reenviada."),
+    ReasonCode.AVERBATION_REFUSED: Meaning(
+        _BANK, False, "O desconto em folha não foi averbado.", "Consulte de novo: a margem pode ter mudado."
+    ),
+    ReasonCode.BANK_CLOSED: Meaning(
+        _BANK, True, "O banco está fora do horário ou em virada de folha.", "Chame de novo mais tarde, em horas."
+    ),
+    ReasonCode.TIMEOUT: Meaning(
+        _BANK, True, "O banco não respondeu a tempo.", "Chame de novo; um envio repetido nunca é feito em dobro."
+    ),
+    ReasonCode.UNAVAILABLE: Meaning(_BANK, True, "O banco está fora do ar.", "Chame de novo em instantes."),
+    ReasonCode.UNREADABLE: Meaning(
+        _BANK, False, "O banco respondeu de forma inesperada.", "Avise o operador se persistir."
+    ),
+    ReasonCode.HELD_BACK: Meaning(
+        _SERVICE,
+        True,
+        "O serviço poupou o banco, que falha ou está no seu limite.",
+        "Chame de novo em 15 s ou mais.",
+    ),
+    ReasonCode.DISABLED: Meaning(_SERVICE, False, "O operador desativou o banco.", "Espere o aviso do operador."),
+    ReasonCode.OTHER: Meaning(
+        _BANK, False, "O banco deu um motivo que não está nesta lista: está em `message`.", "Leia `message`."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason. `message` is Portuguese, for people; `retryable` tells whether the same call may succeed later."""
+
+    code: ReasonCode
+    source: ReasonSource
+    message: str
+    retryable: bool
+
+    @classmethod
+    def of(cls, code: ReasonCode, message: str | None = None, source: ReasonSource | None = None) -> Reason:
+        """The reason with that code, in the code's own words and from its usual source where none are given."""
+        known = MEANINGS[code]
+        return cls(code, source or known.source, sentence(message or "") or known.meaning, known.retryable)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The reason as JSON shows it."""
+        return {"code": self.code, "source": self.source, "message": self.message, "retryable": self.retryable}
+
+
+def folded(words: str) -> str:
+    """A bank's sentence without what a bank changes at will: case, accents, spaces at the ends and a full stop."""
+    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
+    return " ".join(plain.casefold().split()).rstrip(".! ")
+
+
+def refusals_of(bank: str) -> dict[str, ReasonCode]:
+    """The words of a bank for having no offer and for refusing, folded, with what each means; from the data file."""
+    return {folded(words): ReasonCode(code) for code, told in _refusals().get(bank, {}).items() for words in told}
+
+
+@lru_cache(maxsize=1)
+def _refusals() -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = json.loads(_REFUSALS.read_text("utf-8"))
+    return found

@@ -1,0 +1,122 @@
+"""Reasons as data: the codes, each bank's words, failures, and the guide's table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from proposals import reasons
+from providers import registry
+from providers.bank import Bank
+from providers.errors import (
+    BankClosed,
+    BankFailure,
+    BankSwitchedOff,
+    BankTimedOut,
+    OfferExpired,
+    ProviderError,
+    ProviderRejected,
+    ProviderUnavailable,
+)
+from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded, refusals_of
+from providers.types import BankResult, ProposalStatus, QueryStatus, StepOutcome
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+SOURCES = {"bank": "banco", "holder": "titular", "partner": "parceiro", "service": "serviço"}
+
+
+def test_the_guides_table_is_the_enumeration() -> None:
+    guide = (DOCS / "partner-guide.md").read_text("utf-8")
+    section = guide.partition("### Motivos\n")[2].partition("\n## ")[0]
+    lines = section.splitlines()
+    table = lines[lines.index(next(line for line in lines if line.startswith("| ---"))) + 1 :]
+    rows = [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in table if line.startswith("|")]
+    assert rows == [
+        (f"`{code}`", SOURCES[told.source], told.meaning, told.advice, "sim" if told.retryable else "não")
+        for code, told in MEANINGS.items()
+    ]
+    assert set(MEANINGS) == set(ReasonCode)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_banks_words_are_those_of_its_manual(name: str) -> None:
+    bank = registry.get(name)
+    assert bank is not None
+    manual = (DOCS / "banks" / f"{name}.md").read_text("utf-8").partition("## Words of refusal")[2]
+    documented = re.findall(r"^\| `([^`]+)` \|", manual, re.MULTILINE)
+    assert refusals_of(name).items() <= bank.reasons.items()
+    assert sorted(refusals_of(name)) == sorted(folded(words) for words in documented)
+    needed = {ReasonCode.NO_MARGIN, ReasonCode.EXISTING_CONTRACT, ReasonCode.CREDIT_POLICY, ReasonCode.AGE_LIMIT}
+    assert needed <= set(bank.reasons.values())
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_words_are_known_in_any_case_and_unknown_ones_are_shown(name: str) -> None:
+    bank = registry.get(name)
+    assert bank is not None
+    known = bank.reason("Margem  consignável insuficiente.")
+    assert known == Reason(ReasonCode.NO_MARGIN, ReasonSource.BANK, "Margem consignável insuficiente.", False)
+    unknown = bank.reason("Chuva em Marte.")
+    assert (unknown.code, unknown.message) == (ReasonCode.OTHER, "Chuva em Marte.")
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "retryable"),
+    [
+        (BankTimedOut(), "timeout", True),
+        (ProviderUnavailable(), "unavailable", True),
+        (ProviderUnavailable(sent=False, held_back=True), "held_back", True),
+        (BankSwitchedOff(), "disabled", False),
+        (BankClosed(), "bank_closed", True),
+        (ProviderError(), "unreadable", False),
+    ],
+)
+def test_a_failure_has_its_reason(failure: BankFailure, code: str, retryable: bool) -> None:
+    assert (failure.reason.code, failure.reason.retryable) == (code, retryable)
+
+
+@pytest.mark.parametrize(
+    ("result", "codes"),
+    [
+        (BankResult(QueryStatus.OK), []),
+        (BankResult(QueryStatus.PENDING, step=StepOutcome.OPEN), []),
+        (BankResult(QueryStatus.NO_OFFERS), ["other"]),
+        (BankResult(QueryStatus.NO_OFFERS, reasons=("Um.", "Dois.")), ["other", "other"]),
+        (BankResult.ended(StepOutcome.REFUSED, "O titular disse não."), ["authorization_refused"]),
+        (BankResult.ended(StepOutcome.EXPIRED, None), ["authorization_expired"]),
+    ],
+)
+def test_why_there_is_no_offer(result: BankResult, codes: list[str]) -> None:
+    assert [reason.code for reason in Bank.why(result)] == codes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "by_partner", "code", "source"),
+    [
+        ("awaiting_signature", "rejected", False, "signature_refused", "holder"),
+        ("signed", "rejected", False, "averbation_refused", "bank"),
+        ("in_analysis", "rejected", False, "credit_policy", "bank"),
+        ("created", "rejected", False, "other", "bank"),
+        ("awaiting_signature", "expired", False, "signature_expired", "holder"),
+        ("created", "cancelled", True, "cancelled", "partner"),
+        ("created", "cancelled", False, "cancelled", "bank"),
+    ],
+)
+def test_why_a_proposal_ended(before: str, after: str, by_partner: bool, code: str, source: str) -> None:
+    reason = reasons.of_move(before, ProposalStatus(after), by_partner=by_partner, word="NEGADA")
+    assert reason is not None
+    assert (reason.code, reason.source) == (code, source)
+    assert ("NEGADA" in reason.message) is (code == "other")
+
+
+def test_a_move_that_is_no_such_end_has_no_reason() -> None:
+    assert reasons.of_move("signed", ProposalStatus.DISBURSED, by_partner=False, word="x") is None
+
+
+def test_why_a_submission_was_refused() -> None:
+    name = registry.names()[0]
+    known = reasons.of_refusal(name, ProviderRejected("Ja existe contrato em andamento para este cliente."))
+    assert (known.code, known.source) == ("existing_contract", "bank")
+    assert reasons.of_refusal(name, OfferExpired()).code == "offer_expired"
