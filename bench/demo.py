@@ -225,11 +225,12 @@ class Tour:
 
     def run(self) -> None:
         """Raises NotAsShown, and requests' errors where a part is out of reach."""
-        with self.registration() as partner, self.holders("full_flow", "biometric", f"success_{OWN}"):
+        with self.registration() as partner, self.holders("full_flow", "biometric", "no_offers", f"success_{OWN}"):
             self.aggregated(partner)
             self.by_value(partner)
             self.streamed(partner)
             self.one_bank(partner)
+            self.why_not(partner)
             self.biometrics(partner)
             self.auction(partner)
             self.refusal(partner)
@@ -337,6 +338,19 @@ class Tour:
             "POST", f"/providers/{OWN}/consultas", {"cpf": self.cpfs[f"success_{OWN}"], **HOLDER, **WHERE}
         )
         expect(told["status"] == "ok" and len(told["offers"]) == 2, "the bank has two offers")
+
+    def why_not(self, partner: Caller) -> None:
+        title("No offer: every bank says why, as data")
+        told = partner.call("POST", "/consultas", {"cpf": self.cpfs["no_offers"], **HOLDER, **WHERE})
+        codes = {reason["code"] for result in told["providerResults"].values() for reason in result["reasons"]}
+        expect(codes == {"no_margin"}, "the same code at every bank, whatever its words")
+        say("An offer that the bank drops before it is submitted:")
+        query = {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE, "providers": [OWN], "loan_value": 4000.00}
+        offer, other = partner.call("POST", "/consultas", query)["proposals"]
+        self.lab("POST", "full_flow", "/faults", {"provider": OWN, "fault": "expired_offer"})
+        told = partner.call("POST", "/proposals", dataset(self.cpfs["full_flow"], offer), status=409)
+        expect(told["reason"]["code"] == "offer_expired", "the error says why")
+        expect(told["replacement"]["offerId"] == other["offerId"], "and names the offer that is nearest")
 
     def biometrics(self, partner: Caller) -> None:
         title("A pending step: the bank wants to see the holder")
@@ -468,9 +482,9 @@ def _ids(told: dict[str, Any]) -> set[str]:
 
 
 def _terms(offer: dict[str, Any]) -> str:
-    insured = " with insurance" if offer["providerData"]["withInsurance"] else ""
-    each, rate = _reais(offer["installmentValue"]), offer["interestRate"]
-    return f"{offer['installments']} x {each} at {rate:.2f} % a month{insured}"
+    insured = " with insurance" if offer["withInsurance"] else ""
+    each, rate, cost = _reais(offer["installmentValue"]), offer["interestRate"], offer["cetAnnual"]
+    return f"{offer['installments']} x {each} at {rate:.2f} % a month{insured}, in all {cost:.2f} % a year"
 
 
 def _reais(value: float) -> str:
