@@ -19,6 +19,7 @@ from origination_partner_api_client.models import (
     AggregatedResponse,
     FormalizeRequest,
     Proposal,
+    ProposalDetail,
     ProposalPage,
     QueryRequest,
     SubmissionRequest,
@@ -44,7 +45,7 @@ assert formalized.action
 assert formalized.action.url.startswith("http")
 
 now = proposal_status.sync(submitted.proposal_id, client=client)
-assert isinstance(now, Proposal), now
+assert isinstance(now, ProposalDetail), now
 page = proposal_list.sync(client=client, provider="ipe")
 assert isinstance(page, ProposalPage), page
 assert [each.proposal_id for each in page.proposals] == [now.proposal_id]
