@@ -459,6 +459,7 @@ SPECTACULAR_SETTINGS = {
     "SERVERS": [{"url": PUBLIC_BASE_URL}],
     "TAGS": [  # in this order on the page; ASCII, as generated clients name a package after each
         {"name": "Consultas", "description": "As ofertas dos bancos para um titular."},
+        {"name": "Bancos", "description": "Os bancos do contrato, como dados."},
         {"name": "Propostas", "description": "Da oferta escolhida à assinatura e ao crédito."},
         {"name": "Aceite do titular", "description": "Autorizações por um link, para canais sem página própria."},
         {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
@@ -485,6 +486,10 @@ SPECTACULAR_SETTINGS = {
         "ActionType": "consultas.schema.ACTION_TYPES",
         "ProposalStatus": "proposals.schema.STATUSES",
         "UF": "foundation.format_fields.STATES",
+        "AccountType": "proposals.serializers.ACCOUNT_KINDS",
+        "PixKeyType": "proposals.serializers.PIX_KINDS",
+        "SignatureChannel": "proposals.serializers.CHANNELS",
+        "EvidenceUse": "proposals.contract_schema.EVIDENCE_USES",
         "SexLetter": ["M", "F"],
         "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],
         "AuthorizationStatus": "authorizations.models.Session.Status",

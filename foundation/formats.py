@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import uuid
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
@@ -36,6 +37,12 @@ _PERSONAL = re.compile(
 def without_personal_data(text: str) -> str:
     """`text` with `[oculto]` in place of anything that looks like personal data or a secret. Names pass."""
     return _PERSONAL.sub("[oculto]", text)
+
+
+def unaccented(text: str) -> str:
+    """`text` in upper case without accents, in single spaces."""
+    bare = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return " ".join(bare.upper().split())
 
 
 def only_digits(text: str) -> str:

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from foundation.errors import ApiError, InvalidState
 from foundation.validation import validated
 from partners.views import PartnerView
-from proposals import actions, compe, listing, schema, serializers, submission
+from proposals import actions, compe, contract, contract_schema, listing, schema, serializers, submission
 from proposals.models import Proposal
 
 
@@ -76,3 +76,22 @@ class BanksView(PartnerView):
     @schema.banks
     def get(self, request: Request) -> Response:
         return Response({"banks": [{"code": code, "name": name} for code, name in compe.banks().items()]})
+
+
+class ProvidersView(PartnerView):
+    @contract_schema.providers
+    def get(self, request: Request) -> Response:
+        return Response({"providers": contract.banks(self.partner)})
+
+
+class ProviderView(PartnerView):
+    @contract_schema.provider
+    def get(self, request: Request, name: str) -> Response:
+        return Response(contract.bank(self.partner, name))
+
+
+class OptionsView(PartnerView):
+    @contract_schema.options
+    def get(self, request: Request, name: str, field: str) -> Response:
+        found = contract.options(self.partner, name, field, request.query_params.dict())
+        return Response({"options": found})

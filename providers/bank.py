@@ -109,6 +109,14 @@ class Bank:
     longest_in_query: ClassVar[Mapping[str, int]] = {}
     #: Fields of `BankQuery` with evidence that the bank has no place for: the adapter leaves them out.
     evidence_without_place: ClassVar[frozenset[str]] = frozenset()
+    #: The evidence of a query without which the bank makes no offer.
+    needed_evidence: ClassVar[frozenset[str]] = frozenset()
+    #: How many personal references the bank wants; None where it has no use for them.
+    exact_references: ClassVar[int | None] = None
+    #: The bank's own list of birth cities, where it has one: by state, its code of each name (`formats.unaccented`).
+    birth_cities: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    #: Portfolios of an offer (`native["portfolio"]`) that the bank does not pay by PIX.
+    portfolios_without_pix: ClassVar[tuple[str, ...]] = ()
     #: Native status words; a word that is not here means "unknown" and moves nothing.
     statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
     #: Native words of an external step; a word that is not here means "open" and is logged.

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from foundation.errors import Detail
+from foundation.formats import unaccented
 from providers.errors import ProviderRejected
 from providers.types import AppEvidence, BankQuery, BankResult, BankSubmission, QueryStatus
 
@@ -45,12 +46,18 @@ QUERY_NAMES = {
 QUERY_DESCRIPTIONS = ("user_agent", "device_model", "platform")
 ONLY_INSURED = "Este banco só fez ofertas com seguro."
 ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."
+UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
 ONLY_PIX = "Este banco paga somente por PIX."
 
 
 def broken(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
     """Everything about `submission` that `bank` does not take, by the contract's names. Empty: all well."""
-    return [*_missing_words(bank, submission), *_long_texts(bank, submission), *bank.faults(submission)]
+    return [
+        *_missing_words(bank, submission),
+        *_long_texts(bank, submission),
+        *_own_lists(bank, submission),
+        *bank.faults(submission),
+    ]
 
 
 def has_channel(bank: type[Bank], channel: str | None, field: str) -> list[Detail]:
@@ -74,6 +81,17 @@ def _missing_words(bank: type[Bank], submission: BankSubmission) -> Iterator[Det
     if status and bank.marital_statuses and status not in bank.marital_statuses:
         yield Detail("titular.estado_civil", "Este banco não tem este estado civil.")
     yield from has_channel(bank, submission.channel, "evidencia.tipo_envio")
+
+
+def _own_lists(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
+    city, state = submission.holder.birth_city, submission.holder.birth_state
+    if bank.birth_cities and city and state and unaccented(city) not in bank.birth_cities.get(state, {}):
+        yield Detail("titular.naturalidade_cidade", UNKNOWN_CITY)
+    if bank.exact_references is not None and len(submission.references) != bank.exact_references:
+        yield Detail("referencias", f"Este banco exige exatamente {bank.exact_references} referências pessoais.")
+    portfolio = submission.offer.native.get("portfolio")
+    if submission.pix is not None and portfolio in bank.portfolios_without_pix:
+        yield Detail("recebimento.pix", f"A carteira {portfolio} não aceita PIX: informe uma conta bancária.")
 
 
 def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:

@@ -6,7 +6,6 @@ Its manual is docs/banks/aroeira.md.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -16,7 +15,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from foundation.errors import ApiError, Detail, NotFound
+from foundation.errors import ApiError, NotFound
 from foundation.formats import (
     from_br_date,
     from_br_moment,
@@ -25,6 +24,7 @@ from foundation.formats import (
     to_br_date,
     to_br_time,
     to_reais_text,
+    unaccented,
 )
 from providers.bank import Bank, basic_auth
 from providers.errors import BankClosed, BankFailure, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
@@ -44,7 +44,6 @@ from providers.types import (
 
 #: The bank's codes by state and city, a copy of its GET /combos/cidades.
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
-UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para a UF."
 NO_DELIVERY = "N"
 PAYROLL_TURN = "virada de folha"
 FORBIDDEN_NOW = "Situacao da proposta nao permite a operacao"
@@ -138,6 +137,7 @@ class Aroeira(Bank):
         "uniao_estavel": "6",
     }
     channels = {"sms": "S", "whatsapp": "W"}
+    birth_cities = CITIES
     longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20}
     statuses = {
         "DIGITADA": ProposalStatus.CREATED,
@@ -221,13 +221,6 @@ class Aroeira(Bank):
 
     # --- proposal
 
-    @classmethod
-    def faults(cls, submission: BankSubmission) -> list[Detail]:
-        city, state = submission.holder.birth_city, submission.holder.birth_state
-        if city and state and _folded(city) not in CITIES.get(state, {}):
-            return [Detail("titular.naturalidade_cidade", UNKNOWN_CITY)]
-        return []
-
     def submit(self, submission: BankSubmission) -> BankProposal:
         form = self._submission_form(submission, self._simulate_again(submission))
         return self._proposal(self.call("POST", "/clt/proposta", form=form).read(OneProposal).proposta)
@@ -284,8 +277,8 @@ class Aroeira(Bank):
             "sexo": holder.sex,
             "nome_mae": holder.mother_name,
             "estado_civil": Aroeira.marital_statuses[given(holder.marital_status)],
-            "nacionalidade": "1" if _folded(given(holder.nationality)).startswith("BRASIL") else "2",
-            "naturalidade_cidade": CITIES[birth_state][_folded(birth_city)],
+            "nacionalidade": "1" if unaccented(given(holder.nationality)).startswith("BRASIL") else "2",
+            "naturalidade_cidade": CITIES[birth_state][unaccented(birth_city)],
             "naturalidade_uf": birth_state,
             "rg_numero": given(document.number),
             "rg_orgao": given(document.issuer),
@@ -353,12 +346,6 @@ def _app_fields(app: AppAuthorization | None) -> dict[str, str]:
         app_latitude=_number(place.lat if place else None),
         app_longitude=_number(place.lng if place else None),
     )
-
-
-def _folded(text: str) -> str:
-    """Upper case without accents, single spaces: how the bank writes its tables."""
-    bare = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return " ".join(bare.upper().split())
 
 
 def _credit(submission: BankSubmission) -> dict[str, str]:

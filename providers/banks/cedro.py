@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import structlog
 from msgspec import Struct
 
-from foundation.errors import ApiError, Detail, NotFound
+from foundation.errors import ApiError, NotFound
 from foundation.formats import from_iso_utc, iso_utc_seconds, money, split_phone, to_decimal
 from providers.bank import Bank
 from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
@@ -132,6 +132,7 @@ class Cedro(Bank):
     name = "cedro"
     label = "Cedro"
     notifies_holder = True
+    exact_references = 2
     required = ("referencias", "titular.estado_civil", "titular.exposicao_politica")
     deduplicates = True
     account_types = {"corrente": "checking", "poupanca": "savings", "salario": "salary"}
@@ -238,12 +239,6 @@ class Cedro(Bank):
         return _waiting(QueryStatus.PENDING, consult, action)
 
     # --- proposal
-
-    @classmethod
-    def faults(cls, submission: BankSubmission) -> list[Detail]:
-        if len(submission.references) == 2:
-            return []
-        return [Detail("referencias", "Este banco exige exatamente duas referências pessoais.")]
 
     def submit(self, submission: BankSubmission) -> BankProposal:
         body = _known(**_operation_body(submission), originator_code=self.portfolio_of(submission))

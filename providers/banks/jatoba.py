@@ -106,6 +106,7 @@ class Jatoba(Bank):
     name = "jatoba"
     label = "Jatobá"
     required = ("vinculo.matricula", "titular.estado_civil")
+    needed_evidence = frozenset({"geolocation"})
     deduplicates = True
     account_types = {"corrente": "CC", "poupanca": "CP", "salario": "CS"}
     pix_keys = {"cpf": "CPF", "email": "EMAIL", "aleatoria": "EVP"}

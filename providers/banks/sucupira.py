@@ -16,7 +16,7 @@ from urllib.parse import quote
 import jwt
 from msgspec import Struct
 
-from foundation.errors import ApiError, Detail, NotFound
+from foundation.errors import ApiError, NotFound
 from foundation.formats import from_cents, to_cents
 from providers.bank import Bank
 from providers.errors import BankFailure, Conflict, ProviderRejected
@@ -112,6 +112,7 @@ class Sucupira(Bank):
         "uniao_estavel": "uniao-estavel",
     }
     channels = {"sms": "sms", "whatsapp": "whatsapp"}
+    portfolios_without_pix = ("CLT-ESPECIAL",)
     longest_texts = {"documento.numero": 20, "documento.orgao_emissor": 20, "titular.nacionalidade": 60}
     statuses = {
         "registrada": ProposalStatus.CREATED,
@@ -152,13 +153,6 @@ class Sucupira(Bank):
             return Conflict(sentence)
         missing = list(errors) == [DUE_DATE] and "ausente" in " ".join(errors[DUE_DATE])
         return DueDateMissing(sentence) if missing else ProviderRejected(sentence)
-
-    @classmethod
-    def faults(cls, submission: BankSubmission) -> list[Detail]:
-        if submission.pix is None or submission.offer.native.get("portfolio") != WITHOUT_PIX:
-            return []
-        message = f"A carteira {WITHOUT_PIX} não aceita PIX: informe uma conta bancária."
-        return [Detail("recebimento.pix", message)]
 
     # --- query
 

@@ -117,6 +117,8 @@ def test_every_read_answers_in_the_shape_that_is_told(reference: Reference, clie
         "proposal_id": submitted.json()["proposal_id"],
         "authorization_id": opened.json()["authorization_id"],
         "proposal_key": key["examples"]["Encontrada"]["value"],
+        "name": "aroeira",
+        "field": "titular.naturalidade_cidade",
         "event_id": client.get("/webhook-events").json()["events"][0]["id"],
     }
     for path in [path for path, method, _ in reference.operations() if method == "GET"]:

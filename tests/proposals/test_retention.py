@@ -161,7 +161,9 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     repeat = Query.objects.get(pk=source.pk)
     repeat.pk, repeat.answers, repeat.finished_at = uuid.uuid4(), None, None
     repeat.save(force_insert=True)
-    assert queries.aggregate(repeat).answers == queries.answers_of(source)
+    answers = queries.aggregate(repeat).answers
+    source.refresh_from_db()
+    assert answers == queries.answers_of(source) != []
 
 
 def test_running_it_twice_changes_nothing(partner: Partner) -> None:

@@ -91,7 +91,14 @@ def adapter_of(bank: BankClient) -> Bank:
 
 def lenient(bank: BankClient) -> BankClient:
     """The same bank without rules of its own: for what the bank itself refuses."""
-    adapter = type("Lenient", (bank.adapter,), {"faults": classmethod(lambda *_: []), "longest_texts": {}})
+    without_rules = {
+        "faults": classmethod(lambda *_: []),
+        "longest_texts": {},
+        "exact_references": None,
+        "birth_cities": {},
+        "portfolios_without_pix": (),
+    }
+    adapter = type("Lenient", (bank.adapter,), without_rules)
     return client_of(adapter, bank.connection)
 
 

@@ -14,10 +14,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import ApiError, NotFound
-from providers.banks.aroeira import CITIES, UNKNOWN_CITY, Aroeira
+from providers import rules
+from providers.banks.aroeira import CITIES, Aroeira
 from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.operation import BankClient
+from providers.rules import UNKNOWN_CITY
 from providers.types import (
     AppAuthorization,
     AppEvidence,
@@ -452,7 +454,7 @@ def test_a_city_is_found_whatever_its_accents_and_case(
     aroeira: BankClient, offer: BankOffer, simulator: Simulator, city: str, state: str, code: str
 ) -> None:
     submission = born_in(offer, city, state)
-    assert aroeira.adapter.faults(submission) == []
+    assert rules.broken(aroeira.adapter, submission) == []
     aroeira.submit(submission)
     assert sent(simulator, "submit")["naturalidade_cidade"] == code
 
@@ -461,7 +463,7 @@ def test_a_city_is_found_whatever_its_accents_and_case(
 def test_a_city_that_the_bank_does_not_list_is_a_fault_of_its_field(
     aroeira: BankClient, offer: BankOffer, city: str, state: str
 ) -> None:
-    [fault] = aroeira.adapter.faults(born_in(offer, city, state))
+    [fault] = rules.broken(aroeira.adapter, born_in(offer, city, state))
     assert (fault.field, fault.message) == ("titular.naturalidade_cidade", UNKNOWN_CITY)
 
 
@@ -469,7 +471,7 @@ def test_a_city_that_the_bank_does_not_list_is_a_fault_of_its_field(
 def test_a_city_that_is_missing_is_not_called_unknown(
     aroeira: BankClient, offer: BankOffer, city: str | None, state: str | None
 ) -> None:
-    assert aroeira.adapter.faults(born_in(offer, city, state)) == []
+    assert rules.broken(aroeira.adapter, born_in(offer, city, state)) == []
     assert {"titular.naturalidade_cidade", "titular.naturalidade_uf"} <= set(aroeira.adapter.required)
 
 

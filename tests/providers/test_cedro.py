@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from foundation.errors import InvalidInput
+from providers import rules
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
@@ -310,7 +311,7 @@ def test_submit_needs_two_references(cedro: BankClient) -> None:
     whole = a_submission(cedro.query(a_query()).offers[0])
     assert "referencias" in cedro.adapter.required
     for references in ((), whole.references[:1], whole.references * 2):
-        [fault] = cedro.adapter.faults(replace(whole, references=references))
+        [fault] = rules.broken(cedro.adapter, replace(whole, references=references))
         assert fault.field == "referencias"
         with pytest.raises(ProviderRejected, match="references"):
             lenient(cedro).submit(replace(whole, references=references))

@@ -1,0 +1,68 @@
+"""JSON Schema (2020-12) of a serializer of strict fields, made of the fields that validate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from foundation.openapi import Document, merged
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_TYPES: tuple[tuple[type[Any], str], ...] = (
+    (serializers.ListSerializer, "array"),
+    (serializers.ListField, "array"),
+    (serializers.BaseSerializer, "object"),
+    (serializers.BooleanField, "boolean"),
+    (serializers.IntegerField, "integer"),
+    (serializers.DecimalField, "number"),
+    (serializers.FloatField, "number"),
+    (serializers.CharField, "string"),
+    (serializers.DateField, "string"),
+)
+
+
+def schema_of(field: Any) -> Document:
+    """The schema of what `field`, a serializer or one of `foundation.fields`, takes.
+
+    Its own `json_schema` is merged in. Unknown keys of an object are allowed, as the contract ignores them.
+    """
+    if isinstance(field, serializers.ChoiceField):
+        schema: Document = {"enum": [*field.choices, *([None] if field.allow_null else [])]}
+    else:
+        kind = next(name for each, name in _TYPES if isinstance(field, each))
+        schema = {"type": [kind, "null"] if field.allow_null else kind, **_limits(field)}
+    if field.help_text:
+        schema["description"] = str(field.help_text)
+    facts = field.json_schema() if hasattr(field, "json_schema") else {}
+    found = merged(schema, facts)
+    if field.allow_null and None not in found.get("enum", [None]):
+        found["enum"] = [*found["enum"], None]
+    return found
+
+
+def _limits(field: Any) -> Document:
+    """The keywords that hang on the kind of `field`."""
+    if isinstance(field, serializers.ListSerializer | serializers.ListField):
+        limits = {"minItems": getattr(field, "min_length", None), "maxItems": getattr(field, "max_length", None)}
+        return {"items": schema_of(field.child), **_set(limits)}
+    if isinstance(field, serializers.BaseSerializer):
+        fields = field.fields  # type: ignore[attr-defined]  # a serializer of fields, as all of the contract are
+        required = [name for name, each in fields.items() if each.required]
+        return {
+            "properties": {name: schema_of(each) for name, each in fields.items()},
+            **({"required": required} if required else {}),
+        }
+    if isinstance(field, serializers.DateField):
+        return {"format": "date"}
+    if isinstance(field, serializers.DecimalField):
+        below = 10 ** ((field.max_digits or 0) - (field.decimal_places or 0))
+        return {**_set({"minimum": field.min_value}), "exclusiveMaximum": below}
+    if isinstance(field, serializers.CharField):
+        return _set({"maxLength": field.max_length})
+    return _set({"minimum": getattr(field, "min_value", None), "maximum": getattr(field, "max_value", None)})
+
+
+def _set(keywords: dict[str, Any]) -> Document:
+    """`keywords` without those that are not set."""
+    return {name: value for name, value in keywords.items() if value is not None}

@@ -1,0 +1,82 @@
+"""The banks of a partner's contract as the partner reads them. No other bank exists here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError
+
+from foundation.errors import NotFound
+from partners.models import AllowedBank, Partner
+from proposals import requirements
+from providers import registry
+from providers.bank import Bank
+from providers.breaker import Breaker
+from providers.models import Circuit, Provider
+
+log = structlog.get_logger(__name__)
+
+AVAILABLE, DEGRADED, UNAVAILABLE = "available", "degraded", "unavailable"
+STATUSES = (AVAILABLE, DEGRADED, UNAVAILABLE)
+_BY_BREAKER = {"closed": AVAILABLE, "half_open": DEGRADED, "open": UNAVAILABLE}
+_BY_CIRCUIT = {Circuit.OPEN: UNAVAILABLE, Circuit.CLOSED: AVAILABLE}
+
+
+def banks(partner: Partner) -> list[dict[str, Any]]:
+    """The banks of the contract, by name."""
+    return _described(partner.allowed_banks())
+
+
+def bank(partner: Partner, name: str) -> dict[str, Any]:
+    """One bank of the contract. Raises NotFound for any other name."""
+    [described] = _described([_allowed(partner, name)])
+    return described
+
+
+def options(partner: Partner, name: str, field: str, filters: dict[str, str]) -> list[dict[str, str]]:
+    """What a bank of the contract takes in `field` where it has a list of its own.
+
+    Raises NotFound for a bank outside the contract, and for a field without such a list.
+    """
+    found = requirements.options(_adapter(_allowed(partner, name)), field, filters)
+    if found is None:
+        raise NotFound("Este banco não tem uma lista própria para este campo.")
+    return found
+
+
+def _allowed(partner: Partner, name: str) -> AllowedBank:
+    for allowed in partner.allowed_banks():
+        if allowed.name == name:
+            return allowed
+    raise NotFound("Banco desconhecido.")
+
+
+def _adapter(allowed: AllowedBank) -> type[Bank]:
+    adapter = registry.get(allowed.name)
+    if adapter is None:
+        raise NotFound("Banco desconhecido.")
+    return adapter
+
+
+def _described(allowed: list[AllowedBank]) -> list[dict[str, Any]]:
+    known = [each for each in allowed if registry.get(each.name) is not None]
+    states = _states([each.name for each in known])
+    return [
+        requirements.described(_adapter(each), states.get(each.name, UNAVAILABLE) if each.enabled else UNAVAILABLE)
+        for each in known
+    ]
+
+
+def _states(names: list[str]) -> dict[str, str]:
+    """How each bank stands: what an operator forced, else what its breaker says. Without Redis calls go through."""
+    circuits = dict(Provider.objects.filter(name__in=names).values_list("name", "circuit"))
+    try:
+        breakers = Breaker.states(names) if names else {}
+    except RedisError:
+        log.warning("breaker_unreachable")
+        breakers = {}
+    return {
+        name: _BY_CIRCUIT.get(Circuit(circuit)) or _BY_BREAKER[breakers.get(name, "closed")]
+        for name, circuit in circuits.items()
+    }

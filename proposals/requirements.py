@@ -1,0 +1,225 @@
+"""What a bank takes, as data: its facts, and the JSON Schema of the dataset, made of what validates a submission.
+
+A rule that JSON Schema can't say stays with the service: check digits (`format` `cpf` and `cnpj` name them), dates not
+in the future, a CPF key that must be the holder's own, and rules that hang on the offer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from functools import cache
+from typing import Any
+
+from rest_framework.serializers import BaseSerializer
+
+from foundation.jsonschema import DIALECT, schema_of
+from foundation.openapi import Document
+from proposals import compe, dataset
+from proposals.serializers import ACCOUNT_KINDS, PIX_EMAIL_LENGTH, PIX_KINDS, SubmissionRequest
+from providers import registry
+from providers.bank import Bank
+from providers.types import Address, BankAccount, BankSubmission, Disbursement, Holder, PixKey, given
+
+#: The form of a PIX key by its kind, as `serializers` checks it.
+_PIX_KEYS: dict[str, Document] = {
+    "cpf": {"pattern": r"^\D*([0-9]\D*){11}$"},
+    "telefone": {"pattern": r"^\D*(([0-9]\D*){10,11}|5\D*5\D*([0-9]\D*){10,11})$"},
+    "email": {"format": "email", "maxLength": PIX_EMAIL_LENGTH},
+    "aleatoria": {"pattern": "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"},
+}
+
+
+_NOBODY = Holder(name="", cpf="", birth_date=date(2000, 1, 1), sex="M", mother_name="")
+_SAMPLE = BankSubmission(
+    reference="",
+    offer=dataset.NO_OFFER,
+    holder=_NOBODY,
+    phone="",
+    email="",
+    address=Address("", "", "", "", "", ""),
+    ip="",
+)
+
+
+def described(bank: type[Bank], status: str) -> Document:
+    """The bank as `GET /providers` shows it; `status` is how it stands now."""
+    return {
+        "name": bank.name,
+        "label": bank.label,
+        "authorization": bank.authorization,
+        "cancels": bank.cancels(),
+        "channels": list(bank.channels),
+        "disbursement": {
+            "account": bool(_kinds(bank, "conta_bancaria")),
+            "account_types": _kinds(bank, "conta_bancaria"),
+            "pix": bool(_kinds(bank, "pix")),
+            "pix_keys": _kinds(bank, "pix"),
+            "replacements": _replacements(bank),
+            "portfolios_without_pix": list(bank.portfolios_without_pix),
+        },
+        "required": required(bank),
+        "schema": json_schema(bank),
+        "query": {
+            "geolocation": _use(bank, "geolocation"),
+            "app_authorization": _use(bank, "app_authorization"),
+            "notifies_holder": bank.notifies_holder,
+        },
+        "status": status,
+    }
+
+
+def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
+    """Each way that a partner may ask for, as block and kind, with what `bank` makes of it; those that it refuses are
+    left out."""
+    accounts = ((kind, replace(_SAMPLE, account=BankAccount("001", "1", "1", "1", kind))) for kind in ACCOUNT_KINDS)
+    keys = ((kind, replace(_SAMPLE, pix=PixKey(kind, ""))) for kind in PIX_KINDS)
+    asked = [("conta_bancaria", *each) for each in accounts] + [("pix", *each) for each in keys]
+    paid = [(block, kind, bank.disbursement(wanted)) for block, kind, wanted in asked]
+    return [each for each in paid if _is_paid(bank, each[2])]
+
+
+def _is_paid(bank: type[Bank], paid: Disbursement) -> bool:
+    return paid.pix.kind in bank.pix_keys if paid.pix else given(paid.account).kind in bank.account_types
+
+
+def _kinds(bank: type[Bank], block: str) -> list[str]:
+    """The kinds of account or of PIX key that a submission to `bank` may name."""
+    return [kind for each, kind, _ in _disbursements(bank) if each == block]
+
+
+def _replacements(bank: type[Bank]) -> list[Document]:
+    """What the bank puts in the place of an account or a key that it was given."""
+    return [
+        {"given": f"{block}.{kind}", "paid": _way(paid), "remark": paid.remark}
+        for block, kind, paid in _disbursements(bank)
+        if paid.remark
+    ]
+
+
+def _way(paid: Disbursement) -> str:
+    return f"pix.{paid.pix.kind}" if paid.pix else f"conta_bancaria.{given(paid.account).kind}"
+
+
+def _use(bank: type[Bank], evidence: str) -> str:
+    """Whether the bank needs an evidence of the query, takes it, or has no place for it."""
+    if evidence in bank.needed_evidence:
+        return "required"
+    return "ignored" if evidence in bank.evidence_without_place else "optional"
+
+
+def required(bank: type[Bank]) -> list[str]:
+    """The dotted paths of what a submission to `bank` must hold, in the order of the dataset. Of an account or a PIX
+    key, exactly one of which is needed, nothing is listed unless the bank takes one of them alone."""
+    return [*_required_of_all(SubmissionRequest()), *bank.required]
+
+
+def _required_of_all(block: BaseSerializer[Any], path: str = "") -> Iterator[str]:
+    for name, field in block.fields.items():  # type: ignore[attr-defined]
+        if not field.required:
+            continue
+        inner = list(_required_of_all(field, f"{path}{name}.")) if isinstance(field, BaseSerializer) else []
+        yield from inner or [path + name]
+
+
+@cache
+def _schema(name: str) -> Document:
+    bank = given(registry.get(name))
+    schema: Document = {"$schema": DIALECT, "title": f"Proposta para {bank.label}", **schema_of(SubmissionRequest())}
+    _at(schema, "offer_ref.provider")["const"] = bank.name
+    _at(schema, "recebimento.conta_bancaria.banco")["enum"] = list(compe.banks())
+    _narrow(_at(schema, "recebimento"), "conta_bancaria", "tipo_conta", _kinds(bank, "conta_bancaria"))
+    _narrow(_at(schema, "recebimento"), "pix", "tipo_chave", _kinds(bank, "pix"))
+    _at(schema, "recebimento.pix")["allOf"] = [
+        {"if": _is("tipo_chave", kind), "then": {"properties": {"chave": _PIX_KEYS[kind]}}} for kind in PIX_KINDS
+    ]
+    if bank.marital_statuses:
+        _at(schema, "titular.estado_civil")["enum"] = [*bank.marital_statuses, None]
+    _at(schema, "evidencia.ip")["anyOf"] = [{"format": "ipv4"}, {"format": "ipv6"}]
+    _at(schema, "evidencia.tipo_envio")["enum"] = [*bank.channels, None]
+    for path, longest in bank.longest_texts.items():
+        _at(schema, path)["maxLength"] = longest
+    for path in bank.required:
+        _require(schema, path)
+    if bank.exact_references is not None:
+        _at(schema, "referencias").update(minItems=bank.exact_references, maxItems=bank.exact_references)
+    if bank.birth_cities:
+        _at(schema, "titular")["allOf"] = [
+            {
+                "if": _is("naturalidade_uf", state),
+                "then": {"properties": {"naturalidade_cidade": {"pattern": _spelled(cities)}}},
+            }
+            for state, cities in bank.birth_cities.items()
+        ]
+    return schema
+
+
+def json_schema(bank: type[Bank]) -> Document:
+    """The JSON Schema (2020-12) of the dataset for `bank`, with its required fields, forms and words. The caller's own
+    copy."""
+    return copy.deepcopy(_schema(bank.name))
+
+
+def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[dict[str, str]] | None:
+    """What the bank's own list takes in `field`, a dotted path, as `{value, label}`; None where it has no such list.
+
+    `filters` are the query string's: cities are asked for by `uf`, and none are told without it.
+    """
+    if field != "titular.naturalidade_cidade" or not bank.birth_cities:
+        return None
+    cities = bank.birth_cities.get(filters.get("uf", ""), {})
+    return [{"value": city, "label": city.title()} for city in sorted(cities)]
+
+
+def _at(schema: Document, path: str) -> Document:
+    """The schema of the field with this dotted path."""
+    for name in path.split("."):
+        schema = schema["properties"][name]
+    return schema
+
+
+def _is(name: str, value: str) -> Document:
+    return {"required": [name], "properties": {name: {"const": value}}}
+
+
+def _narrow(block: Document, way: str, kind: str, words: list[str]) -> None:
+    """Let `block` take only these kinds of an account or a PIX key; no word at all: not this way."""
+    if words:
+        block["properties"][way]["properties"][kind]["enum"] = words
+    else:
+        block["properties"][way] = {"type": "null", "description": "Este banco não paga assim."}
+
+
+def _require(schema: Document, path: str) -> None:
+    """Make the field with this dotted path required, with every block above it, and neither null nor empty."""
+    for name in path.split("."):
+        schema["required"] = [*dict.fromkeys([*schema.get("required", []), name])]
+        schema = schema["properties"][name]
+        if isinstance(schema.get("type"), list):
+            schema["type"] = next(each for each in schema["type"] if each != "null")
+        if "enum" in schema:
+            schema["enum"] = [each for each in schema["enum"] if each is not None]
+    if schema.get("type") == "array":
+        schema.setdefault("minItems", 1)
+    elif schema.get("type") == "string":
+        schema.setdefault("minLength", 1)
+
+
+#: The accents that Portuguese sets on a letter.
+_ACCENTED = {"A": "AÁÀÂÃ", "C": "CÇ", "E": "EÉÊ", "I": "IÍ", "O": "OÓÔÕ", "U": "UÚÜ"}
+
+
+def _spelled(cities: Any) -> str:
+    """A pattern for any of these names, in any case, with or without accents."""
+    return rf"^\s*({'|'.join(''.join(map(_letter, city)) for city in sorted(cities))})\s*$"
+
+
+def _letter(letter: str) -> str:
+    if letter == " ":
+        return r"\s+"
+    if not letter.isalpha():
+        return f"\\{letter}" if letter in ".-()" else letter
+    spellings = _ACCENTED.get(letter, letter)
+    return f"[{spellings}{spellings.lower()}]"
