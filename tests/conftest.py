@@ -292,14 +292,14 @@ def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) ->
     """A fresh sandbox that other processes see too: the seeded banks and partner; simulator and Redis empty.
 
     Tests that use it leave nothing behind: before the tables are emptied, beat is halted, queued tasks are
-    dropped, and what the programs are writing comes to its end.
+    dropped, and what the programs are writing comes to its end. Beat stays halted until `live_service` wants it: a
+    sweep of a running service would otherwise take the rows of a test that calls the sweep itself.
     """
     programs.ensure("simulator")
     simulator.reset()
     with contextlib.closing(redis.Redis.from_url(os.environ["REDIS_URL"])) as client:
         client.flushdb()
         call_command("seed_sandbox", stdout=io.StringIO())
-        programs.kill("beat", signal.SIGCONT)
         yield
         programs.kill("beat", signal.SIGSTOP)
         client.flushdb()
@@ -338,6 +338,7 @@ def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
 
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
     programs.ensure("web", "banks", "sweeps", "webhooks", "default", "beat")
+    programs.kill("beat", signal.SIGCONT)  # halted by the `sandbox` of the test before
     service.wait_ready()
     yield service
     for event in Event.objects.exclude(body=None):

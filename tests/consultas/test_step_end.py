@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from providers.models import Provider
 from providers.operation import BankClient
 from providers.types import ActionType, BankResult, QueryStatus
 from tests.factories import PartnerFactory
-from tests.processes import Programs, Simulator
+from tests.processes import Simulator
 from tests.providers.conftest import at, nothing_remembered_of_banks
 from tests.providers.samples import a_query
 from tests.receiver import Received, Receiver, Reply
@@ -276,9 +275,8 @@ def test_a_callback_during_a_look_has_the_step_looked_at_again(db: None, banks: 
 
 
 @pytest.fixture
-def swept(sandbox: None, programs: Programs) -> Partner:
-    """The sandbox's partner; beat is halted, so that only the test sweeps."""
-    programs.kill("beat", signal.SIGSTOP)
+def swept(sandbox: None) -> Partner:
+    """The sandbox's partner. Beat is halted, so that only the test sweeps."""
     return Partner.objects.get()
 
 

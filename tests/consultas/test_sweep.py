@@ -14,7 +14,7 @@ from consultas.models import Step
 from partners.models import Partner
 from tests.client import Client
 from tests.factories import PartnerFactory
-from tests.processes import LiveService, Programs, Simulator, wait_until
+from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.rows import a_step, an_offer
 from webhooks.models import Event
 
@@ -56,10 +56,9 @@ def test_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(
 
 
 def test_one_sweep_takes_more_than_fit_at_once(
-    sandbox: None, programs: Programs, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
+    sandbox: None, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the fix, a sweep took 100 steps in two seconds, however many were due."""
-    programs.kill("beat", signal.SIGSTOP)
     monkeypatch.setattr(sweep, "TICK_S", 60)  # greenlets take turns here: nothing of the standard library is patched
     step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank knows nothing of it
     many(step, 2 * sweep.PLACES)

@@ -34,8 +34,7 @@ BANK = "aroeira"  # it does not deduplicate: a second send is a second contract
 
 
 @pytest.fixture
-def partner(sandbox: None, programs: Programs) -> Partner:
-    programs.kill("beat", signal.SIGSTOP)  # an earlier test may have left it running: its sweeps would take our rows
+def partner(sandbox: None) -> Partner:
     Provider.objects.update(timeout_s=2, circuit=Circuit.CLOSED)
     return Partner.objects.get(name="Parceiro Sandbox")
 
