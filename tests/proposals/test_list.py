@@ -59,6 +59,21 @@ def cursor(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
+#: What an offer tells that was kept before prices were.
+UNPRICED = dict.fromkeys(
+    (
+        "cetMonthly",
+        "cetAnnual",
+        "cetSource",
+        "iof",
+        "insuranceValue",
+        "withInsurance",
+        "quotedAt",
+        "validUntil",
+    )
+)
+
+
 def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
     row = a_proposal(partner, data={"sequencia": 7}, error=ProviderUnavailable().as_dict())
     assert listed(http) == {
@@ -67,7 +82,7 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
                 "proposal_id": str(row.pk),
                 "provider": "ipe",
                 "status": "created",
-                "offer": row.terms,
+                "offer": {**UNPRICED, **row.terms},
                 "action": None,
                 "next_actions": ["formalize", "cancel"],
                 "recebimento": {
@@ -76,6 +91,7 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
                     "observacao": None,
                 },
                 "error": ProviderUnavailable().as_dict(),
+                "reason": None,
                 "provider_data": {"sequencia": 7, "nativeProposalId": "N-1", "nativeStatus": "new"},
                 "created_at": row.created_at.strftime("%Y-%m-%dT%H:%M:%S.")
                 + f"{row.created_at.microsecond // 1000:03}Z",
