@@ -234,9 +234,7 @@ _CREATED = _with("created", "pending_formalization")
 _UNKNOWN_OFFER = InvalidInput(
     details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
 )
-_BOTH_WAYS = InvalidInput(
-    details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix."), *_UNKNOWN_OFFER.details]
-)
+_BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
 _OTHER_DATA = OtherData(_PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta")
 _EXPIRED = OfferExpired().with_facts(proposal_id=_PROPOSAL["proposal_id"], replacement=OFFER)
 _REFUSED = ProviderRejected("O titular já tem um contrato em andamento neste banco.")

@@ -197,7 +197,7 @@ def test_the_link_is_given_again_while_the_bank_is_down(client: Client, simulato
     """Before the fix, it was a 502, and the holder could not sign what the bank had issued."""
     proposal_id = submitted(client, "ipe")
     first = client.post(f"/proposals/{proposal_id}/formalize").json()
-    simulator.bank("ipe", fault=fault, operation="formalize")
+    simulator.bank("ipe", fault=fault, operation="any")  # a look in the background would bring a fresh expiry
     again = client.post(f"/proposals/{proposal_id}/formalize", {"tipo_envio": "sms"})
     assert (again.status_code, again.json()) == (200, {**first, "error": UNAVAILABLE})
     Proposal.objects.update(signature_expires_at=timezone.now())
