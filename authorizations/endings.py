@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from authorizations.models import Session
+from foundation.encryption import WrongKey
 from foundation.formats import iso_utc
 from partners.models import WebhookEvent
 from webhooks import outbox
@@ -42,20 +43,30 @@ def expire(session: Session) -> None:
 
 def expire_due() -> int:
     """End every pending session whose time is over; returns how many. Safe to run twice at once."""
-    expired = 0
+    expired, last = 0, 0
     while True:
         with transaction.atomic():
             due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
-            rows = due.select_related("partner").select_for_update(skip_locked=True, of=("self",)).order_by("pk")
-            found = list(rows[:BATCH])
-            for session in found:
-                expire(session)
-        expired += len(found)
+            rows = due.filter(pk__gt=last).select_for_update(skip_locked=True).order_by("pk")
+            found = list(rows.values_list("pk", flat=True)[:BATCH])
+            expired += sum(_expire_one(pk) for pk in found)
         if len(found) < BATCH:
             break
+        last = found[-1]
     if expired:
         log.info("sessions_expired", sessions=expired)
     return expired
+
+
+def _expire_one(pk: int) -> bool:
+    """End the locked session `pk`. One that can't be read stops no other: it is logged, and stays."""
+    try:
+        with transaction.atomic():
+            expire(Session.objects.select_related("partner").get(pk=pk))
+    except WrongKey:
+        log.exception("session_unreadable", session=pk)
+        return False
+    return True
 
 
 def _tell(session: Session, event: WebhookEvent, **ended_at: datetime | None) -> None:

@@ -176,6 +176,11 @@ class Session(models.Model):
         return self.evidence.declared
 
     @property
+    def way_back(self) -> str | None:
+        """Where the page leads back to, as long as the operator has that host registered."""
+        return self.return_url if self.return_url and self.partner.leads_back_to(self.return_url) else None
+
+    @property
     def declaration(self) -> str:
         """The sentence above the button: what the holder says by pressing it."""
         return (
@@ -187,13 +192,18 @@ class Session(models.Model):
         """The status that counts at `now`."""
         if self.revoked_at is not None:
             return self.Status.REVOKED
+        if self.declined_at is not None:
+            return self.Status.DECLINED
         if self.status == self.Status.PENDING and now >= self.expires_at:
             return self.Status.EXPIRED
         return self.Status(self.status)
 
     def decline(self) -> None:
-        """End a pending session at the holder's wish. Of a locked row."""
-        self.status, self.declined_at = self.Status.DECLINED, timezone.now()
+        """End a pending session at the holder's wish. Of a locked row.
+
+        `expired` is stored, since processes of the release before know no other end, and `declined_at` tells which.
+        """
+        self.status, self.declined_at = self.Status.EXPIRED, timezone.now()
         self.save(update_fields=["status", "declined_at"])
 
     def expire(self) -> None:
@@ -215,7 +225,7 @@ class Session(models.Model):
         written = {"revoked_at", "revoked_by", "revocation_reason"}
         self.clean_fields(exclude={field.name for field in self._meta.fields} - written)
         if self.status == self.Status.PENDING:
-            self.status = self.Status.REVOKED  # a new session may be opened now
+            self.status = self.Status.EXPIRED  # a new session may be opened now
         self.save(update_fields=[*written, "status"])
         return True
 

@@ -52,5 +52,7 @@ def erase(cpf_index: str) -> Erased:
     mine = Session.objects.filter(pk__in=[session.pk for session in found])
     gone, _ = mine.filter(_unproven()).only("pk").delete()
     mine.filter(revocation_reason__isnull=False).update(revocation_reason=ERASED)
-    masked = mine.filter(erased_at=None).update(cpf=ERASED, name=ERASED, phone=ERASED, erased_at=timezone.now())
+    masked = mine.filter(erased_at=None).update(
+        cpf=ERASED, name=ERASED, phone=ERASED, return_url=None, erased_at=timezone.now()
+    )
     return Erased(gone, masked, mine.count(), [session.authorization_id for session in found])

@@ -167,7 +167,7 @@ class HolderPageView(PublicView):
         session = sessions.find(authorization_id)
         if session.status == Session.Status.AUTHORIZED:  # once given, also when it was revoked
             return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
-        if session.status == Session.Status.DECLINED:
+        if session.declined_at is not None:
             return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
         now = timezone.now()
         if session.status_at(now) != Session.Status.PENDING:

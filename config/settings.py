@@ -82,6 +82,14 @@ def _whole(name: str, default: int, least: int = 1) -> int:
     return int(text)
 
 
+def _flag(name: str, default: bool) -> bool:
+    """The switch `name`; an empty one is an unset one. A misspelt word switches nothing off in silence."""
+    text: str = env.str(name, "").strip().lower()
+    if text and text not in env.BOOLEAN_TRUE_STRINGS and text not in ("false", "0", "no", "n", "off"):
+        raise ImproperlyConfigured(f"{name} must be true or false")
+    return text in env.BOOLEAN_TRUE_STRINGS if text else default
+
+
 def _no_address(name: str, *schemes: str) -> ImproperlyConfigured:
     """To be raised for an address that is none; it is not told, since a password may be in it."""
     begins = " or ".join(f"{scheme}://" for scheme in schemes)
@@ -181,7 +189,7 @@ def _is_local(host: str) -> bool:
 # What is known to everybody (`admin` / `admin`, the keys that stand in this file) opens no sandbox that others reach.
 DEVELOPMENT_SECRETS_ALLOWED = ENVIRONMENT == "development" or (
     ENVIRONMENT == "sandbox"
-    and (_is_local(urlsplit(PUBLIC_BASE_URL).hostname or "") or env.bool("ALLOW_DEVELOPMENT_SECRETS", False))
+    and (_is_local(urlsplit(PUBLIC_BASE_URL).hostname or "") or _flag("ALLOW_DEVELOPMENT_SECRETS", False))
 )
 if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
     for _name, _is_default in {
@@ -274,7 +282,7 @@ if _pool_size:
         "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10, "reconnect_timeout": 9},
         # The statements of foundation/statements.py are prepared at their second use on a connection. A connection that
         # serves one request only would not have them twice.
-        "prepare_threshold": 1 if env.bool("DATABASE_PREPARE", True) else None,
+        "prepare_threshold": 1 if _flag("DATABASE_PREPARE", True) else None,
     }
 
 if PRODUCTION:
@@ -314,10 +322,14 @@ for _name, _most in {"SESSION_IDLE_MINUTES": 30, "SESSION_HOURS": 12}.items():
     if PRODUCTION and _whole(_name, _most) > _most:
         raise ImproperlyConfigured(f"{_name} must not be above {_most} in production")
 # Operators give a code of their phone after the password.
-SECOND_FACTOR = env.bool("SECOND_FACTOR", PRODUCTION)
+SECOND_FACTOR = _flag("SECOND_FACTOR", PRODUCTION)
 OTP_TOTP_ISSUER = "Originação consignada"
 # The back office is served on this host and on no other, which serves nothing else. Empty: on every host.
 BACKOFFICE_HOST = env.str("BACKOFFICE_HOST", "").strip().lower()
+if BACKOFFICE_HOST and not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", BACKOFFICE_HOST):
+    raise ImproperlyConfigured("BACKOFFICE_HOST must be a host name, without scheme, port and path")
+if BACKOFFICE_HOST and urlsplit(PUBLIC_BASE_URL).hostname == BACKOFFICE_HOST:
+    raise ImproperlyConfigured("BACKOFFICE_HOST must not be the host of PUBLIC_BASE_URL, which serves the API")
 if BACKOFFICE_HOST and ALLOWED_HOSTS != ["*"]:
     ALLOWED_HOSTS.append(BACKOFFICE_HOST)
 
@@ -353,7 +365,7 @@ FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler
 
 # --- Webhooks ---------------------------------------------------------------------------------------------
 # Receivers over plain http and at private addresses: for development and the sandbox only.
-WEBHOOKS_ALLOW_PRIVATE = env.bool("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)
+WEBHOOKS_ALLOW_PRIVATE = _flag("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)
 if PRODUCTION and WEBHOOKS_ALLOW_PRIVATE:
     raise ImproperlyConfigured("WEBHOOKS_ALLOW_PRIVATE must not be set in production")
 WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443", "8443"])]  # empty: any

@@ -35,7 +35,7 @@ LOWERED_EVERY_S = 1.0
 LOWERED_TO = 0.85
 RAISED_TO = 1.02
 #: The limit never falls below this. A broker that restarts slows the few queries of a quiet hour too.
-LEAST = 32
+LEAST = 128
 #: The last places are kept for partners with less than an equal share.
 OPEN_TO_ALL = 0.9
 #: Seconds for which a refused partner counts among those that share the places.

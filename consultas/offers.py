@@ -140,7 +140,11 @@ def replacement(expired: Offer) -> dict[str, Any] | None:
     the offer that is nearest to `expired`. None where that query has no other one of this bank."""
     mine = Query.objects.filter(partner=expired.partner_id, cpf_index=expired.cpf_index)
     newest = mine.filter(kind=Query.Kind.AGGREGATED).order_by("-created_at").first()
-    others = Offer.objects.filter(query=newest, provider=expired.provider, expired_at=None).exclude(pk=expired.pk)
+    # A repeat shows the offers of the query whose group it bears.
+    group = newest.simulation_group if newest else None
+    shown: dict[str, Any] = {"query__simulation_group": group} if group else {"query": newest}
+    others = Offer.objects.filter(**shown, partner=expired.partner_id, provider=expired.provider, expired_at=None)
+    others = others.exclude(pk=expired.pk)
     nearest = min(others, key=lambda other: _distance(expired, other), default=None)
     if newest is None or nearest is None:
         return None

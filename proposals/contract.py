@@ -12,7 +12,7 @@ from partners.models import AllowedBank, Partner
 from proposals import requirements
 from providers import registry
 from providers.bank import Bank
-from providers.breaker import Breaker
+from providers.breaker import ALL, Breaker
 from providers.models import Circuit, Provider
 
 log = structlog.get_logger(__name__)
@@ -20,17 +20,18 @@ log = structlog.get_logger(__name__)
 AVAILABLE, DEGRADED, UNAVAILABLE = "available", "degraded", "unavailable"
 STATUSES = (AVAILABLE, DEGRADED, UNAVAILABLE)
 _BY_BREAKER = {"closed": AVAILABLE, "half_open": DEGRADED, "open": UNAVAILABLE}
+_WORSE = ("closed", "half_open", "open")
 _BY_CIRCUIT = {Circuit.OPEN: UNAVAILABLE, Circuit.CLOSED: AVAILABLE}
 
 
 def banks(partner: Partner) -> list[dict[str, Any]]:
     """The banks of the contract, by name."""
-    return _described(partner.allowed_banks())
+    return _described(partner, partner.allowed_banks())
 
 
 def bank(partner: Partner, name: str) -> dict[str, Any]:
     """One bank of the contract. Raises NotFound for any other name."""
-    [described] = _described([_allowed(partner, name)])
+    [described] = _described(partner, [_allowed(partner, name)])
     return described
 
 
@@ -59,24 +60,26 @@ def _adapter(allowed: AllowedBank) -> type[Bank]:
     return adapter
 
 
-def _described(allowed: list[AllowedBank]) -> list[dict[str, Any]]:
+def _described(partner: Partner, allowed: list[AllowedBank]) -> list[dict[str, Any]]:
     known = [each for each in allowed if registry.get(each.name) is not None]
-    states = _states([each.name for each in known])
+    states = _states([each.name for each in known], partner)
     return [
         requirements.described(_adapter(each), states.get(each.name, UNAVAILABLE) if each.enabled else UNAVAILABLE)
         for each in known
     ]
 
 
-def _states(names: list[str]) -> dict[str, str]:
-    """How each bank stands: what an operator forced, else what its breaker says. Without Redis calls go through."""
+def _states(names: list[str], partner: Partner) -> dict[str, str]:
+    """How each bank stands for `partner`: what an operator forced, else the worse word of the breaker for all and the
+    partner's own. Without Redis calls go through."""
     circuits = dict(Provider.objects.filter(name__in=names).values_list("name", "circuit"))
     try:
-        breakers = Breaker.states(names) if names else {}
+        of_all, own = (Breaker.states(names, scope) if names else {} for scope in (ALL, str(partner.pk)))
     except RedisError:
         log.warning("breaker_unreachable")
-        breakers = {}
+        of_all = own = {}
     return {
-        name: _BY_CIRCUIT.get(Circuit(circuit)) or _BY_BREAKER[breakers.get(name, "closed")]
+        name: _BY_CIRCUIT.get(Circuit(circuit))
+        or _BY_BREAKER[max(of_all.get(name, "closed"), own.get(name, "closed"), key=_WORSE.index)]
         for name, circuit in circuits.items()
     }

@@ -120,6 +120,15 @@ class Breaker:
         self._probes += taken
         return True
 
+    def release(self) -> None:
+        """Give back the probe of an operation that `allows` let out and that said nothing about the bank."""
+        try:
+            for scope in self._probes:
+                redis().delete(self._key("probe", scope))
+        except RedisError:
+            log.warning("breaker_unreachable", bank=self.name)
+        self._probes.clear()
+
     def record(self, is_success: bool) -> None:
         """Count the outcome of an operation that `allows` let out."""
         state = self._state
@@ -144,11 +153,11 @@ class Breaker:
             return False
 
     @classmethod
-    def states(cls, names: Iterable[str]) -> dict[str, str]:
-        """Of each bank of `names`: closed, open or half_open (the next call is the probe) for all partners, by one look
-        for all banks. Raises RedisError."""
+    def states(cls, names: Iterable[str], scope: str = ALL) -> dict[str, str]:
+        """Of each bank of `names`: closed, open or half_open (the next call is the probe) for `scope`, all partners or
+        one partner alone, by one look for all banks. Raises RedisError."""
         breakers = [cls(name) for name in names]
-        found = redis().mget([breaker._key("opened_at") for breaker in breakers])
+        found = redis().mget([breaker._key("opened_at", scope) for breaker in breakers])
         return {
             breaker.name: state_at(float(raw) if raw else None, breaker._now())
             for breaker, raw in zip(breakers, found, strict=True)
@@ -167,7 +176,7 @@ class Breaker:
             if not outcomes:
                 return
         for scope in scopes_to_open(self._counted(outcomes)):
-            self._open(scope)
+            self._open(scope, anew=False)
 
     def _counted(self, outcomes: Counter[tuple[str, str]]) -> dict[str, tuple[int, int]]:
         """Write `outcomes`; the good and bad operations that all processes counted within the window, by partner."""
@@ -188,12 +197,12 @@ class Breaker:
                     found[partner] = (good + int(count) * (not is_bad), bad + int(count) * is_bad)
         return found
 
-    def _open(self, scope: str) -> None:
+    def _open(self, scope: str, anew: bool = True) -> None:
+        """Open for `scope` from now on. With `anew` False a breaker that is open keeps its time and its probe."""
         now = self._now()
-        pipe = redis().pipeline()
-        pipe.set(self._key("opened_at", scope), now, ex=300)
-        pipe.delete(self._key("probe", scope))
-        pipe.execute()
+        if not redis().set(self._key("opened_at", scope), now, ex=300, nx=not anew):
+            return
+        redis().delete(self._key("probe", scope))
         self._state.opened_at[scope] = now
         log.warning("breaker_opened", bank=self.name, partner=scope or None)
 

@@ -16,7 +16,8 @@ import weakref
 from collections import deque
 from collections.abc import Mapping
 from functools import lru_cache
-from http.client import HTTPResponse, IncompleteRead, RemoteDisconnected
+from http import HTTPStatus
+from http.client import BadStatusLine, HTTPResponse, IncompleteRead, RemoteDisconnected
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +25,8 @@ from urllib.parse import urlsplit
 IDLE_S = 60.0
 _PORTS = {"http": 80, "https": 443}
 _CHUNK = 65536
+#: Answers to one request that are looked at: interim ones (1xx) and the final one.
+_MOST_INTERIM = 10
 _TARGET = re.compile(r"/[!-~]*")
 _UNFIT = re.compile(r"[\r\n\0]")
 _BODYLESS = ("GET", "HEAD", "DELETE")
@@ -99,11 +102,17 @@ class _Connection:
         self._raw.end = end
         self.sock.settimeout(_left(end))
         self.sock.sendall(message)
-        response = HTTPResponse(self._reader, method=method)  # type: ignore[arg-type]  # all it needs is makefile()
-        response.begin()
-        if self._raw.has_ended:  # http.client takes what there is of a head for all of it
-            raise RemoteDisconnected("the head breaks off")
-        return response
+        for _ in range(_MOST_INTERIM):
+            response = HTTPResponse(self._reader, method=method)  # type: ignore[arg-type]  # it only needs makefile()
+            response.begin()
+            if self._raw.has_ended:  # http.client takes what there is of a head for all of it
+                raise RemoteDisconnected("the head breaks off")
+            # RFC 9110, 15.2: the answer comes after any number of interim ones, of which http.client knows 100 alone.
+            if response.status >= HTTPStatus.OK:
+                return response
+            if response.status == HTTPStatus.SWITCHING_PROTOCOLS:
+                break
+        raise BadStatusLine("no final answer")
 
     def close(self) -> None:
         with contextlib.suppress(OSError):

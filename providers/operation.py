@@ -195,7 +195,9 @@ class Operation:
             is_success = True
             raise
         finally:
-            if self._is_admitted and is_success is not None:
+            if self._is_admitted and is_success is None:
+                self._breaker.release()
+            elif self._is_admitted and is_success is not None:
                 self._breaker.record(is_success)
 
     def _ask_breaker(self) -> None:

@@ -90,8 +90,14 @@ class TokenCache:
                 flight.waiting += 1
             if not flight.done.wait(max(0.0, end - time.monotonic())):
                 raise BankTimedOut(sent=False)
-            if flight.failure is not None:
-                raise type(flight.failure)(flight.failure.message, sent=False)
+            failure = flight.failure
+            # That the other's time was over, or that its request was held back, says nothing about this login.
+            if isinstance(failure, BankTimedOut) or (failure is not None and failure.held_back):
+                if time.monotonic() < end:
+                    continue
+                raise BankTimedOut(sent=False, held_back=failure.held_back)
+            if failure is not None:
+                raise type(failure)(failure.message, sent=False)
         return self._log_in(flight, login, old)
 
     def discard(self, sent_at: float) -> None:

@@ -78,6 +78,10 @@ def test_a_production_deployment_with_all_set_starts() -> None:
         ("FIELD_ENCRYPTION_KEYS", f"{KEY},{DEVELOPMENT_KEY}"),
         ("FIELD_ENCRYPTION_KEYS", f"{KEY},"),
         ("FIELD_ENCRYPTION_KEYS", "not-a-key"),
+        ("SECOND_FACTOR", "ture"),
+        ("BACKOFFICE_HOST", "admin.example.com:8443"),
+        ("BACKOFFICE_HOST", "https://admin.example.com"),
+        ("BACKOFFICE_HOST", "api.example.com"),
         ("ALLOWED_HOSTS", "*"),
         ("ALLOWED_HOSTS", "api.example.com,*"),
         ("PUBLIC_BASE_URL", "http://127.0.0.1:8000/"),
@@ -197,3 +201,9 @@ def test_the_image_is_for_production_unless_told_otherwise() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     [settings] = [line for line in lines if line.startswith("ENV ")]
     assert "ENVIRONMENT=production" in settings.split()
+
+
+def test_an_empty_switch_is_an_unset_one() -> None:
+    """Before the fix, an empty SECOND_FACTOR turned the second factor off in production."""
+    assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="") is True
+    assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="false") is False

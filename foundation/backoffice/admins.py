@@ -14,6 +14,7 @@ from django import forms
 from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -75,8 +76,11 @@ class RobustAdmin(ModelAdmin):
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list. Without its filters where the address has a NUL, as Django does with other faults of a filter."""
-        if any("\0" in value for _, values in request.GET.lists() for value in values):
+        """The list. Without its filters where the address has a NUL, or asks for an array, of which PostgreSQL takes no
+        plain text: so Django does with other faults of a filter."""
+        arrays = {field.name for field in self.opts.concrete_fields if isinstance(field, ArrayField)}
+        has_array = any(name.partition("__")[0] in arrays for name in request.GET)
+        if has_array or any("\0" in value for _, values in request.GET.lists() for value in values):
             return HttpResponseRedirect(f"{request.path}?e=1")
         return super().changelist_view(request, extra_context)
 

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from authorizations import endings, evidence, sessions
+from authorizations import endings, evidence, retention, sessions
 from authorizations.evidence import for_query
 from authorizations.models import Evidence, Session
 from foundation.errors import Gone, InvalidInput
@@ -126,7 +126,10 @@ def test_of_an_acceptance_and_a_decline_at_once_one_counts(partner: Partner) -> 
             for done in [pool.submit(work) for work in (accept, decline)]:
                 done.result()
         ended = row(session)
-        assert (ended.status, hasattr(ended, "evidence")) in (("authorized", True), ("declined", False))
+        assert (ended.status_at(timezone.now()), hasattr(ended, "evidence")) in (
+            ("authorized", True),
+            ("declined", False),
+        )
         assert sum(each["external_reference"] == session.authorization_id for each in told()) == 1
 
 
@@ -317,3 +320,39 @@ def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClie
         assert shown in html
     plain = holder.get(public(open_session(PartnerFactory()))).content.decode()
     assert "CNPJ" not in plain
+
+
+# --- What a review found ----------------------------------------------------------------------------------------
+
+
+def test_a_session_that_can_not_be_read_stops_no_other(partner: Partner, session: Session) -> None:
+    """Before the fix, one broken row kept every later session pending for good."""
+    other = open_session(partner, cpf="11144477735")
+    Session.objects.update(expires_at=timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE authorizations_session SET cpf = 'broken' WHERE id = %s", [session.pk])
+    assert endings.expire_due() == 1
+    assert [each["external_reference"] for each in told()] == [other.authorization_id]
+
+
+def test_the_way_back_ends_with_its_host_and_with_an_erasure(
+    api: PartnerClient, holder: HolderClient, partner: Partner
+) -> None:
+    """Before the fix, the accepted page linked to a host that the operator had taken away, and kept what was erased."""
+    partner.return_hosts = ["chat.exemplo.com.br"]
+    partner.save(update_fields=["return_hosts"])
+    assert opened(api, return_url="https://chat.exemplo.com.br/c/1").status_code == 201
+    session = Session.objects.get()
+    holder.accept(session)
+    assert "Voltar à conversa" in holder.get(public(session)).content.decode()
+    Partner.objects.update(return_hosts=[])
+    assert "Voltar à conversa" not in holder.get(public(session)).content.decode()
+    retention.erase(session.cpf_index)
+    assert row(session).return_url is None
+
+
+def test_the_release_before_can_read_every_stored_status(partner: Partner, session: Session) -> None:
+    """Before the fix, a declined session was a 500 in processes of the release before."""
+    sessions.decline(session.authorization_id)
+    sessions.revoke(partner, open_session(partner).authorization_id, None)
+    assert set(Session.objects.values_list("status", flat=True)) <= {"pending", "authorized", "expired"}

@@ -105,7 +105,7 @@ def test_the_holder_declines(phone: OpenPage, session: Session, script: bool) ->
     expect_declined(page)
     page.reload()
     expect_declined(page)
-    assert (Session.objects.get().status, Evidence.objects.count()) == ("declined", 0)
+    assert (Session.objects.get().status_at(timezone.now()), Evidence.objects.count()) == ("declined", 0)
 
 
 @pytest.mark.parametrize("button", [ACCEPT, DECLINE])

@@ -53,7 +53,12 @@ def a_row_of_everything() -> None:
     Query.objects.update(answers=[{"provider": "ipe", "term": 0.1, "text": "é"}])
     a_step(offer, url="https://bank.example/step")
     proposal = a_proposal(
-        offer, data={"n": 1}, signature_url="https://bank.example/sign", error={"code": "x"}, next_dataset={"n": 2}
+        offer,
+        data={"n": 1},
+        signature_url="https://bank.example/sign",
+        error={"code": "x"},
+        next_dataset={"n": 2},
+        reason={"code": "other"},
     )
     BankCall.objects.create(proposal=proposal, argument="motivo", error={"code": "x"}, request_id="r")
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")

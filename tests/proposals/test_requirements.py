@@ -124,7 +124,7 @@ def test_the_status_follows_the_operators_switch(http: Client, change: dict[str,
 
 @pytest.mark.parametrize(("state", "status"), [("open", "unavailable"), ("half_open", "degraded")])
 def test_the_status_follows_the_breaker(http: Client, monkeypatch: pytest.MonkeyPatch, state: str, status: str) -> None:
-    monkeypatch.setattr(Breaker, "states", lambda names: dict.fromkeys(names, state))
+    monkeypatch.setattr(Breaker, "states", lambda names, scope: dict.fromkeys(names, state if scope else "closed"))
     assert http.get(f"{API}/ipe").json()["status"] == status
     Provider.objects.filter(name="ipe").update(circuit="closed")
     assert http.get(f"{API}/ipe").json()["status"] == "available", "an operator's word goes before the breaker's"

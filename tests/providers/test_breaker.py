@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -55,6 +56,36 @@ def test_half_of_the_calls_have_to_fail(clock: Clock) -> None:
     assert breaker.allows()
     record(breaker, bad=1)
     assert not breaker.allows()
+
+
+def test_other_partners_calls_do_not_keep_one_partners_breaker_open(clock: Clock) -> None:
+    """Before the fix, each flush of a healthy partner opened it anew while the failures were in the window: 41 s."""
+    failing, healthy = Breaker("x", "a", clock=clock), Breaker("x", "b", clock=clock)
+    record(healthy, good=30)
+    record(failing, bad=10)
+    assert (failing.allows(), healthy.allows()) == (False, True)
+    for _ in range(15):
+        clock.now += 1
+        record(healthy, good=1)
+    assert failing.allows(), "15 s later its probe may go out"
+
+
+def test_a_probe_that_said_nothing_about_the_bank_is_given_back(clock: Clock) -> None:
+    """Before the fix, a probe for which no place was free kept the bank closed for another 30 s."""
+    breaker = Breaker("x", clock=clock)
+    record(breaker, bad=10)
+    clock.now += 15
+    first, second = Breaker("x", clock=clock), Breaker("x", clock=clock)
+    assert (first.allows(), second.allows()) == (True, False)
+    first.release()
+    assert second.allows()
+
+
+def test_states_are_told_for_all_and_for_one_partner(clock: Clock) -> None:
+    record(Breaker("x", "b", clock=clock), good=30)
+    record(Breaker("x", "a", clock=clock), bad=10)
+    redis().set("breaker:x:opened_at:a", time.time())  # `states` reads the time of the machine
+    assert (Breaker.states(["x"]), Breaker.states(["x"], "a")) == ({"x": "closed"}, {"x": "open"})
 
 
 def test_failures_older_than_the_window_do_not_count(clock: Clock) -> None:

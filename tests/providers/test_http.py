@@ -142,6 +142,28 @@ def test_what_nobody_asked_for_is_not_taken_for_the_next_answer(server: Server) 
     assert server.opened == 2
 
 
+@pytest.mark.parametrize("interim", [b"102 Processing", b"103 Early Hints", b"100 Continue"])
+def test_the_answer_behind_an_interim_one_is_the_requests_own(server: Server, interim: bytes) -> None:
+    """Before the fix, a 103 counted as the answer, and the next request on its connection got this one's answer."""
+
+    def late(sock: socket.socket) -> None:
+        sock.sendall(b"HTTP/1.1 " + interim + b"\r\nLink: </x>\r\n\r\n")
+        time.sleep(0.1)
+        sock.sendall(OK.replace(b"{}", b"[]"))
+
+    server.answers = [late, OK]
+    assert ask(server).body == b"[]"
+    assert (ask(server).body, server.opened) == (b"{}", 1)
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 101 Switching Protocols\r\n\r\n", b"HTTP/1.1 103 \r\n\r\n" * 20])
+def test_what_is_never_an_answer_is_none(server: Server, answer: bytes) -> None:
+    server.answers = [answer, OK]
+    assert failure(server).sent
+    assert ask(server).body == b"{}"
+    assert server.opened == 2, "its connection is not used again"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

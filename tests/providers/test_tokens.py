@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from foundation.redis import redis
-from providers.tokens import MARGIN_S, SharedTokenCache, Token
+from providers.errors import BankTimedOut
+from providers.tokens import MARGIN_S, SharedTokenCache, Token, TokenCache
 
 KEY = "a-bank:a-user"
 
@@ -89,3 +90,21 @@ def test_without_redis_each_process_logs_in(settings: Any) -> None:
     finally:
         settings.REDIS_URL = url
         redis.cache_clear()
+
+
+def test_whoever_has_time_left_logs_in_where_anothers_time_was_over() -> None:
+    """Before the fix, a query with little time left failed the log-ins of all that waited for it."""
+    cache, login = TokenCache(None), Login()
+
+    def too_late(old: Token | None) -> Token:
+        time.sleep(0.2)
+        raise BankTimedOut(sent=False)
+
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(cache.take, too_late, timeout=0.2)
+        time.sleep(0.05)
+        others = [pool.submit(cache.take, login, timeout=5) for _ in range(3)]
+        with pytest.raises(BankTimedOut):
+            first.result()
+        assert {other.result().value for other in others} == {"token-1"}
+    assert login.given == 1
