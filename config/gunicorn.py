@@ -60,6 +60,9 @@ class Worker(GeventWorker):
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
         """Serve one request. Raises StopIteration where the connection ends with it."""
         body = req.body
+        if _may_be_too_long(body):
+            # gunicorn would read all of it before the next request, without a pause in which others have their turn.
+            req.must_close = True
         if req._expected_100_continue:
             req._expected_100_continue = False
             req.body = AwaitedBody(req, sock)
@@ -184,6 +187,14 @@ class AwaitedBody:
             self._sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._sock, self._req.must_close = None, self._closes
         return self._body
+
+
+def _may_be_too_long(body: Any) -> bool:
+    """True for a body that announces more than the service takes, and for one in chunks, which announces nothing."""
+    from django.conf import settings
+
+    length = getattr(body.reader, "length", None)
+    return length is None or length > settings.MAX_BODY_BYTES
 
 
 def _read_out(body: Any, sock: Any) -> None:

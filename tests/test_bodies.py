@@ -68,7 +68,8 @@ def chunked(body: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("way", ["announced", "chunks"])
 @pytest.mark.parametrize("path", ["/health/live", "/admin/login/", "/partners/v1/consultas"])
 def test_nothing_of_a_refused_body_is_written(web: tuple[str, int], programs: Programs, path: str, way: str) -> None:
-    """Before the fix, four clients wrote 3.8 GB in 12 s."""
+    """Before the fix, four clients wrote 3.8 GB in 12 s; and what was refused was read to its end all the same, for which
+    everybody else waited for seconds."""
     body = form(20 * MIB)
     framing = f"Content-Length: {len(body)}" if way == "announced" else "Transfer-Encoding: chunked"
     kind = "application/json" if path.startswith("/partners") else MULTIPART
@@ -79,5 +80,7 @@ def test_nothing_of_a_refused_body_is_written(web: tuple[str, int], programs: Pr
         with contextlib.suppress(OSError):  # the server stops reading what it has refused
             for piece in [body] if way == "announced" else chunked(body):
                 client.sendall(piece)
-        assert client.recv(12) == b"HTTP/1.1 413"
+        reply = client.recv(4096)
+        assert reply.startswith(b"HTTP/1.1 413")
+        assert b"\r\nconnection: close\r\n" in reply.lower()
     assert written(programs) - before < MIB
