@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 
+import prometheus_client
 import pytest
 
 from consultas import admission
@@ -151,3 +152,10 @@ def test_a_stream_has_its_place_until_it_is_closed_however_far_it_came(taken: in
     held.close()
     held.close()
     assert (places.in_flight, bool(closed)) == (0, True)
+
+
+def test_the_lag_is_counted_for_the_scaling_of_bank_workers(clock: Clock) -> None:
+    before = prometheus_client.REGISTRY.get_sample_value("query_start_seconds_sum") or 0.0
+    Admission(10, clock).observe(0.75)
+    after = prometheus_client.REGISTRY.get_sample_value("query_start_seconds_sum")
+    assert after == pytest.approx(before + 0.75)
