@@ -455,8 +455,8 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1.0.0",
     "OAS_VERSION": "3.1.0",  # the first one that has webhooks
     "WEBHOOKS": [
-        "consultas.schema.lead_event",
-        "consultas.schema.authorization_result_event",
+        "consultas.event_schema.lead_event",
+        "consultas.event_schema.authorization_result_event",
         "authorizations.schema.completed_event",
         "authorizations.schema.declined_event",
         "authorizations.schema.revoked_event",
@@ -494,8 +494,8 @@ SPECTACULAR_SETTINGS = {
     # Each word's meaning is in its field's description; the generated lists repeat the words only.
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
-        "QueryStatus": "consultas.schema.STATUSES",
-        "ActionType": "consultas.schema.ACTION_TYPES",
+        "QueryStatus": "consultas.result_schema.STATUSES",
+        "ActionType": "consultas.result_schema.ACTION_TYPES",
         "ProposalStatus": "proposals.schema.STATUSES",
         "UF": "foundation.format_fields.STATES",
         "AccountType": "proposals.serializers.ACCOUNT_KINDS",

@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from consultas import admission, auctions, fan_out, offers, pending, queries, schema, serializers
+from consultas import admission, auction_schema, auctions, fan_out, offers, pending, queries, schema, serializers
 from consultas.fan_out import Answer
 from consultas.models import Query
 from foundation.errors import NotFound
@@ -68,7 +68,7 @@ class IndividualQueryView(PartnerView):
 
 
 class AuctionLookupView(PartnerView):
-    @schema.auction
+    @auction_schema.auction
     def get(self, request: Request, proposal_key: str) -> Response:
         return Response(auctions.look_up(self.partner, proposal_key, self.request_id))
 

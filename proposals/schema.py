@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 
-from consultas.schema import OFFER, OfferSchema
+from consultas.offer_schema import OFFER, OfferSchema
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import ErrorSchema, ReasonSchema, errors, request_example, response_example
 from proposals.comparison import OtherData

@@ -177,6 +177,10 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
         "providers/registry.py",
         "providers/simulator/banks/__init__.py",
         "consultas/schema.py",
+        "consultas/offer_schema.py",
+        "consultas/result_schema.py",
+        "consultas/stream_schema.py",
+        "consultas/event_schema.py",
         "proposals/contract_schema.py",
         "proposals/schema.py",
     }

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
-from consultas.schema import OFFER
+from consultas.offer_schema import OFFER
 from partners.models import Partner
 from proposals import compe
 from proposals.models import Proposal

@@ -1,0 +1,80 @@
+"""How the OpenAPI schema describes the webhooks about queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers as drf
+
+from consultas.offer_schema import OFFER, OfferSchema
+from consultas.result_schema import STATUSES
+from consultas.schema import QUERY
+from partners.schema import ReasonSchema
+from webhooks.schema import EventSchema, webhook
+
+
+class LeadBankSchema(drf.Serializer[Any]):
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    status = drf.ChoiceField(STATUSES, help_text="Como a consulta terminou neste banco.")
+    offers = drf.IntegerField(help_text="Quantas ofertas.")
+
+    class Meta:
+        ref_name = "LeadBank"
+
+
+class LeadSchema(EventSchema):
+    external_reference = drf.UUIDField(help_text="O `simulationGroupId`.")
+    cpf = drf.CharField(help_text="CPF do titular, 11 dígitos.")
+    simulation_group_id = drf.UUIDField(help_text="O `simulationGroupId` da consulta.")
+    providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
+    best_offer = OfferSchema(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
+
+    class Meta:
+        ref_name = "LeadEvent"
+
+
+class AuthorizationResultSchema(EventSchema):
+    external_reference = drf.CharField(help_text="O CPF.")
+    provider = drf.CharField(help_text="Banco em que o passo terminou.")
+    status = drf.ChoiceField(
+        ["approved", "refused", "expired"],
+        help_text=(
+            "`approved`: concluído; `refused`: recusado pelo titular, ou pelo banco depois dele; `expired`: "
+            "não veio a tempo."
+        ),
+    )
+    reason = ReasonSchema(allow_null=True, help_text="Por que não há ofertas; nulo se há.")
+    offers = OfferSchema(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
+
+    class Meta:
+        ref_name = "AuthorizationResultEvent"
+
+
+_GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
+
+lead_event = webhook(
+    "lead",
+    LeadSchema,
+    "Uma consulta agregada guardou ofertas",
+    "Um por consulta. As consultas em fluxo, de um só banco e as que repetem respostas não o enviam.",
+    _GROUP,
+    cpf=QUERY["cpf"],
+    simulation_group_id=_GROUP,
+    providers=[
+        {"provider": "imbuia", "status": "requires_action", "offers": 0},
+        {"provider": "ipe", "status": "ok", "offers": 1},
+    ],
+    best_offer=OFFER,
+)
+authorization_result_event = webhook(
+    "authorization_result",
+    AuthorizationResultSchema,
+    "O titular concluiu, recusou ou deixou expirar um passo externo",
+    "Dois bancos do mesmo CPF, ou um que primeiro recusa e depois aprova, enviam eventos com o mesmo par "
+    "(`external_reference`, `event`): descarte repetições pelo `webhook-id`.",
+    str(QUERY["cpf"]),
+    provider=OFFER["provider"],
+    status="approved",
+    reason=None,
+    offers=[OFFER],
+)

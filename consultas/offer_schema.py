@@ -1,0 +1,132 @@
+"""How the OpenAPI schema describes an offer, in both spellings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers as drf
+
+from providers.price import CetSource
+
+_CET_SOURCES = [source.value for source in CetSource]
+_CET_SOURCE = "`bank`: informado pelo banco. `computed`: calculado pela Resolução CMN 4.881/2020. Nulo sem CET."
+
+
+class OfferSchema(drf.Serializer[Any]):
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    offerId = drf.UUIDField(allow_null=True, help_text="Nulo no fluxo de eventos, que não guarda ofertas.")
+    loanValue = drf.FloatField(help_text="Reais.")
+    installmentValue = drf.FloatField(help_text="Reais por mês.")
+    installments = drf.IntegerField(help_text="Meses.")
+    interestRate = drf.FloatField(help_text="Por cento ao mês.")
+    totalAmount = drf.FloatField(help_text="Reais.")
+    cetMonthly = drf.FloatField(
+        allow_null=True, help_text="Custo efetivo total, por cento ao mês; nulo se não há como saber."
+    )
+    cetAnnual = drf.FloatField(
+        allow_null=True, help_text="Custo efetivo total, por cento ao ano, com duas casas; nulo se não há como saber."
+    )
+    cetSource = drf.ChoiceField(_CET_SOURCES, allow_null=True, help_text=_CET_SOURCE)
+    iof = drf.FloatField(allow_null=True, help_text="Imposto, em reais; nulo se o banco não informa.")
+    insuranceValue = drf.FloatField(allow_null=True, help_text="Seguro, em reais; nulo se o banco não informa.")
+    withInsurance = drf.BooleanField(help_text="Verdadeiro se a oferta inclui seguro.")
+    tableCode = drf.CharField(help_text="Tabela do banco em que a oferta foi calculada.")
+    firstDueDate = drf.DateField(
+        allow_null=True, help_text="Vencimento da primeira parcela; nulo se o banco ainda não o fixou."
+    )
+    quotedAt = drf.DateTimeField(allow_null=True, help_text="Quando o banco deu a oferta, UTC.")
+    validUntil = drf.DateTimeField(allow_null=True, help_text="Até quando vale; nulo se o banco não fixa um fim.")
+    employerName = drf.CharField(help_text="Nome do empregador do vínculo.")
+    employerCnpj = drf.CharField(help_text="CNPJ do empregador do vínculo, 14 caracteres.")
+    matricula = drf.CharField(help_text="Matrícula do vínculo no empregador.")
+    providerData = drf.DictField(help_text="Identificadores do banco; `nativeOfferId` nomeia a oferta lá.")
+    adjusted = drf.BooleanField(help_text="Verdadeiro se a oferta difere do que foi pedido.")
+    adjustments = drf.ListField(
+        child=drf.CharField(), help_text="O que difere do pedido e por quê, em frases; vazia se nada difere."
+    )
+
+    class Meta:
+        ref_name = "Offer"
+
+
+class IndividualOfferSchema(drf.Serializer[Any]):
+    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
+    loan_value = drf.FloatField(help_text="Reais.")
+    installment_value = drf.FloatField(help_text="Reais por mês.")
+    installments = drf.IntegerField(help_text="Meses.")
+    interest_rate = drf.FloatField(help_text="Por cento ao mês.")
+    total_amount = drf.FloatField(help_text="Reais.")
+    cet_monthly = drf.FloatField(
+        allow_null=True, help_text="Custo efetivo total, por cento ao mês; nulo se não há como saber."
+    )
+    cet_annual = drf.FloatField(
+        allow_null=True, help_text="Custo efetivo total, por cento ao ano, com duas casas; nulo se não há como saber."
+    )
+    cet_source = drf.ChoiceField(_CET_SOURCES, allow_null=True, help_text=_CET_SOURCE)
+    iof = drf.FloatField(allow_null=True, help_text="Imposto, em reais; nulo se o banco não informa.")
+    insurance_value = drf.FloatField(allow_null=True, help_text="Seguro, em reais; nulo se o banco não informa.")
+    with_insurance = drf.BooleanField(help_text="Verdadeiro se a oferta inclui seguro.")
+    table_code = drf.CharField(help_text="Tabela do banco em que a oferta foi calculada.")
+    first_due_date = drf.DateField(
+        allow_null=True, help_text="Vencimento da primeira parcela; nulo se o banco ainda não o fixou."
+    )
+    quoted_at = drf.DateTimeField(allow_null=True, help_text="Quando o banco deu a oferta, UTC.")
+    valid_until = drf.DateTimeField(allow_null=True, help_text="Até quando vale; nulo se o banco não fixa um fim.")
+    employer_name = drf.CharField(help_text="Nome do empregador do vínculo.")
+    employer_cnpj = drf.CharField(help_text="CNPJ do empregador do vínculo, 14 caracteres.")
+    matricula = drf.CharField(help_text="Matrícula do vínculo no empregador.")
+
+    class Meta:
+        ref_name = "IndividualOffer"
+
+
+OFFER = {
+    "provider": "ipe",
+    "offerId": "3f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11",
+    "loanValue": 12000.0,
+    "installmentValue": 488.8,
+    "installments": 48,
+    "interestRate": 1.99,
+    "totalAmount": 23462.4,
+    "cetMonthly": 1.99,
+    "cetAnnual": 23.88,
+    "cetSource": "bank",
+    "iof": 404.76,
+    "insuranceValue": 0.0,
+    "withInsurance": False,
+    "tableCode": "IPE-CLT-STD",
+    "firstDueDate": "2027-01-10",
+    "quotedAt": "2026-11-21T12:00:00.000Z",
+    "validUntil": "2026-11-22T12:00:00.000Z",
+    "employerName": "Metalúrgica Aurora Ltda",
+    "employerCnpj": "11222333000181",
+    "matricula": "100200",
+    "providerData": {
+        "cetMonthlyPercent": "1.99",
+        "nativeOfferId": "d8c98ca5-0aa9-4354-bdaf-a53ac3ad32d8",
+        "withInsurance": False,
+    },
+    "adjusted": False,
+    "adjustments": [],
+}
+SNAKE_OFFER = {
+    "provider": "ipe",
+    "loan_value": 12000.0,
+    "installment_value": 488.8,
+    "installments": 48,
+    "interest_rate": 1.99,
+    "total_amount": 23462.4,
+    "cet_monthly": 1.99,
+    "cet_annual": 23.88,
+    "cet_source": "bank",
+    "iof": 404.76,
+    "insurance_value": 0.0,
+    "with_insurance": False,
+    "table_code": "IPE-CLT-STD",
+    "first_due_date": "2027-01-10",
+    "quoted_at": "2026-11-21T12:00:00.000Z",
+    "valid_until": "2026-11-22T12:00:00.000Z",
+    "employer_name": "Metalúrgica Aurora Ltda",
+    "employer_cnpj": "11222333000181",
+    "matricula": "100200",
+}
