@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import django
@@ -32,6 +32,12 @@ from django.db import OperationalError, connection
 from config.local.run import service_processes
 from config.local.servers import Postgres, Redis, free_port, running
 from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+    from pytest_django.live_server_helper import LiveServer
+
+    from tests.browser import Desk
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
@@ -352,3 +358,28 @@ def chromium_path() -> str:
         if path := shutil.which(name):
             return path
     pytest.skip("browser tests need chromium or google-chrome on the PATH: none is installed")
+
+
+@pytest.fixture(scope="module")
+def chromium(chromium_path: str, django_db_setup: None) -> Iterator[Browser]:
+    """Playwright keeps an event loop in this thread while it runs, in which Django would refuse the database."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser import ARGUMENTS
+
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def desk(chromium: Browser, live_server: LiveServer) -> Iterator[Desk]:
+    """An operator's browser at the back office. A violation of its policy or a request elsewhere fails the test."""
+    from tests.browser import Desk
+
+    desk = Desk(chromium, live_server.url)
+    yield desk
+    desk.close()
+    assert desk.faults == []

@@ -12,13 +12,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from authorizations import seal
 from authorizations.models import Evidence, Session
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session, public
+from tests.browser import WATCH_POLICY, watch
 from tests.factories import PartnerFactory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -27,23 +28,6 @@ PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touc
 SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 NARROWEST = {"width": 320, "height": 640}
 ACCEPT, DECLINE, SHARE = "Li e autorizo", "Não autorizo", "Compartilhar localização"
-
-# Reports itself through the console, so that also a violation during the page's load is seen.
-WATCH_POLICY = (
-    "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
-)
-
-
-@pytest.fixture(scope="module")
-def chromium(chromium_path: str, django_db_setup: None) -> Iterator[Browser]:
-    """Playwright keeps an event loop in this thread while it runs, in which Django would refuse the database."""
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        browser = playwright.chromium.launch(executable_path=chromium_path, args=[*quiet, "--disable-sync"])
-        yield browser
-        browser.close()
-
 
 OpenPage = Callable[..., Page]
 
@@ -54,24 +38,12 @@ def phone(chromium: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
     contexts: list[BrowserContext] = []
     faults: list[str] = []
 
-    def watch_request(request: Any) -> None:
-        if not request.url.startswith((live_server.url, "data:")):
-            faults.append(f"foreign request: {request.url}")
-
-    def watch_console(message: Any) -> None:
-        # Chromium reports our own 404 and 410 pages as errors, too.
-        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
-            faults.append(f"console: {message.text}")
-
     def open_page(path: str, *, script: bool = True, **options: Any) -> Page:
         context = chromium.new_context(**{**PHONE, "java_script_enabled": script, **options})
         contexts.append(context)
         context.set_default_timeout(10_000)
         page = context.new_page()
-        page.on("request", watch_request)
-        page.on("console", watch_console)
-        page.on("pageerror", lambda error: faults.append(f"script: {error}"))
-        page.add_init_script(WATCH_POLICY)
+        watch(page, live_server.url, faults)
         page.goto(live_server.url + path)
         return page
 

@@ -1,0 +1,106 @@
+"""What tests in a real Chromium share: a watch on each page, an operator's desk, and axe-core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, Page
+
+#: Arguments under which Chromium runs as root, and asks nobody elsewhere for anything.
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# Reports itself through the console, so that also a violation during the page's load is seen.
+WATCH_POLICY = (
+    "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
+)
+DESK, PHONE = 1400, 390
+#: What axe-core calls an impact that keeps somebody from using a page.
+SERIOUS = ("serious", "critical")
+
+
+def watch(page: Page, own: str, faults: list[str]) -> None:
+    """Note in `faults` each request of `page` that does not begin with the address `own`, each violation of the
+    page's policy, and each error of its scripts."""
+
+    def on_request(request: Any) -> None:
+        if not request.url.startswith((own, "data:")):
+            faults.append(f"foreign request: {request.url}")
+
+    def on_console(message: Any) -> None:
+        # Chromium reports our own 404 and 410 pages as errors, too.
+        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+            faults.append(f"console: {message.text}")
+
+    page.on("request", on_request)
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: faults.append(f"script: {error}"))
+    page.add_init_script(WATCH_POLICY)
+
+
+class Desk:
+    """An operator's browser at the back office of the server at the address `own`.
+
+    `open` gives a page; `violations` says what axe-core finds serious there. `faults` are collected from all pages:
+    the fixture `desk` fails a test that has any.
+    """
+
+    def __init__(self, chromium: Browser, own: str) -> None:
+        self.faults: list[str] = []
+        self._chromium, self._own = chromium, own
+        self._contexts: list[BrowserContext] = []
+
+    def open(self, path: str, user: User, *, width: int = DESK, **options: Any) -> Page:
+        """The page at `path`, for the operator `user`, in a window so many pixels wide. Takes Playwright's context
+        options; the window stays open until `close`."""
+        context = self._chromium.new_context(
+            viewport={"width": width, "height": 900}, locale="pt-BR", timezone_id=settings.TIME_ZONE, **options
+        )
+        self._contexts.append(context)
+        context.set_default_timeout(10_000)
+        client = Client()
+        client.force_login(user)
+        name = settings.SESSION_COOKIE_NAME
+        context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": self._own}])
+        page = context.new_page()
+        watch(page, self._own, self.faults)
+        page.goto(self._own + path)
+        return page
+
+    def close(self) -> None:
+        """Close all windows."""
+        for context in self._contexts:
+            context.close()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe-core finds on the page that is serious or critical, a line for each element. The policy of the page may
+    stay in force: Playwright puts the script in from outside."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {' '.join(node['target'])}"
+        for each in found
+        if each["impact"] in SERIOUS
+        for node in each["nodes"]
+    ]
+
+
+def is_wider_than_its_window(page: Page) -> bool:
+    """True where the page as a whole has to be pushed sideways."""
+    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+
+
+def shoot(page: Page, name: str) -> None:
+    """Save a picture of the whole page as `var/screenshots/<name>.png`, to be looked at by a person."""
+    folder = Path(settings.BASE_DIR) / "var" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=folder / f"{name}.png", full_page=True)
