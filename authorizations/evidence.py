@@ -78,7 +78,7 @@ def accept(authorization_id: str, observed: Observed, told: Told, terms_version:
     """Record the holder's acceptance and tell the partner. The first one counts; a repeat returns it, revoked or not.
 
     Raises NotFound, Gone (expired, declined, revoked), and InvalidInput where `terms_version` is not the one that
-    the session shows.
+    the session shows, or where the partner's registration wants our own page and the request is not from it.
     """
     with transaction.atomic():
         session = sessions.locked(authorization_id)
@@ -89,6 +89,8 @@ def accept(authorization_id: str, observed: Observed, told: Told, terms_version:
             return session.evidence
         if session.status_at(now) != Session.Status.PENDING:
             raise Gone
+        if observed.page_rendered_at is None and not session.partner.takes_acceptance_without_page:
+            raise InvalidInput("O envio não veio da página deste pedido, aberta neste navegador.", field="page")
         evidence = _append(session, _record(session, observed, told, now), now)
         session.status = Session.Status.AUTHORIZED
         session.save(update_fields=["status"])

@@ -228,7 +228,8 @@ accept = extend_schema(
     tags=_HOLDER_TAGS,
     auth=[],
     summary="O aceite do titular",
-    description="O primeiro aceite vale; os demais recebem a mesma resposta e não mudam a evidência. "
+    description="Em produção só o formulário da página vale: um aceite em JSON é 404, a não ser que o cadastro do "
+    "parceiro o permita. O primeiro aceite vale; os demais recebem a mesma resposta e não mudam a evidência. "
     "O IP é sempre o da conexão. O formulário da página usa a mesma rota e volta à página com 303.",
     parameters=_PARAMETERS,
     request={"application/json": AcceptSerializer},

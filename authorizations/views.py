@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 from csp.constants import NONCE, NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
-from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -20,7 +19,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from authorizations import evidence, schema, sessions
+from authorizations import evidence, marks, schema, sessions
 from authorizations.models import Session
 from authorizations.seal import sha256
 from authorizations.serializers import (
@@ -31,7 +30,7 @@ from authorizations.serializers import (
     valid_form,
 )
 from foundation.client_ip import client_ip
-from foundation.errors import Gone, InvalidInput
+from foundation.errors import Gone, InvalidInput, NotFound
 from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc
 from foundation.json import StrictJSONParser, parse_json_object, read_body
@@ -154,10 +153,6 @@ def _banks(session: Session) -> list[str]:
     return [adapter.label for adapter in adapters if adapter is not None]
 
 
-def _token_salt(authorization_id: str) -> str:
-    return f"authorizations.page:{authorization_id}"
-
-
 @method_decorator(csp(PAGE_POLICY), name="dispatch")
 class HolderPageView(PublicView):
     """`GET /authorizations/public/{authorization_id}`: the page. Showing it changes nothing, whoever asks."""
@@ -172,9 +167,12 @@ class HolderPageView(PublicView):
         now = timezone.now()
         if session.status_at(now) != Session.Status.PENDING:
             raise Gone
-        shown = {"at": iso_utc(now), "declaration": session.declaration}
-        token = signing.dumps(shown, salt=_token_salt(authorization_id))
-        return holder_page(request._request, "ask", {"session": session, "token": token, "banks": _banks(session)})
+        browser = marks.browser_of(request._request)
+        token = marks.issue(session, browser, now)
+        context = {"session": session, "token": token, "banks": _banks(session)}
+        response = holder_page(request._request, "ask", context)
+        marks.remember(response, browser)
+        return response
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         failure = super().handle_exception(exc)
@@ -238,15 +236,15 @@ def _read_by_script(browser: str) -> dict[str, Any]:
 class AcceptView(PublicView):
     """`POST /authorizations/public/{authorization_id}/accept`: JSON, or the form of the page.
 
-    There is no CSRF token: no cookie takes part, only who knows the link can accept, and a foreign page that
-    knew it could post the form itself.
+    JSON is taken where `Partner.takes_acceptance_without_page`; elsewhere this route does not exist for it. There is
+    no CSRF token beside the page's own: who knows the link could open the page as well.
     """
 
     parser_classes = (StrictJSONParser, PageFormParser)
 
     @schema.accept
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
-        data, invalid = self._form() if self._is_form() else (self.valid(AcceptSerializer, optional=True), [])
+        data, invalid = self._form() if self._is_form() else (self._json(authorization_id), [])
         accepted = evidence.accept(
             authorization_id, self._observed(), told(data, invalid), terms_version=data.get("terms_version")
         )
@@ -279,10 +277,15 @@ class AcceptView(PublicView):
         data, invalid = valid_form(sent)
         return data, ["browser", *invalid] if sent.get("unreadable") else invalid
 
+    def _json(self, authorization_id: str) -> dict[str, Any]:
+        if not sessions.find(authorization_id).partner.takes_acceptance_without_page:
+            raise NotFound
+        return self.valid(AcceptSerializer, optional=True)
+
     def _observed(self) -> evidence.Observed:
         meta = self.request.META
         forwarded_for, user_agent = _header(meta, "HTTP_X_FORWARDED_FOR"), _header(meta, "HTTP_USER_AGENT")
-        shown = self._shown() if self._is_form() else {}
+        shown = self._shown() if self._is_form() else None
         return evidence.Observed(
             ip=client_ip(self.request._request),
             peer=meta["REMOTE_ADDR"],
@@ -291,19 +294,13 @@ class AcceptView(PublicView):
             user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
             request_id=self.request._request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
             sent_as="form" if self._is_form() else "json",
-            page_rendered_at=shown.get("at"),
-            declaration=shown.get("declaration"),
+            page_rendered_at=shown.at if shown else None,
+            declaration=shown.declaration if shown else None,
         )
 
-    def _shown(self) -> dict[str, str]:
-        """What our page showed before this form was sent, by the page's own signed token. Empty without a
-        genuine one: the acceptance stands all the same, only that much less is proven."""
-        salt = _token_salt(self.kwargs["authorization_id"])
-        try:
-            shown: dict[str, str] = signing.loads(self._sent.get("page", ""), salt=salt)
-        except signing.BadSignature:
-            return {}
-        return shown
+    def _shown(self) -> marks.Shown | None:
+        """What our page showed in this browser before this form was sent, by the page's own signed token."""
+        return marks.read(self._sent.get("page", ""), self.kwargs["authorization_id"], self.request._request)
 
 
 @method_decorator(csp(PAGE_POLICY), name="dispatch")

@@ -193,7 +193,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
     readonly_fields = ("id", "situation", "secret", "created_at")
     fieldsets = (
         (None, {"fields": ("name", "id", "situation", "rate_limit", "created_at")}),
-        ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts")}),
+        ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts", "json_acceptance")}),
         ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
     )
     inlines = (AllowanceInline, ApiKeyInline)
@@ -212,7 +212,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         if obj is not None:
             return super().get_fieldsets(request, obj)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
-        page = ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts")})
+        page = ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts", "json_acceptance")})
         return ((None, {"fields": ("new_id", "name", "rate_limit")}), page, webhook)
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:

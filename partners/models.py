@@ -136,6 +136,13 @@ class Partner(models.Model):
         validators=[validate_hosts],
         help_text="Domínios a que a página de autorização pode levar o titular de volta (return_url).",
     )
+    json_acceptance = models.BooleanField(
+        "aceite por JSON",
+        default=False,
+        db_default=False,
+        help_text="Em produção o titular só autoriza pela página do serviço. Marcado, o aceite enviado em JSON também "
+        "vale, e que o titular viu os termos fica por conta do parceiro.",
+    )
     rate_limit = models.PositiveIntegerField("limite por minuto (não aplicado)", null=True, blank=True)
     webhook_url = models.CharField("URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url])
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
@@ -193,6 +200,12 @@ class Partner(models.Model):
         sound = parts.scheme == "https" and parts.username is None and port in (None, 443)
         plain = url.isascii() and url.isprintable() and not set(url) & set(' "<>\\')
         return sound and plain and parts.hostname in self.return_hosts
+
+    @property
+    def takes_acceptance_without_page(self) -> bool:
+        """True where an acceptance counts that does not come from the service's page: outside production, and where
+        the registration allows it."""
+        return self.json_acceptance or not settings.PRODUCTION
 
     def wants_event(self, event: str) -> bool:
         """Whether the registration asks for `event`, the name as it is in the payload (`proposal.signed`)."""

@@ -69,6 +69,12 @@ def test_create_partner_with_webhook_and_events():
     assert not partner.wants_event("authorization_result")
 
 
+@pytest.mark.parametrize(("flags", "allowed"), [([], False), (["--json-acceptance"], True)])
+def test_create_partner_says_where_acceptances_may_come_from(flags, allowed):
+    result = run("create_partner", "P", "--providers", "ipe", *flags)
+    assert Partner.objects.get(pk=result["partner_id"]).json_acceptance is allowed
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

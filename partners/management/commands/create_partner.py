@@ -20,11 +20,18 @@ class Command(JSONCommand):
             metavar="a,b",
             help=f"eventos do webhook, entre {', '.join(WebhookEvent.values)} (padrão: %(default)s)",
         )
+        parser.add_argument(
+            "--json-acceptance", action="store_true", help="o aceite do titular em JSON vale também em produção"
+        )
 
-    def act(self, *, name: str, providers: str, webhook_url: str, events: str, **options: Any) -> dict[str, Any]:
+    def act(
+        self, *, name: str, providers: str, webhook_url: str, events: str, json_acceptance: bool, **options: Any
+    ) -> dict[str, Any]:
         """`{partner_id, key_id, api_key, webhook_secret}`; the secret exists without a URL too."""
         banks, chosen = bank_names(providers), event_names(events)
-        partner = Partner(name=name.strip(), webhook_url=webhook_url, webhook_events=chosen)
+        partner = Partner(
+            name=name.strip(), webhook_url=webhook_url, webhook_events=chosen, json_acceptance=json_acceptance
+        )
         partner.full_clean()
         partner.save()
         partner.allow_only(banks)
