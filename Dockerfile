@@ -20,7 +20,7 @@ COPY . .
 COPY --from=guide /srv/app/var/guide var/guide
 # Static files need no secret: they are collected with the development defaults.
 RUN ENVIRONMENT=development python manage.py collectstatic --no-input --verbosity 0 \
-    && useradd --system --no-create-home origination \
+    && useradd --system --uid 10001 --no-create-home origination \
     && chown -R origination /srv/state
 USER origination
 

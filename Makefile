@@ -41,7 +41,7 @@ bench: deps ## the benchmark beside its peers, with a report; QUICK=1 takes less
 test: deps-dev deps-node ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
 	@exec $(py) -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-lint: deps-dev deps-node ## style, types, migrations, deployment settings, API schema
+lint: deps-dev deps-node ## style, types, migrations, deployment settings, API schema, Kubernetes manifests
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
 	$(py) -m mypy
@@ -50,6 +50,7 @@ lint: deps-dev deps-node ## style, types, migrations, deployment settings, API s
 	$(py) manage.py spectacular --validate --fail-on-warn --file var/openapi.yaml
 	$(py) -m openapi_spec_validator var/openapi.yaml
 	@$(lint_openapi)
+	$(VENV)/bin/kubernetes-validate --strict --quiet docs/kubernetes/*.yaml
 	@echo "$(py) manage.py check --deploy (as in production)"
 	@env $(production) $(py) manage.py check --deploy --fail-level WARNING
 

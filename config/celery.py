@@ -31,6 +31,8 @@ app.autodiscover_tasks()
 @worker_ready.connect
 def settle(**_: Any) -> None:
     """Called when the worker has loaded its tasks and begins to take them."""
+    from foundation.counts import serve_counts
     from foundation.memory import freeze_what_is_loaded
 
+    serve_counts()
     freeze_what_is_loaded()

@@ -202,6 +202,7 @@ if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
             )
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{_whole('SIMULATOR_PORT', 8100)}").rstrip("/")
 METRICS_NETWORKS = _networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
+METRICS_PORT = _whole("METRICS_PORT", 0, least=0)
 
 INSTALLED_APPS = [
     "unfold",

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from foundation.counts import serve_counts
 from foundation.memory import freeze_what_is_loaded
 from webhooks.delivery import DeliveryProcess
 
@@ -22,5 +23,6 @@ class Command(BaseCommand):
 
         signal.signal(signal.SIGTERM, finish)
         signal.signal(signal.SIGINT, finish)
+        serve_counts()
         freeze_what_is_loaded()
         process.run(stop)

@@ -1,0 +1,75 @@
+"""Compose, the Kubernetes manifests and the operations page start the same processes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from config.local.servers import free_port
+from foundation.counts import serve_counts
+
+ROOT = Path(__file__).resolve().parent.parent
+MANIFESTS = {
+    path.stem: list(yaml.safe_load_all(path.read_text())) for path in (ROOT / "docs/kubernetes").glob("*.yaml")
+}
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+PARTS = ("web", "banks", "sweeps", "default", "webhooks", "beat", "migrate")
+
+
+class AnyTag(yaml.SafeLoader):
+    """Reads Compose's own tags, such as `!override`, as what they stand before."""
+
+
+AnyTag.add_multi_constructor("!", lambda loader, _tag, node: loader.construct_sequence(node))
+
+
+def container(part: str) -> dict[str, Any]:
+    """The only container of `part`."""
+    [found] = MANIFESTS[part][0]["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_runs_the_same_command_everywhere(part: str) -> None:
+    command = container(part).get("command")
+    if command is None:
+        assert "command" not in COMPOSE[part], "both take the image's own command"
+        return
+    inner = command[2] if command[0] == "sh" else " ".join(command)
+    assert COMPOSE[part]["command"] in (inner, f'sh -c "{inner}"')
+    if part != "migrate":
+        documented = inner.replace("/tmp/celerybeat-schedule", "FILE")
+        assert f"`{documented}`" in (ROOT / "docs/operations.md").read_text()
+
+
+def test_every_variable_that_a_manifest_sets_is_one_of_the_service() -> None:
+    known = set(re.findall(r"^#([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+    config_map = next(each for each in MANIFESTS["configuration"] if each["kind"] == "ConfigMap")
+    named = {each["name"] for part in PARTS for each in container(part).get("env", ())}
+    assert len(config_map["data"]) > 5
+    assert {*config_map["data"], *named} - known == set()
+
+
+def test_a_pod_has_longer_to_end_than_a_query(settings: Any) -> None:
+    for part in ("web", "banks"):
+        spec = MANIFESTS[part][0]["spec"]["template"]["spec"]
+        assert spec["terminationGracePeriodSeconds"] > settings.QUERY_DEADLINE_S + 10
+
+
+def test_what_compose_doubles_exists() -> None:
+    doubled = yaml.load((ROOT / "compose.scale.yaml").read_text(), Loader=AnyTag)["services"]
+    assert doubled.keys() == {"web", "banks", "sweeps", "webhooks"}
+    assert doubled.keys() < COMPOSE.keys()
+
+
+def test_a_worker_shows_its_counts_at_a_port_of_its_own(settings: Any) -> None:
+    settings.METRICS_PORT = free_port()
+    serve_counts()
+    shown = requests.get(f"http://127.0.0.1:{settings.METRICS_PORT}/metrics", timeout=5).text
+    assert "query_start_seconds" in {family.name for family in text_string_to_metric_families(shown)}
