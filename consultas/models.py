@@ -73,12 +73,13 @@ class Query(models.Model):
         return msgspec.convert(self.request, BankQuery)
 
     def for_bank(self, bank: str) -> BankQuery:
-        """`holder()` with what the service fills in: the portfolio that the contract fixes for `bank`, the
+        """`holder()` with what the service fills in: the portfolio that the contract fixes or allows for `bank`, the
         term where only an amount was asked for, and when the holder's authorization was presented."""
         query = self.holder()
         by_value = query.loan_value is not None or query.installment_value is not None
         return replace(
             query,
+            # `query.portfolio` of a row that the release before saved: its offers were quoted under that portfolio.
             portfolio=self.portfolios.get(bank, query.portfolio),
             installments=query.installments or (ASSUMED_TERM if by_value else None),
             accepted_at=query.accepted_at or self.created_at,

@@ -98,6 +98,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
     seen = evidence.for_query(partner, data["cpf"], authorization_id) if authorization_id else None
     if seen is not None:
         data |= _from_session(seen)
+    asked_portfolio = data.pop("portfolio", None)
     holder = BankQuery(**data)
     query = Query(
         partner=partner,
@@ -105,7 +106,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         cpf_index=blind_index("cpf", holder.cpf),
         request=msgspec.to_builtins(holder),
         banks=[bank.name for bank in banks],
-        portfolios={bank.name: bank.portfolio for bank in banks if bank.portfolio},
+        portfolios={bank.name: named for bank in banks if (named := bank.portfolio_for(asked_portfolio))},
         authorization_id=authorization_id or "",
         evidence_number=seen.number if seen else None,
         request_id=request_id,

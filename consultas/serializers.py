@@ -149,7 +149,8 @@ class QueryRequest(Block):
         source="portfolio",
         required=False,
         allow_null=True,
-        help_text="Carteira de originação. Só vale se o contrato a prevê; senão é ignorada.",
+        help_text="Carteira de originação. Chega só aos bancos para os quais o seu contrato lista esta mesma carteira; "
+        "nos demais é ignorada e vale a carteira padrão do banco.",
     )
     loan_value = DecimalField(
         min_value=CENT,

@@ -42,6 +42,7 @@ from partners.models import (
     Partner,
     WebhookEvent,
     default_webhook_events,
+    split_names,
 )
 from providers.models import Provider
 
@@ -57,6 +58,28 @@ class HostsField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         hosts = dict.fromkeys(line.strip().lower() for line in (super().to_python(value) or "").splitlines())
         return [host for host in hosts if host]
+
+
+class NamesField(forms.CharField):
+    """Names separated by commas; the value is a list."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return split_names(super().to_python(value) or "")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool((initial or []) != self.to_python(data))
+
+
+class AllowanceForm(forms.ModelForm):
+    portfolios = NamesField(
+        label="Carteiras que pode pedir",
+        help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+    )
 
 
 class PartnerForm(forms.ModelForm):
@@ -132,7 +155,8 @@ class RotateSecretForm(forms.Form):
 
 class AllowanceInline(TabularInline):
     model = Allowance
-    fields = ("provider", "portfolio")
+    form = AllowanceForm
+    fields = ("provider", "portfolio", "portfolios")
     extra = 0
     hide_title = True
 

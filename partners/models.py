@@ -27,6 +27,7 @@ from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)
 MAX_KEY_DAYS = 3650
+PORTFOLIO_LENGTH, MOST_PORTFOLIOS = 60, 100
 #: Fields that pages and look-ups which only name a partner do not read.
 SECRET_FIELDS = ("webhook_secret", "retired_webhook_secrets")
 SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
@@ -83,6 +84,11 @@ def validate_webhook_url(url: str) -> None:
         raise ValidationError("A URL do webhook não pode apontar para um endereço privado.")
 
 
+def split_names(text: str) -> list[str]:
+    """The different names in `a, b`, in their order."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
 def validate_cnpj(cnpj: str) -> None:
     """Raises ValidationError unless `cnpj` is a CNPJ without mask."""
     if not cnpj_is_valid(cnpj):
@@ -95,14 +101,32 @@ def validate_hosts(hosts: list[str]) -> None:
         raise ValidationError("Informe domínios como chat.exemplo.com.br, sem https:// e sem caminho.")
 
 
+def validate_portfolios(portfolios: list[str]) -> None:
+    """Raises ValidationError unless `portfolios` is a list of different names of portfolios."""
+    named = isinstance(portfolios, list) and all(
+        isinstance(name, str) and name == name.strip() and name.isprintable() and 0 < len(name) <= PORTFOLIO_LENGTH
+        for name in portfolios
+    )
+    if not named or len(portfolios) != len(set(portfolios)) or len(portfolios) > MOST_PORTFOLIOS:
+        raise ValidationError(
+            f"Informe até {MOST_PORTFOLIOS} carteiras diferentes, com até {PORTFOLIO_LENGTH} caracteres."
+        )
+
+
 @dataclass(frozen=True)
 class AllowedBank:
     """A bank of a partner's contract. `portfolio`, where the contract fixes one, is the `originador` of every
-    call; `enabled` is False while the operator keeps the bank off for everybody."""
+    call; `portfolios` are those that a call may ask for; `enabled` is False while the operator keeps the bank off for
+    everybody."""
 
     name: str
     portfolio: str | None
     enabled: bool
+    portfolios: tuple[str, ...] = ()
+
+    def portfolio_for(self, asked: str | None) -> str | None:
+        """The portfolio of a call that asks for `asked`. None where the bank's default is used."""
+        return self.portfolio or (asked if asked in self.portfolios else None)
 
 
 class Partner(models.Model):
@@ -173,8 +197,13 @@ class Partner(models.Model):
         """The contract's banks by name, disabled ones included. At most one query; no credentials are read."""
         if self.contract is not None:
             return list(self.contract)
-        rows = self.allowances.order_by("provider_id").values_list("provider_id", "portfolio", "provider__enabled")
-        return [AllowedBank(name, portfolio or None, enabled) for name, portfolio, enabled in rows]
+        rows = self.allowances.order_by("provider_id").values_list(
+            "provider_id", "portfolio", "provider__enabled", "portfolios"
+        )
+        return [
+            AllowedBank(name, portfolio or None, enabled, tuple(portfolios))
+            for name, portfolio, enabled, portfolios in rows
+        ]
 
     def allow_only(self, names: list[str]) -> None:
         """Makes the allowlist exactly `names`; what stays keeps its portfolio."""
@@ -320,11 +349,20 @@ class ApiKey(models.Model):
 
 
 class Allowance(models.Model):
-    """A bank that the partner's contract allows. `portfolio`, if set, is the `originador` of each call."""
+    """A bank that the partner's contract allows. `portfolio`, if set, is the `originador` of each call. Else a call may
+    name one of `portfolios`, and no other."""
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="allowances", verbose_name="parceiro")
     provider = models.ForeignKey(Provider, models.PROTECT, related_name="+", verbose_name="banco")
-    portfolio = models.CharField("carteira (originador)", max_length=60, blank=True)
+    portfolio = models.CharField("carteira (originador)", max_length=PORTFOLIO_LENGTH, blank=True)
+    portfolios = models.JSONField(
+        "carteiras que pode pedir",
+        default=list,
+        db_default=[],
+        blank=True,
+        validators=[validate_portfolios],
+        help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
+    )
 
     class Meta:
         verbose_name = "banco permitido"
@@ -343,7 +381,8 @@ def _finding() -> tuple[str, statements.Columns[ApiKey], statements.Columns[Part
     sql = f"""
 SELECT {keys.sql}, {partners.sql}, coalesce(
     (SELECT json_agg(
-        json_build_object('name', a.provider_id, 'portfolio', nullif(a.portfolio, ''), 'enabled', b.enabled)
+        json_build_object('name', a.provider_id, 'portfolio', nullif(a.portfolio, ''), 'enabled', b.enabled,
+            'portfolios', a.portfolios)
         ORDER BY a.provider_id)
     FROM partners_allowance a JOIN providers_provider b ON b.name = a.provider_id
     WHERE a.partner_id = p.id), '[]')::text

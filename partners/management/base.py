@@ -13,7 +13,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 from django.db.models import Model
 
-from partners.models import WebhookEvent
+from partners.models import WebhookEvent, split_names
 from providers.models import Provider
 
 
@@ -52,7 +52,7 @@ def get_row(model: type[Row], identifier: str) -> Row:
 
 def bank_names(text: str) -> list[str]:
     """The banks in `a,b`. Raises CommandError for none, and for one that is not registered."""
-    names = _split(text)
+    names = split_names(text)
     if not names:
         raise CommandError("Informe ao menos um banco em --providers; para barrar o parceiro, suspenda-o.")
     known = list(Provider.objects.order_by("name").values_list("name", flat=True))
@@ -66,7 +66,7 @@ def bank_names(text: str) -> list[str]:
 
 def event_names(text: str) -> list[str]:
     """The webhook events in `a,b`. Raises CommandError for one that does not exist."""
-    names = _split(text)
+    names = split_names(text)
     unknown = [name for name in names if name not in WebhookEvent.values]
     if unknown:
         raise CommandError(f"Evento desconhecido: {', '.join(unknown)}. Eventos: {', '.join(WebhookEvent.values)}.")
@@ -77,7 +77,3 @@ def _sentence(error: ValidationError) -> str:
     if not hasattr(error, "error_dict"):
         return " ".join(error.messages)
     return " ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
-
-
-def _split(text: str) -> list[str]:
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

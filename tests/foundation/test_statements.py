@@ -78,12 +78,12 @@ def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_ass
     Provider.objects.create(name="bank-a", base_url="http://127.0.0.1:1", enabled=False)
     Provider.objects.create(name="bank-b", base_url="http://127.0.0.1:1")
     key.partner.allow_only(["bank-b", "bank-a"])
-    key.partner.allowances.filter(provider_id="bank-b").update(portfolio="77")
+    key.partner.allowances.filter(provider_id="bank-b").update(portfolio="77", portfolios=["1", "2"])
     with django_assert_num_queries(1):
         found = ApiKey.find(secret)
         assert found is not None
         contract = found.partner.allowed_banks()
-    assert contract == [AllowedBank("bank-a", None, False), AllowedBank("bank-b", "77", True)]
+    assert contract == [AllowedBank("bank-a", None, False), AllowedBank("bank-b", "77", True, ("1", "2"))]
     assert contract == key.partner.allowed_banks()
     assert values(found) == values(ApiKey.objects.get(pk=key.pk))
     secrets = ("webhook_secret", "retired_webhook_secrets")

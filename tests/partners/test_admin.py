@@ -207,6 +207,7 @@ def partner_form(partner: Partner | None, **changes: object) -> dict[str, object
             f"allowances-{index}-partner": partner.pk,
             f"allowances-{index}-provider": allowance.provider_id,
             f"allowances-{index}-portfolio": allowance.portfolio,
+            f"allowances-{index}-portfolios": ", ".join(allowance.portfolios),
         }
     return {**form, **changes}
 
@@ -225,6 +226,7 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
                 "allowances-1-partner": partner.pk,
                 "allowances-1-provider": "cedro",
                 "allowances-1-portfolio": "CLT-ESPECIAL",
+                "allowances-1-portfolios": " A-1,, B 2 ,A-1",
             },
         ),
     )
@@ -232,9 +234,9 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
     partner.refresh_from_db()
     assert (partner.webhook_url, partner.webhook_events) == ("https://parceiro.example.com/w", ["lead", "proposal"])
     assert partner.webhook_secrets() == [secret]
-    assert [(bank.name, bank.portfolio) for bank in partner.allowed_banks()] == [
-        ("cedro", "CLT-ESPECIAL"),
-        ("ipe", None),
+    assert [(bank.name, bank.portfolio, bank.portfolios) for bank in partner.allowed_banks()] == [
+        ("cedro", "CLT-ESPECIAL", ("A-1", "B 2")),
+        ("ipe", None, ()),
     ]
 
 

@@ -106,6 +106,16 @@ def test_set_providers_replaces_the_allowlist_and_keeps_the_portfolio_of_what_st
     ]
 
 
+def test_set_portfolios_lists_what_a_partner_may_ask_for():
+    partner = PartnerFactory(providers=["ipe", "cedro"])
+    told = {"partner_id": str(partner.pk), "provider": "cedro", "portfolio": None, "portfolios": ["A-1", "B 2"]}
+    assert run("set_portfolios", partner.pk, "cedro", "--portfolios", "A-1, B 2,A-1") == told
+    assert [bank.portfolios for bank in partner.allowed_banks()] == [("A-1", "B 2"), ()]
+    assert "não tem o banco jatoba" in refusal("set_portfolios", partner.pk, "jatoba", "--portfolios", "A-1")
+    assert "até 60 caracteres" in refusal("set_portfolios", partner.pk, "cedro", "--portfolios", "x" * 61)
+    assert run("set_portfolios", partner.pk, "cedro", "--portfolios", "") == told | {"portfolios": []}
+
+
 def test_set_providers_with_an_unknown_bank_changes_nothing():
     partner = PartnerFactory(providers=["ipe"])
     assert "xpto" in refusal("set_providers", partner.pk, "--providers", "jatoba,xpto")
