@@ -9,13 +9,14 @@ import sys
 from typing import Any
 
 import structlog
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from config.logs import traceback_without_words
+from foundation.backoffice.refusals import refusal
 from foundation.errors import (
     ApiError,
     InternalError,
@@ -92,8 +93,8 @@ def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Outside the API only (a failed CSRF check, an admin page without permission)."""
-    return HttpResponse("Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8")
+    """Outside the API only: an admin page without permission."""
+    return refusal(request, 403) or HttpResponse("Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8")
 
 
 def unknown(request: HttpRequest, **parts: str) -> HttpResponse:
@@ -101,8 +102,13 @@ def unknown(request: HttpRequest, **parts: str) -> HttpResponse:
     raise Http404
 
 
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's CSRF_FAILURE_VIEW: a form without its token, as one that was open for too long."""
+    return handler403(request, PermissionDenied())
+
+
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return reply(request, NotFound())
+    return refusal(request, 404) or reply(request, NotFound())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:

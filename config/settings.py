@@ -292,6 +292,7 @@ if PRODUCTION:
     # Names that browsers take from this very host by https only: no other host of the domain can set them.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-session", "__Host-csrf"
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
+CSRF_FAILURE_VIEW = "config.exceptions.csrf_failure"
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # HSTS for subdomains and
     "security.W021",  # its preload list are for the domain's owner to decide
@@ -540,6 +541,7 @@ UNFOLD = {
     ],
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [lambda request: static("backoffice/backoffice.css")],
+    "SCRIPTS": [lambda request: static("backoffice/copy.js")],
     "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
     "SIDEBAR": {
         "show_search": True,

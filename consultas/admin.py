@@ -121,7 +121,7 @@ class OfferAdmin(PersonalRowsAdmin):
         "loan",
         "installment",
         "rate",
-        "with_insurance",
+        "insurance",
     )
     list_filter = (BankFilter, ("partner", AutocompleteSelectFilter), "with_insurance", "refreshed_at")
     list_filter_submit = True
@@ -140,7 +140,7 @@ class OfferAdmin(PersonalRowsAdmin):
         "rate",
         "total",
         "table_code",
-        "with_insurance",
+        "insurance",
         "first_due_date",
         "cet_monthly",
         "cet_annual",
@@ -173,6 +173,11 @@ class OfferAdmin(PersonalRowsAdmin):
     @admin.display(description="taxa ao mês", ordering="interest_rate")
     def rate(self, offer: Offer) -> str:
         return f"{offer.interest_rate.normalize():f}%".replace(".", ",")
+
+    @admin.display(description="seguro", ordering="with_insurance")
+    def insurance(self, offer: Offer) -> str:
+        """In words: a mark for "without" reads as a fault."""
+        return "com seguro" if offer.with_insurance else "sem seguro"
 
     @admin.display(description="total")
     def total(self, offer: Offer) -> str:

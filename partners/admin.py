@@ -30,7 +30,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
-from foundation.backoffice.admins import NothingToSaveAdmin
+from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.encryption import blind_index
 from partners.models import (
@@ -153,7 +153,7 @@ class RotateSecretForm(forms.Form):
             raise ValidationError("O segredo já foi trocado e mostrado. Se ele se perdeu, troque-o de novo.")
 
 
-class AllowanceInline(TabularInline):
+class AllowanceInline(LabelledInline):
     model = Allowance
     form = AllowanceForm
     fields = ("provider", "portfolio", "portfolios")

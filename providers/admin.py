@@ -106,6 +106,8 @@ class ProviderForm(forms.ModelForm):
         return provider
 
 
+#: The form's fields that take a secret in. They are no columns, and to whoever may only look they say nothing.
+_SECRETS_IN = ("new_credentials", "new_callback_secret")
 _BREAKER_WORDS = {
     "closed": "fechado",
     "half_open": "em teste",
@@ -141,6 +143,16 @@ class ProviderAdmin(RobustAdmin):
         """The list needs no secret; a bank's own page reads them."""
         banks: QuerySet[Provider] = super().get_queryset(request)
         return banks.defer("credentials", "callback_secret")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """The fields. Those that take a secret in are for operators who may change the bank."""
+        may_write = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
+        if may_write:
+            return super().get_fieldsets(request, obj)
+        return [
+            (title, {"fields": [name for name in options["fields"] if name not in _SECRETS_IN]})
+            for title, options in super().get_fieldsets(request, obj)
+        ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """A bank's name ties the row to its adapter: chosen once."""

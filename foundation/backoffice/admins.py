@@ -16,11 +16,11 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Field, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from unfold.admin import ModelAdmin
+from unfold.admin import ModelAdmin, TabularInline
 
 
 class FixedChoicesFilter(SimpleListFilter):
@@ -59,12 +59,11 @@ class RobustAdmin(ModelAdmin):
     def form_over_list(self, request: HttpRequest, form: forms.Form, **words: Any) -> HttpResponse:
         """A page with a form that concerns the list, to be posted.
 
-        `words` are title, text, button, danger, and `original`: what the form is about where that is not these rows.
+        `words` are title, text, button, danger, and `original`: what the form is about where the title names nothing.
         """
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
-            "original": str(self.opts.verbose_name_plural),
             "form": form,
             "back": self.list_address,
             **words,
@@ -115,6 +114,17 @@ class ReadOnlyAdmin(RobustAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class LabelledInline(TabularInline):
+    """Rows inside another row's page, as a table. Each field bears its column's title for screen readers."""
+
+    def formfield_for_dbfield(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> forms.Field | None:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            inner = getattr(field.widget, "widget", field.widget)  # of a foreign key the wrapper with its links
+            inner.attrs["aria-label"] = str(field.label)
+        return field
 
 
 class NothingToSaveAdmin(RobustAdmin):

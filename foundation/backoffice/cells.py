@@ -50,4 +50,4 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:
         return format_html("<tr>{}</tr>", format_html_join("", "<{} {}>{}</{}>", cells))
 
     lines = format_html_join("", "{}", ((row("td", values),) for values in rows))
-    return format_html('<div style="overflow-x:auto"><table>{}{}</table></div>', row("th", head), lines)
+    return format_html('<div class="wide" tabindex="0"><table>{}{}</table></div>', row("th", head), lines)

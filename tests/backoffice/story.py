@@ -1,0 +1,78 @@
+"""One holder's way through the service, as rows: what the pages of the back office are tried with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from authorizations.models import Session
+from consultas.models import Offer, Query, Step
+from partners.models import ApiKey, Partner
+from proposals.models import BankCall, Move, Proposal
+from tests.authorizations.clients import HolderClient, open_session
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory, ProviderFactory
+from tests.proposals.rows import a_proposal, a_step, an_offer
+from webhooks import outbox
+from webhooks.models import Event
+
+CPF = FULL_FLOW
+
+
+@dataclass
+class Story:
+    """The rows."""
+
+    partner: Partner
+    key: ApiKey
+    query: Query
+    offer: Offer
+    proposal: Proposal
+    step: Step
+    event: Event
+    session: Session
+    secrets: list[str] = field(default_factory=list)
+    cpf: str = CPF
+
+
+def tell() -> Story:
+    """The story's rows, written."""
+    for name in ("ipe", "cedro", "jatoba"):
+        ProviderFactory(name=name, credentials={"client_secret": "segredo-do-banco"})
+    partner = PartnerFactory(name="Financeira Exemplo de Crédito Consignado", providers=["ipe", "cedro"], webhook_url="https://um.example/w")
+    secret = partner.rotate_webhook_secret()
+    key, text = ApiKey.issue(partner, "produção")
+    offer = an_offer(partner, "ipe")
+    now = timezone.now()
+    proposal = a_proposal(
+        offer,
+        Proposal.Submission.ACCEPTED,
+        status="awaiting_signature",
+        native_id="CT-1",
+        created_at=now - timedelta(minutes=9),
+    )
+    Move.objects.create(proposal=proposal, to_status="created", cause="submit", at=now - timedelta(minutes=8))
+    Move.objects.create(
+        proposal=proposal,
+        from_status="created",
+        to_status="awaiting_signature",
+        cause="status",
+        native_word="AGUARDA",
+        at=now - timedelta(minutes=5),
+    )
+    BankCall.objects.create(
+        proposal=proposal, operation="submit", outcome="ok", ms=812, request_id="request-1", at=now - timedelta(minutes=9)
+    )
+    step = a_step(offer, state=Step.State.APPROVED, closed_at=now - timedelta(minutes=10))
+    with transaction.atomic():
+        event = outbox.store(
+            partner, "proposal.created", str(proposal.pk), {"provider": "ipe", "cpf": CPF, "status": "created"}
+        )
+        failed = outbox.store(partner, "lead", CPF, {"cpf": CPF})
+    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None, fault="status")
+    session = open_session(partner)
+    HolderClient().accept(session)
+    return Story(partner, key, offer.query, offer, proposal, step, event, session, [secret, text, "segredo-do-banco"])

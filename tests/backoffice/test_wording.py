@@ -1,0 +1,95 @@
+"""What an operator reads: in Portuguese, and true for what that operator may do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+
+from tests.factories import PartnerFactory, ProviderFactory
+from tests.partners.test_admin import page, staff
+from tests.proposals.rows import an_offer
+
+pytestmark = pytest.mark.django_db
+
+
+def test_who_may_only_look_at_a_bank_sees_no_field_for_its_secrets(admin_client: Client) -> None:
+    """Before the fix, these fields stood there as "New credentials" and "New callback secret"."""
+    bank = ProviderFactory(name="ipe")
+    shown = staff("view_provider").get(page(bank)).content.decode()
+    assert "Credenciais guardadas" in shown
+    assert "new_credentials" not in shown
+    assert "New " not in shown
+    assert "Novas credenciais" in admin_client.get(page(bank)).content.decode()
+
+
+def test_the_history_of_an_account_is_in_portuguese(admin_client: Client) -> None:
+    """Before the fix, it said "Modificado Staff status e Groups."."""
+    other = User.objects.create_user("rui", password="uma-senha-bem-longa")
+    form = {
+        "username": "rui",
+        "is_staff": "on",
+        "is_active": "on",
+        "groups": [Group.objects.create(name="mesa").pk],
+        "date_joined_0": "21/11/2026",
+        "date_joined_1": "18:00:00",
+    }
+    assert admin_client.post(page(other), form).status_code == 302
+    told = admin_client.get(page(other, "history")).content.decode()
+    assert "Membro da equipe" in told
+    assert "Grupos" in told
+    assert "Staff status" not in told
+
+
+@pytest.mark.parametrize("kind", ["webhooks_event", "consultas_query", "authorizations_session"])
+def test_a_form_over_a_list_names_its_list_once(admin_client: Client, kind: str) -> None:
+    """Before the fix, the title was "Localizar eventos: eventos"."""
+    shown = admin_client.get(reverse(f"admin:{kind}_find")).content.decode()
+    [title] = re.findall(r"<h2 class=\"font-semibold mb-2[^>]*>(.*?)</h2>", shown)
+    assert re.fullmatch(r"Localizar \w+", title)
+
+
+def test_an_empty_list_asks_nobody_to_add_what_nobody_adds(admin_client: Client) -> None:
+    shown = admin_client.get(reverse("admin:consultas_query_changelist")).content.decode()
+    assert "Não há nada aqui" in shown
+    assert "Crie um item" not in shown
+
+
+def test_the_list_of_permissions_is_named_in_no_gender(admin_client: Client) -> None:
+    """Before the fix, it said "Escolher todos permissões"."""
+    words = admin_client.get(reverse("admin:jsi18n")).content.decode()
+    assert "Acrescentar tudo" in words
+    assert "Escolher todos" not in words
+
+
+def test_an_offer_without_insurance_is_no_fault(admin_client: Client) -> None:
+    """Before the fix, a red cross stood in its column."""
+    an_offer(PartnerFactory(providers=["ipe"]), "ipe")
+    shown = admin_client.get(reverse("admin:consultas_offer_changelist")).content.decode()
+    assert "sem seguro" in shown
+
+
+def test_a_refusal_is_a_page_with_the_menu_for_operators_alone(client: Client) -> None:
+    """Before the fix, an operator saw one line of text and no way back."""
+    operator = staff("view_query")
+    for address, status, told in (
+        (reverse("admin:partners_partner_changelist"), 403, "Sem permissão"),
+        ("/admin/nada/", 404, "Página não encontrada"),
+    ):
+        shown = operator.get(address)
+        assert shown.status_code == status
+        assert told in shown.content.decode()
+        assert reverse("admin:consultas_query_changelist") in shown.content.decode()
+        assert client.get(address).status_code == 302
+    assert operator.get("/nada").content == "Recurso não encontrado.\n".encode()
+
+
+def test_a_form_without_its_token_is_explained(admin_user: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    shown = client.post(reverse("admin:partners_partner_add"))
+    assert shown.status_code == 403
+    assert "abra-o de novo" in shown.content.decode()
