@@ -94,7 +94,9 @@ def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Outside the API only: an admin page without permission."""
-    return refusal(request, 403) or HttpResponse("Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8")
+    return refusal(request, 403) or HttpResponse(
+        "Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8"
+    )
 
 
 def unknown(request: HttpRequest, **parts: str) -> HttpResponse:

@@ -42,7 +42,9 @@ def tell() -> Story:
     """The story's rows, written."""
     for name in ("ipe", "cedro", "jatoba"):
         ProviderFactory(name=name, credentials={"client_secret": "segredo-do-banco"})
-    partner = PartnerFactory(name="Financeira Exemplo de Crédito Consignado", providers=["ipe", "cedro"], webhook_url="https://um.example/w")
+    partner = PartnerFactory(
+        name="Financeira Exemplo de Crédito Consignado", providers=["ipe", "cedro"], webhook_url="https://um.example/w"
+    )
     secret = partner.rotate_webhook_secret()
     key, text = ApiKey.issue(partner, "produção")
     offer = an_offer(partner, "ipe")
@@ -64,7 +66,12 @@ def tell() -> Story:
         at=now - timedelta(minutes=5),
     )
     BankCall.objects.create(
-        proposal=proposal, operation="submit", outcome="ok", ms=812, request_id="request-1", at=now - timedelta(minutes=9)
+        proposal=proposal,
+        operation="submit",
+        outcome="ok",
+        ms=812,
+        request_id="request-1",
+        at=now - timedelta(minutes=9),
     )
     step = a_step(offer, state=Step.State.APPROVED, closed_at=now - timedelta(minutes=10))
     with transaction.atomic():
