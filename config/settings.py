@@ -25,6 +25,7 @@ from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 from config.logs import logging_config
+from config.roles import ROLES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -292,6 +293,7 @@ if PRODUCTION:
     # Names that browsers take from this very host by https only: no other host of the domain can set them.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-session", "__Host-csrf"
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
+BACKOFFICE_ROLES = ROLES
 CSRF_FAILURE_VIEW = "config.exceptions.csrf_failure"
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # HSTS for subdomains and

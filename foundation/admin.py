@@ -11,12 +11,13 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import ManyToManyField, Model, Q
+from django.db.models import ManyToManyField, Q
 from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from foundation.backoffice.admins import RobustAdmin
+from foundation.backoffice.roles import is_role
 
 admin.site.unregister((User, Group))
 
@@ -88,13 +89,14 @@ def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
 
 @admin.register(Group)
 class OperatorGroupAdmin(GroupAdmin, PermissionsInPortuguese):
-    """Groups of operators and their permissions, which superusers alone decide."""
+    """Groups of operators and their permissions, which superusers alone decide. The roles that come with the service
+    are to look at."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_superuser)
 
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return bool(request.user.is_superuser)
+    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return bool(request.user.is_superuser) and not is_role(obj)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return bool(request.user.is_superuser)
+    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        return bool(request.user.is_superuser) and not is_role(obj)

@@ -10,7 +10,9 @@ class FoundationConfig(AppConfig):
 
         from foundation.backoffice.gate import note_beginnings
         from foundation.backoffice.login import note_log_ins
+        from foundation.backoffice.roles import keep_after_migrate
 
         note_log_ins()
         note_beginnings()
+        keep_after_migrate()
         admin.site.unregister(TOTPDevice)  # its page shows the key

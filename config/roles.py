@@ -1,0 +1,64 @@
+"""What each role of the back office may see and do: the groups that come with the service.
+
+`foundation/backoffice/roles.py` makes the groups. A superuser gives an account its role, or makes further groups.
+"""
+
+from __future__ import annotations
+
+#: What every role reads: how things stand, with CPFs masked.
+_READ = (
+    "partners.view_partner",
+    "partners.view_allowance",
+    "partners.view_apikey",
+    "webhooks.view_event",
+    "webhooks.view_attempt",
+    "authorizations.view_session",
+    "authorizations.view_terms",
+    "consultas.view_query",
+    "consultas.view_offer",
+    "consultas.view_step",
+    "proposals.view_proposal",
+    "proposals.view_move",
+    "proposals.view_bankcall",
+    "proposals.view_erasure",
+    "providers.view_provider",
+)
+#: The permissions of each role, as `app.codename`, by the group's name.
+ROLES: dict[str, tuple[str, ...]] = {
+    "Papel: suporte": _READ,
+    "Papel: operação": (
+        *_READ,
+        "partners.add_partner",
+        "partners.change_partner",
+        "partners.add_allowance",
+        "partners.change_allowance",
+        "partners.delete_allowance",
+        "partners.add_apikey",
+        "partners.change_apikey",
+        "webhooks.change_event",
+        "authorizations.add_terms",
+        "authorizations.change_terms",
+        "authorizations.revoke_authorization",
+        "consultas.change_step",
+        "proposals.change_proposal",
+        "providers.change_provider",
+    ),
+    "Papel: auditoria": (
+        *_READ,
+        "authorizations.view_evidence",
+        "authorizations.export_evidence",
+        "authorizations.view_evidenceuse",
+        "auth.view_user",
+        "auth.view_group",
+    ),
+    "Papel: segurança": (
+        *_READ,
+        "partners.change_apikey",
+        "authorizations.revoke_authorization",
+        "proposals.erase_holder",
+        "auth.view_user",
+        "auth.add_user",
+        "auth.change_user",
+        "auth.view_group",
+    ),
+}

@@ -1,0 +1,75 @@
+"""The roles that come with the service, as groups of Django. `config/roles.py` says what each may do.
+
+They are written after each `migrate`, when the permissions of all apps are there, and are then exactly what the release
+says. Nobody edits them: an operator who needs other permissions gets a group of another name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from django.apps import AppConfig
+from django.apps import apps as all_apps
+from django.apps.registry import Apps
+from django.conf import settings
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+from django.db.models.signals import post_migrate
+
+log = structlog.get_logger(__name__)
+
+
+def keep_after_migrate() -> None:
+    """From now on each `migrate` ends with `write`."""
+    post_migrate.connect(_after_migrate, dispatch_uid="backoffice.roles")
+
+
+def is_role(group: Group | None) -> bool:
+    """True for a group that comes with the service."""
+    return group is not None and group.name in settings.BACKOFFICE_ROLES
+
+
+def _after_migrate(app_config: AppConfig, apps: Apps, **_: Any) -> None:
+    """Django sends this once for each app, with the `apps` that are migrated. The last one completes the
+    permissions."""
+    is_last = app_config == list(all_apps.get_app_configs())[-1]
+    if is_last and "group" in apps.all_models["auth"]:
+        write()
+
+
+def write() -> None:
+    """Make the roles' groups exactly what `config/roles.py` says.
+
+    A permission that does not exist is left out, with a line in the log: the database is migrated in part only.
+    """
+    wanted = {name for names in settings.BACKOFFICE_ROLES.values() for name in names}
+    known = {
+        f"{app}.{codename}": pk
+        for pk, app, codename in Permission.objects.filter(
+            codename__in={name.partition(".")[2] for name in wanted}
+        ).values_list("pk", "content_type__app_label", "codename")
+    }
+    if missing := wanted - known.keys():
+        log.warning("role_permissions_missing", missing=sorted(missing))
+    through = Group.permissions.through._default_manager
+    with transaction.atomic():
+        names = list(settings.BACKOFFICE_ROLES)
+        Group.objects.bulk_create([Group(name=name) for name in names], ignore_conflicts=True)
+        groups = dict(Group.objects.filter(name__in=names).values_list("name", "pk"))
+        pairs = {
+            (groups[role], known[name])
+            for role, permissions in settings.BACKOFFICE_ROLES.items()
+            for name in known.keys() & set(permissions)
+        }
+        held = {
+            (group, permission): pk
+            for pk, group, permission in through.filter(group__in=groups.values()).values_list(
+                "pk", "group_id", "permission_id"
+            )
+        }
+        through.filter(pk__in=[pk for pair, pk in held.items() if pair not in pairs]).delete()
+        through.bulk_create(
+            [through.model(group_id=group, permission_id=permission) for group, permission in pairs - held.keys()],
+            ignore_conflicts=True,
+        )

@@ -1,0 +1,159 @@
+"""The roles that come with the service: which page and which action each may use, and what it sees there."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
+from django.urls import reverse
+
+from foundation.backoffice import roles
+from tests.backoffice.story import Story
+
+pytestmark = pytest.mark.django_db
+
+SUPPORT, OPERATION, AUDIT, SECURITY = "suporte", "operação", "auditoria", "segurança"
+EVERYBODY = {SUPPORT, OPERATION, AUDIT, SECURITY}
+#: Which roles get each page. A page whose model is not named here is for superusers, or for all that view its rows.
+PAGES: dict[str, set[str]] = {
+    "partners_partner": EVERYBODY,
+    "partners_apikey": EVERYBODY,
+    "webhooks_event": EVERYBODY,
+    "authorizations_session": EVERYBODY,
+    "authorizations_terms": EVERYBODY,
+    "consultas_query": EVERYBODY,
+    "consultas_offer": EVERYBODY,
+    "consultas_step": EVERYBODY,
+    "proposals_proposal": EVERYBODY,
+    "proposals_erasure": EVERYBODY,
+    "providers_provider": EVERYBODY,
+    "auth_user": {AUDIT, SECURITY},
+    "auth_group": {AUDIT, SECURITY},
+}
+#: Which roles get the page that asks before each action.
+ACTIONS: dict[str, set[str]] = {
+    "partners_partner_add": {OPERATION},
+    "partners_partner_issue_key": {OPERATION},
+    "partners_partner_rotate_secret": {OPERATION},
+    "partners_partner_suspend": {OPERATION},
+    "partners_partner_resume": {OPERATION},
+    "partners_apikey_revoke": {OPERATION, SECURITY},
+    "webhooks_event_resend_failed": {OPERATION},
+    "authorizations_terms_add": {OPERATION},
+    "authorizations_terms_preview": EVERYBODY,
+    "authorizations_terms_publish": {OPERATION},
+    "authorizations_session_read_evidence": {AUDIT},
+    "authorizations_session_export_dossier": {AUDIT},
+    "authorizations_session_revoke": {OPERATION, SECURITY},
+    "proposals_erasure_erase": {SECURITY},
+    "providers_provider_add": set(),
+    "auth_user_add": {SECURITY},
+    "auth_group_add": set(),
+}
+#: Who may save a row's page, or press the button below it.
+SAVES: dict[str, set[str]] = {
+    "partners_partner": {OPERATION},
+    "webhooks_event": {OPERATION},
+    "consultas_step": {OPERATION},
+    "proposals_proposal": {OPERATION},
+    "providers_provider": {OPERATION},
+    "auth_user": {SECURITY},
+    "consultas_query": set(),
+    "consultas_offer": set(),
+    "authorizations_session": set(),
+    "auth_group": set(),
+}
+#: Pages of one person's evidence, which show that person in full.
+IN_FULL = ("read_evidence", "export_dossier")
+
+
+@pytest.fixture
+def rows(story: Story) -> dict[str, Any]:
+    """A row of each model that has pages."""
+    own = [story.partner, story.key, story.event, story.session, story.session.terms, story.query, story.offer]
+    more = [story.step, story.proposal, story.partner.allowances.first().provider, Group.objects.first()]
+    found = {f"{row._meta.app_label}_{row._meta.model_name}": row for row in (*own, *more)}
+    return {**found, "auth_user": User.objects.create_user("outra"), "proposals_erasure": None}
+
+
+def client_of(role: str) -> Client:
+    user = User.objects.create_user(f"pessoa-{role}", is_staff=True)
+    user.groups.add(Group.objects.get(name=f"Papel: {role}"))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def addresses(rows: dict[str, Any]) -> Iterator[tuple[str, str, set[str]]]:
+    """The name, the address and the roles of each page."""
+    for name, who in PAGES.items():
+        yield name, reverse(f"admin:{name}_changelist"), who
+        if (row := rows[name]) is not None:
+            for step in ("change", "history"):
+                yield f"{name}_{step}", reverse(f"admin:{name}_{step}", args=[quote(row.pk)]), who
+    for name, who in ACTIONS.items():
+        model = "_".join(name.split("_")[:2])
+        is_of_list = name.endswith("_add") or model == "proposals_erasure"
+        yield name, reverse(f"admin:{name}", args=[] if is_of_list else [quote(rows[model].pk)]), who
+
+
+@pytest.mark.parametrize("role", sorted(EVERYBODY))
+def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Story, role: str) -> None:
+    """And no page shows a secret, or a CPF in full without the permission for evidence."""
+    client, wrong, leaks = client_of(role), {}, []
+    for name, address, who in addresses(rows):
+        response = client.get(address)
+        # An action that changes nothing now leads back to its row.
+        is_let_in = response.status_code in (200, 302)
+        if is_let_in != (role in who):
+            wrong[name] = response.status_code
+        if is_let_in and not name.endswith(IN_FULL):
+            text = html.unescape(response.content.decode())
+            leaks += [name for secret in (*story.secrets, story.cpf, story.session.cpf) if secret in text]
+    assert (wrong, leaks) == ({}, [])
+
+
+@pytest.mark.parametrize("role", sorted(EVERYBODY))
+def test_only_who_may_saves(rows: dict[str, Any], role: str) -> None:
+    client, wrong = client_of(role), {}
+    for name, who in SAVES.items():
+        status = client.post(reverse(f"admin:{name}_change", args=[quote(rows[name].pk)]), {}).status_code
+        if (status != 403) != (role in who):
+            wrong[name] = status
+    assert wrong == {}
+
+
+def test_every_model_with_a_page_is_in_the_table() -> None:
+    """A new page decides whose it is."""
+    registered = {f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry}
+    assert registered == set(PAGES)
+
+
+def test_the_roles_hold_what_the_release_says() -> None:
+    """Every permission exists, and what somebody changed in the database is put right by the next `migrate`."""
+    held = {
+        group.name: {
+            f"{p.content_type.app_label}.{p.codename}" for p in group.permissions.select_related("content_type")
+        }
+        for group in Group.objects.all()
+    }
+    assert held == {name: set(permissions) for name, permissions in settings.BACKOFFICE_ROLES.items()}
+    support = Group.objects.get(name="Papel: suporte")
+    support.permissions.set([Permission.objects.get(codename="view_evidence")])
+    roles.write()
+    assert support.permissions.count() == len(settings.BACKOFFICE_ROLES["Papel: suporte"])
+
+
+def test_nobody_edits_a_role(admin_client: Client) -> None:
+    role, own = Group.objects.get(name="Papel: suporte"), Group.objects.create(name="mesa")
+    for group, status in ((role, 403), (own, 302)):
+        address = reverse("admin:auth_group_change", args=[group.pk])
+        assert admin_client.post(address, {"name": "outro", "permissions": []}).status_code == status
+    assert admin_client.post(reverse("admin:auth_group_delete", args=[role.pk]), {"post": "yes"}).status_code == 403
