@@ -227,6 +227,7 @@ INSTALLED_APPS = [
     "authorizations",
     "consultas",
     "proposals",
+    "figures",
 ]
 
 MIDDLEWARE = [
@@ -439,6 +440,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "reconcile-proposals": {"task": "proposals.tasks.reconcile", "schedule": 2, "options": {"expires": 2}},
     "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
     "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
+    "count-figures": {"task": "figures.tasks.advance", "schedule": 60, "options": {"expires": 60}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},

@@ -206,6 +206,9 @@ class Step(models.Model):
     next_check_at = models.DateTimeField("próxima verificação", null=True)
     woken_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField("encerrada em", null=True)
+    # What the end of the step brought; null before it, and in rows of earlier releases.
+    offers = models.PositiveSmallIntegerField("ofertas", null=True)
+    best_offer = models.DecimalField("maior oferta", max_digits=14, decimal_places=2, null=True)
 
     class Meta:
         db_table = "consultas_pending"  # the model's name until processes of that release were gone
@@ -222,6 +225,7 @@ class Step(models.Model):
         indexes = [
             models.Index(fields=("next_check_at",), name="step_due", condition=models.Q(state="open")),
             models.Index(fields=("opened_at",), name="step_oldest"),
+            models.Index(fields=("closed_at",), name="step_closed", condition=models.Q(closed_at__isnull=False)),
             models.Index(fields=("cpf_index",), name="step_holder"),
         ]
 

@@ -226,14 +226,18 @@ def wake_by_callback(provider: str, reference: str) -> None:
 def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
     """Close the step, keep its offers and tell the partner, in one transaction; False if it was closed already."""
     now = timezone.now()
+    found = result.offers if outcome is StepOutcome.APPROVED else ()
     with transaction.atomic():
         closed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN).update(
-            state=Step.State(outcome.value), closed_at=now, next_check_at=None
+            state=Step.State(outcome.value),
+            closed_at=now,
+            next_check_at=None,
+            offers=len(found),
+            best_offer=max((offer.loan_value for offer in found), default=None),
         )
         if not closed:
             return False
         query = step.query
-        found = result.offers if outcome is StepOutcome.APPROVED else ()
         ids = offers.persist(query, {step.provider: found})
         reason = _reason(step.provider, outcome, result)
         payload = serializers.authorization_result(query, step.provider, outcome, reason, found, ids[step.provider])

@@ -344,6 +344,7 @@ class Move(models.Model):
         verbose_name = "mudança"
         verbose_name_plural = "mudanças"
         ordering = ("at", "pk")
+        indexes = [models.Index(fields=("at",), name="move_at")]
 
     def __str__(self) -> str:
         return f"{self.from_status} → {self.to_status}"

@@ -28,7 +28,8 @@ FLOORS = {
     "authorizations": 4,
     "consultas": 5,
     "proposals": 6,
-    "config": 7,
+    "figures": 7,
+    "config": 8,
 }
 TEMPLATES = sorted(
     str(file.relative_to(ROOT / "templates")) for file in (ROOT / "templates").rglob("*") if file.is_file()

@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class FiguresConfig(AppConfig):
+    name = "figures"
+    verbose_name = "Números"
+    default_auto_field = "django.db.models.BigAutoField"

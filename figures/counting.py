@@ -1,0 +1,197 @@
+"""Counts what happened between two moments: reads the rows of queries, steps and proposals, and adds them up by hour.
+
+Each source has one function, which reads the rows by an index on the moment that counts. A row counts once, in the hour
+of that moment, and has to be final when it is counted (`figures.sweep` waits for that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from django.db import connection, models
+
+from consultas.models import Query, Step
+from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
+from proposals.models import Move
+from providers.reasons import ReasonCode
+from providers.types import ProposalStatus, QueryStatus
+
+#: The upper bounds, in milliseconds, of the classes that answer times are counted in. The last one has no bound.
+LATENCY_BOUNDS_MS = (100, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7500, 10_000, 15_000, 20_000, 25_000)
+LONGER_MS = 2**31 - 1
+#: What names a row of each table.
+KEYS: dict[type[models.Model], tuple[str, ...]] = {
+    QueryHour: ("hour", "partner_id"),
+    BankHour: ("hour", "bank", "partner_id"),
+    ReasonHour: ("hour", "bank", "partner_id", "stage", "code"),
+    LatencyHour: ("hour", "bank", "up_to_ms"),
+}
+_CHUNK = 500
+_STEP_CODES = {
+    Step.State.REFUSED: ReasonCode.AUTHORIZATION_REFUSED,
+    Step.State.EXPIRED: ReasonCode.AUTHORIZATION_EXPIRED,
+}
+_ENDS = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
+#: The columns that a proposal's move is counted in.
+_MOVES = {
+    ProposalStatus.CREATED: "submitted",
+    ProposalStatus.SIGNED: "signed",
+    ProposalStatus.DISBURSED: "disbursed",
+    ProposalStatus.REJECTED: "rejected",
+    ProposalStatus.CANCELLED: "cancelled",
+    ProposalStatus.EXPIRED: "expired",
+}
+
+
+class _Offer(msgspec.Struct):
+    loan_value: Decimal
+
+
+class _Reason(msgspec.Struct):
+    code: str
+
+
+class _Answer(msgspec.Struct):
+    """As much of a stored `consultas.fan_out.Answer` as is counted: to build the whole takes several times as long."""
+
+    provider: str
+    status: QueryStatus
+    elapsed_ms: int
+    answered_at: float
+    reached: bool = True
+    offers: tuple[_Offer, ...] = ()
+    coded: tuple[_Reason, ...] = ()
+
+
+@dataclass
+class Tally:
+    """Counts that are not yet stored: for each table the rows by their keys, with what to add to each column."""
+
+    rows: dict[type[models.Model], dict[tuple[Any, ...], dict[str, int | Decimal]]] = field(default_factory=dict)
+
+    def add(self, model: type[models.Model], key: tuple[Any, ...], **amounts: int | Decimal) -> None:
+        """Add `amounts` to the columns of the row `key`, whose parts are those of `KEYS`."""
+        row = self.rows.setdefault(model, {}).setdefault(key, {})
+        for name, amount in amounts.items():
+            if amount:
+                row[name] = row.get(name, 0) + amount
+
+    def store(self) -> None:
+        """Add everything to the tables, in one statement for each. Inside a transaction."""
+        for model, rows in self.rows.items():
+            keys = KEYS[model]
+            columns = [each.attname for each in model._meta.concrete_fields if not each.primary_key]
+            counted = [name for name in columns if name not in keys]
+            table = connection.ops.quote_name(model._meta.db_table)
+            sums = ", ".join(f"{name} = {table}.{name} + EXCLUDED.{name}" for name in counted)
+            statement = (
+                f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608 - names of ours
+                f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {sums}"
+            )
+            values = [
+                [row.get(name, 0) if name in counted else key[keys.index(name)] for name in columns]
+                for key, row in sorted(rows.items(), key=lambda each: str(each[0]))
+            ]
+            with connection.cursor() as cursor:
+                cursor.executemany(statement, values)
+
+
+def hour_of(moment: datetime) -> datetime:
+    """The beginning of the hour in which `moment` lies."""
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def latency_class(ms: int) -> int:
+    """The upper bound of the class that an answer after `ms` milliseconds is counted in."""
+    return next((bound for bound in LATENCY_BOUNDS_MS if ms <= bound), LONGER_MS)
+
+
+def queries(since: datetime, until: datetime, tally: Tally) -> int:
+    """Count the queries that began in [since, until), and their answers; returns how many queries."""
+    rows = Query.objects.filter(created_at__gte=since, created_at__lt=until).order_by()
+    number = 0
+    for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers")):
+        number += 1
+        hour, partner, best, offers = hour_of(query.created_at), query.partner_id, Decimal(0), 0
+        for answer in msgspec.convert(query.answers or [], list[_Answer]):
+            greatest = max((offer.loan_value for offer in answer.offers), default=Decimal(0))
+            best, offers = max(best, greatest), offers + len(answer.offers)
+            column = answer.status.value
+            if answer.status is QueryStatus.ERROR:
+                column = "refused" if answer.reached else "failed"
+            key = (hour, answer.provider, partner)
+            tally.add(BankHour, key, offers=len(answer.offers), offered=greatest, **{column: 1})
+            if answer.coded and not answer.offers:
+                tally.add(ReasonHour, (*key, Stage.OFFER.value, answer.coded[0].code), count=1)
+            if answer.reached and answer.answered_at >= query.created_at.timestamp():
+                tally.add(LatencyHour, (hour, answer.provider, latency_class(answer.elapsed_ms)), count=1)
+        tally.add(
+            QueryHour,
+            (hour, partner),
+            queries=1,
+            unfinished=query.finished_at is None,
+            with_offers=offers > 0,
+            offers=offers,
+            offered=best,
+        )
+    return number
+
+
+def steps(since: datetime, until: datetime, tally: Tally) -> int:
+    """Count the external steps that ended in [since, until); returns how many."""
+    rows = Step.objects.filter(closed_at__gte=since, closed_at__lt=until).order_by()
+    number = 0
+    for step in _each(rows.only("partner_id", "provider", "state", "closed_at", "offers", "best_offer")):
+        number += 1
+        assert step.closed_at is not None  # noqa: S101 - the filter above
+        key = (hour_of(step.closed_at), step.provider, step.partner_id)
+        found = step.offers or 0
+        tally.add(
+            BankHour,
+            key,
+            **{f"steps_{step.state}": 1},
+            steps_with_offers=found > 0,
+            step_offers=found,
+            step_offered=step.best_offer or Decimal(0),
+        )
+        if code := _STEP_CODES.get(Step.State(step.state)):
+            tally.add(ReasonHour, (*key, Stage.OFFER.value, code.value), count=1)
+    return number
+
+
+def moves(since: datetime, until: datetime, tally: Tally) -> int:
+    """Count what proposals became in [since, until), by their moves; returns how many moves."""
+    rows = Move.objects.filter(at__gte=since, at__lt=until).order_by().select_related("proposal__offer")
+    number = 0
+    shown = ("from_status", "to_status", "at", "proposal__partner_id", "proposal__provider", "proposal__reason")
+    for move in _each(rows.only(*shown, "proposal__offer__loan_value")):
+        number += 1
+        status, proposal = ProposalStatus(move.to_status), move.proposal
+        if (column := _MOVES.get(status)) is None:
+            continue
+        key, amount = (hour_of(move.at), proposal.provider, proposal.partner_id), proposal.offer.loan_value
+        tally.add(BankHour, key, **{column: 1, f"{column}_amount": amount})
+        if status in _ENDS:
+            stage = Stage.PAYMENT if move.from_status == ProposalStatus.SIGNED else Stage.SIGNATURE
+            # Proposals that ended before reasons were kept have none.
+            code = (proposal.reason or {}).get("code", ReasonCode.OTHER.value)
+            tally.add(ReasonHour, (*key, stage.value, code), count=1, amount=amount)
+    return number
+
+
+def _each(rows: models.QuerySet[Any]) -> Iterator[Any]:
+    """The rows, read in chunks: answers are large."""
+    return rows.iterator(chunk_size=_CHUNK)
+
+
+#: How each source is counted, and the moments of its oldest rows.
+COUNT: dict[Source, Callable[[datetime, datetime, Tally], int]] = {
+    Source.QUERIES: queries,
+    Source.STEPS: steps,
+    Source.MOVES: moves,
+}

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from figures import sweep
+
+
+class Command(BaseCommand):
+    help = (
+        "Conta de novo os números por hora a partir das linhas que existem. Sem --from e --to, todas as horas cujas "
+        "linhas ainda estão guardadas. Pode ser repetido, e interrompido: cada hora é gravada por inteiro."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--from", dest="since", help="primeira hora, como 2026-11-01 ou 2026-11-01T13:00")
+        parser.add_argument("--to", dest="until", help="até antes desta hora")
+
+    def handle(self, *args: Any, since: str | None, until: str | None, **options: Any) -> None:
+        first = _moment("--from", since) or sweep.oldest()
+        if first is None:
+            self.stdout.write("Nada foi contado ainda.")
+            return
+        if first < sweep.countable_since():
+            self.stderr.write("As horas mais antigas ficam como estão: parte das suas linhas já foi apagada.")
+        hours = rows = 0
+        for _, number in sweep.rebuild(first, _moment("--to", until) or timezone.now()):
+            hours, rows = hours + 1, rows + number
+        self.stdout.write(f"Contadas de novo: {hours} horas, {rows} linhas.")
+
+
+def _moment(name: str, text: str | None) -> datetime | None:
+    """The moment that `text` names, in the service's time zone where it says no other."""
+    if text is None:
+        return None
+    try:
+        found = parse_datetime(text)
+        if found is None and (day := parse_date(text)):
+            found = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made aware below
+    except ValueError:
+        found = None
+    if found is None:
+        raise CommandError(f"{name} deve ser uma data, como 2026-11-01 ou 2026-11-01T13:00.")
+    return found if timezone.is_aware(found) else timezone.make_aware(found)

@@ -1,0 +1,180 @@
+"""What happened, counted by the hour: what the back office's plots and tables are drawn from.
+
+The rows are written by `figures.sweep` alone, and hold no personal data. They stay when the rows that they count are
+purged. Hours begin at full hours of UTC; amounts are in reais.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+from partners.models import Partner
+
+
+class Source(models.TextChoices):
+    """What is counted, each by the moment at which it happened."""
+
+    QUERIES = "queries", "consultas"
+    STEPS = "steps", "autorizações externas"
+    MOVES = "moves", "mudanças de propostas"
+
+
+class Stage(models.TextChoices):
+    """Between which two stages of the funnel something ended."""
+
+    OFFER = "offer", "sem oferta"
+    SIGNATURE = "signature", "enviada e não assinada"
+    PAYMENT = "payment", "assinada e não paga"
+
+
+def _count(name: str) -> models.PositiveIntegerField[int, int]:
+    return models.PositiveIntegerField(name, default=0, db_default=0)
+
+
+def _amount(name: str) -> models.DecimalField:
+    return models.DecimalField(name, max_digits=16, decimal_places=2, default=0, db_default=0)
+
+
+class QueryHour(models.Model):
+    """The queries that a partner began within an hour.
+
+    `with_offers` are those to which a bank answered with an offer, `offered` is the sum of the greatest offer of each.
+    `unfinished` are those whose process died. `offers` are the offers in all answers.
+    """
+
+    hour = models.DateTimeField("hora")
+    partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
+    queries = _count("consultas")
+    unfinished = _count("interrompidas")
+    with_offers = _count("com ofertas")
+    offers = _count("ofertas")
+    offered = _amount("valor ofertado")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=("hour", "partner"), name="one_row_of_queries")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.partner_id}"
+
+
+class BankHour(models.Model):
+    """What happened within an hour between a partner and a bank.
+
+    Answers are counted in the hour in which their query began, by the status that the partner got: `refused` are the
+    bank's own errors, `failed` what was no answer (unreachable, timed out, unreadable, held back). `offered` is the sum
+    of the greatest offer of each answer. Steps of holders, and what became of proposals, are counted in the hour in
+    which it happened, with the amount of the proposal's offer. `submitted` are the proposals that the bank answered.
+    """
+
+    hour = models.DateTimeField("hora")
+    partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
+    bank = models.CharField("banco", max_length=40)
+    ok = _count("com ofertas")
+    no_offers = _count("sem ofertas")
+    requires_action = _count("falta um passo do titular")
+    pending = _count("aguardando o titular")
+    refused = _count("recusadas")
+    failed = _count("falhas")
+    offers = _count("ofertas")
+    offered = _amount("valor ofertado")
+    steps_approved = _count("autorizações concluídas")
+    steps_refused = _count("autorizações recusadas")
+    steps_expired = _count("autorizações expiradas")
+    steps_with_offers = _count("autorizações com ofertas")
+    step_offers = _count("ofertas depois de autorização")
+    step_offered = _amount("valor ofertado depois de autorização")
+    submitted = _count("enviadas")
+    submitted_amount = _amount("valor enviado")
+    signed = _count("assinadas")
+    signed_amount = _amount("valor assinado")
+    disbursed = _count("pagas")
+    disbursed_amount = _amount("valor pago")
+    rejected = _count("recusadas pelo banco")
+    rejected_amount = _amount("valor recusado")
+    cancelled = _count("canceladas")
+    cancelled_amount = _amount("valor cancelado")
+    expired = _count("expiradas")
+    expired_amount = _amount("valor expirado")
+
+    class Meta:
+        verbose_name = "número por hora"
+        verbose_name_plural = "números por hora"
+        default_permissions = ("view",)  # of all that this package shows
+        constraints = [models.UniqueConstraint(fields=("hour", "bank", "partner"), name="one_row_of_a_bank")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.partner_id}"
+
+
+class ReasonHour(models.Model):
+    """How often within an hour something ended for a reason. `code` is one of `ReasonCode`; of an answer with several
+    reasons it is the first. Proposals are counted with their amount."""
+
+    hour = models.DateTimeField("hora")
+    partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
+    bank = models.CharField("banco", max_length=40)
+    stage = models.CharField("etapa", max_length=10, choices=Stage.choices)
+    code = models.CharField("motivo", max_length=40)
+    count = _count("vezes")
+    amount = _amount("valor")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=("hour", "bank", "partner", "stage", "code"), name="one_row_of_a_reason")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.code}"
+
+
+class LatencyHour(models.Model):
+    """How many answers of a bank, to queries that began within an hour, took so long: more than the bound before
+    `up_to_ms`, and at most that. Answers that a repeated query shared with an earlier one are not in it."""
+
+    hour = models.DateTimeField("hora")
+    bank = models.CharField("banco", max_length=40)
+    up_to_ms = models.PositiveIntegerField("até (ms)")
+    count = _count("respostas")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=("hour", "bank", "up_to_ms"), name="one_row_of_a_latency")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.up_to_ms}"
+
+
+class Progress(models.Model):
+    """Up to which moment what happened is counted: all before `until`, nothing from then on."""
+
+    source = models.CharField(primary_key=True, max_length=10, choices=Source.choices)
+    until = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.until:%Y-%m-%d %H:%M:%S}"
+
+
+class BreakerMove(models.Model):
+    """A bank's breaker opened or closed: for all partners, or for the one with the id `partner_id`."""
+
+    bank = models.CharField("banco", max_length=40)
+    partner_id = models.UUIDField("parceiro", null=True)
+    is_open = models.BooleanField("abriu")
+    at = models.DateTimeField("quando")
+
+    class Meta:
+        default_permissions = ()
+        ordering = ("-at",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=("bank", "at", "partner_id", "is_open"), name="one_row_of_a_breaker", nulls_distinct=False
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.bank} {self.at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,9 @@
+from celery import shared_task
+
+from figures import sweep
+
+
+@shared_task
+def advance() -> None:
+    """Count what happened since the last time. Swept by beat."""
+    sweep.advance()

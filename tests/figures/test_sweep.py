@@ -1,0 +1,277 @@
+"""The hourly figures equal a full count of the rows, whenever and however often the sweep comes."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import models
+from django.forms.models import model_to_dict
+from django.utils import timezone
+
+from consultas import pending
+from consultas.models import Query, Step
+from consultas.queries import answers_of
+from figures import sweep
+from figures.counting import KEYS, LONGER_MS, latency_class
+from figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour
+from partners.models import Partner
+from proposals.models import Proposal
+from providers.reasons import ReasonCode
+from providers.types import BankResult, QueryStatus, StepOutcome
+from tests.factories import PartnerFactory
+from tests.figures.rows import a_counted_query, a_moved_proposal, an_answer, an_ended_step
+from tests.proposals.rows import a_step, an_offer
+
+pytestmark = pytest.mark.django_db
+
+BANKS = ("ipe", "jatoba", "cedro")
+START = (timezone.now() - timedelta(days=2)).replace(minute=0, second=0, microsecond=0).astimezone(UTC)
+LATER = START + timedelta(hours=6)
+Figures = dict[str, Counter[tuple[Any, ...]]]
+
+
+@pytest.fixture
+def partners(db: None) -> list[Partner]:
+    return [PartnerFactory(), PartnerFactory()]
+
+
+@pytest.fixture
+def rows(partners: list[Partner]) -> None:
+    """Some of everything within four hours."""
+    chance = random.Random(7)
+
+    def moment() -> datetime:
+        return START + timedelta(seconds=chance.uniform(0, 4 * 3600))
+
+    for number in range(60):
+        at = moment()
+        answers = [
+            an_answer("ipe", *[1000 * chance.randint(1, 9) for _ in range(chance.randint(0, 3))], at=at),
+            an_answer("jatoba", at=at, code=chance.choice([ReasonCode.NO_MARGIN, ReasonCode.CREDIT_POLICY])),
+            an_answer(
+                "cedro",
+                at=at,
+                status=QueryStatus.ERROR,
+                reached=chance.random() < 0.5,
+                elapsed_ms=chance.randint(50, 40_000),
+                code=ReasonCode.TIMEOUT,
+            ),
+        ]
+        if number % 7 == 0:  # shared with an earlier query
+            answers[0] = an_answer("ipe", 5000, at=at, answered_at=at.timestamp() - 20)
+        a_counted_query(chance.choice(partners), at, None if number % 11 == 0 else answers)
+    for number, state in enumerate([*Step.State, Step.State.APPROVED, Step.State.EXPIRED] * 2):
+        if state != Step.State.OPEN:
+            amounts = (4000, 7000) if state == Step.State.APPROVED and number % 2 else ()
+            an_ended_step(chance.choice(partners), chance.choice(BANKS), moment(), state, *amounts)
+    ways = (
+        (["created", "awaiting_signature", "signed", "disbursed"], None),
+        (["created", "rejected"], ReasonCode.DATA_MISMATCH),
+        (["created", "in_analysis", "awaiting_signature", "expired"], ReasonCode.SIGNATURE_EXPIRED),
+        (["created", "awaiting_signature", "signed", "rejected"], ReasonCode.AVERBATION_REFUSED),
+        (["created", "in_analysis", "cancelled"], None),  # of a release that kept no reasons
+    )
+    for number in range(20):
+        statuses, code = ways[number % len(ways)]
+        moments = sorted(moment() for _ in statuses)
+        steps = list(zip(statuses, moments, strict=True))
+        amount = Decimal(chance.randint(100_00, 9000_00)) / 100
+        a_moved_proposal(chance.choice(partners), chance.choice(BANKS), steps, code, loan_value=amount)
+
+
+def stored() -> Figures:
+    """All figures but those that are zero, by table: by the row's key and the column."""
+    found: Figures = {}
+    for model, keys in KEYS.items():
+        counts = found.setdefault(model.__name__, Counter())
+        for row in model._default_manager.all():
+            values = model_to_dict(row)
+            values["partner_id"] = values.pop("partner", None)
+            key = tuple(values.pop(name) for name in keys)
+            values.pop("id"), values.pop("partner_id", None)
+            counts.update({(*key, name): value for name, value in values.items() if value})
+    return found
+
+
+def full_count(until: datetime) -> Figures:
+    """The same, by reading every row from one end to the other."""
+    found: Figures = {model.__name__: Counter() for model in KEYS}
+    query_hours, bank_hours = found[QueryHour.__name__], found[BankHour.__name__]
+    reason_hours, latency_hours = found[ReasonHour.__name__], found[LatencyHour.__name__]
+
+    def hour(at: datetime) -> datetime:
+        return datetime(at.year, at.month, at.day, at.hour, tzinfo=UTC)
+
+    for query in Query.objects.filter(created_at__lt=until):
+        at, answers = hour(query.created_at), answers_of(query)
+        of_query = (at, query.partner_id)
+        amounts = [offer.loan_value for answer in answers for offer in answer.offers]
+        query_hours[*of_query, "queries"] += 1
+        query_hours[*of_query, "unfinished"] += query.finished_at is None
+        query_hours[*of_query, "with_offers"] += bool(amounts)
+        query_hours[*of_query, "offers"] += len(amounts)
+        query_hours[*of_query, "offered"] += max(amounts, default=0)
+        for answer in answers:
+            of_bank = (at, answer.provider, query.partner_id)
+            kind = (
+                {True: "refused", False: "failed"}[answer.reached] if answer.error or answer.status == "error" else ""
+            )
+            bank_hours[*of_bank, kind or answer.status.value] += 1
+            bank_hours[*of_bank, "offers"] += len(answer.offers)
+            bank_hours[*of_bank, "offered"] += max((offer.loan_value for offer in answer.offers), default=0)
+            if answer.coded and not answer.offers:
+                reason_hours[*of_bank, "offer", answer.coded[0].code.value, "count"] += 1
+            if answer.reached and answer.answered_at >= query.created_at.timestamp():
+                latency_hours[at, answer.provider, latency_class(answer.elapsed_ms), "count"] += 1
+    for step in Step.objects.filter(closed_at__lt=until):
+        assert step.closed_at is not None
+        of_bank = (hour(step.closed_at), step.provider, step.partner_id)
+        bank_hours[*of_bank, f"steps_{step.state}"] += 1
+        bank_hours[*of_bank, "step_offers"] += step.offers or 0
+        bank_hours[*of_bank, "steps_with_offers"] += bool(step.offers)
+        bank_hours[*of_bank, "step_offered"] += step.best_offer or 0
+        if step.state != "approved":
+            reason_hours[*of_bank, "offer", f"authorization_{step.state}", "count"] += 1
+    for proposal in Proposal.objects.all():
+        amount = proposal.offer.loan_value
+        for move in proposal.moves.filter(at__lt=until):
+            column = {"created": "submitted"}.get(move.to_status, move.to_status)
+            if column in ("in_analysis", "awaiting_signature"):
+                continue
+            of_bank = (hour(move.at), proposal.provider, proposal.partner_id)
+            bank_hours[*of_bank, column] += 1
+            bank_hours[*of_bank, f"{column}_amount"] += amount
+            if column in ("rejected", "cancelled", "expired"):
+                stage = "payment" if move.from_status == "signed" else "signature"
+                code = proposal.reason["code"] if proposal.reason else "other"
+                reason_hours[*of_bank, stage, code, "count"] += 1
+                reason_hours[*of_bank, stage, code, "amount"] += amount
+    return {name: +counts for name, counts in found.items()}
+
+
+def settled(moment: datetime) -> datetime:
+    """When the sweep comes that counts all before `moment`."""
+    return moment + sweep.settled_after()
+
+
+def test_the_figures_equal_a_full_count(rows: None) -> None:
+    chance = random.Random(8)
+    at = START
+    while at < LATER:
+        sweep.advance(settled(at))
+        at += timedelta(minutes=chance.randint(1, 50))
+    sweep.advance(settled(LATER))
+    figures = stored()
+    assert figures == full_count(LATER)
+    assert all(figures.values()), "each table has figures"
+    assert {each.until for each in Progress.objects.all()} == {LATER}
+    sweep.advance(settled(LATER))
+    sweep.advance(settled(START))
+    assert stored() == figures, "a sweep that comes again, or whose clock is behind, counts nothing"
+
+
+def test_what_may_still_change_is_not_counted(partners: list[Partner]) -> None:
+    """A query may be written to until its deadline, and some time after it."""
+    a_counted_query(partners[0], START, [an_answer("ipe", 1000, at=START)])
+    sweep.advance(START + timedelta(seconds=89))
+    assert not QueryHour.objects.exists()
+    sweep.advance(START + timedelta(seconds=91))
+    assert QueryHour.objects.get().queries == 1
+
+
+def test_a_late_move_counts_in_the_hour_in_which_it_happened(partners: list[Partner]) -> None:
+    paid_at = START + timedelta(hours=3, minutes=59, seconds=59)
+    steps = [("created", START), ("signed", START + timedelta(hours=1)), ("disbursed", paid_at)]
+    a_moved_proposal(partners[0], "ipe", steps, loan_value=Decimal("1234.56"))
+    sweep.advance(settled(LATER))
+    found = BankHour.objects.order_by("hour").values_list("hour", "submitted", "signed", "disbursed_amount")
+    assert list(found) == [
+        (START, 1, 0, Decimal(0)),
+        (START + timedelta(hours=1), 0, 1, Decimal(0)),
+        (START + timedelta(hours=3), 0, 0, Decimal("1234.56")),
+    ]
+
+
+def test_a_step_that_ends_tells_what_it_brought(partners: list[Partner]) -> None:
+    amounts = {Step.State.APPROVED: (3000, 5000), Step.State.REFUSED: ()}
+    for bank, (state, offered) in zip(BANKS, amounts.items(), strict=False):
+        step = a_step(an_offer(partners[0], bank))
+        answer = an_answer(bank, *offered, at=START)
+        result = BankResult(answer.status, offers=answer.offers)
+        assert pending.settle(step, StepOutcome(state.value), result)
+    found = Step.objects.order_by("provider").values_list("offers", "best_offer")
+    assert list(found) == [(2, Decimal(5000)), (0, None)]
+
+
+def rebuild(*arguments: str) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command("rebuild_statistics", *arguments, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_a_rebuild_finds_the_same(rows: None, partners: list[Partner]) -> None:
+    half_hour = LATER - timedelta(hours=2, minutes=30)
+    sweep.advance(settled(half_hour))
+    figures = stored()
+    BankHour.objects.filter(hour=START).delete()
+    QueryHour.objects.update(queries=77)
+    ReasonHour.objects.update(bank="x", count=models.F("count") + models.F("pk"))
+    LatencyHour.objects.update(count=1000)
+    told, _ = rebuild()
+    assert stored() == figures == full_count(half_hour)
+    hours = {key[0] for counts in figures.values() for key in counts}
+    assert told.startswith(f"Contadas de novo: {len(hours)} horas, ")
+    sweep.advance(settled(LATER))
+    assert stored() == full_count(LATER), "the sweep goes on where it was"
+
+
+def test_a_rebuild_counts_the_hours_that_are_named(rows: None) -> None:
+    sweep.advance(settled(LATER))
+    figures = stored()
+    QueryHour.objects.update(queries=77)
+    second = START + timedelta(hours=1)
+    rebuild("--from", second.isoformat(), "--to", (second + timedelta(hours=1)).isoformat())
+    right, wrong = (
+        {key: value for key, value in found[QueryHour.__name__].items() if key[-1] == "queries"}
+        for found in (figures, stored())
+    )
+    assert {key for key in right if right[key] == wrong[key]} == {key for key in right if key[0] == second}
+
+
+def test_figures_outlive_their_rows(partners: list[Partner], settings: Any) -> None:
+    a_counted_query(partners[0], START, [an_answer("ipe", 1000, at=START)])
+    sweep.advance(settled(LATER))
+    Query.objects.all().delete()
+    settings.QUERY_RETENTION_DAYS = 1
+    _, warning = rebuild()
+    assert "mais antigas ficam" in warning
+    assert QueryHour.objects.get().queries == 1
+
+
+def test_a_rebuild_before_the_first_sweep_has_nothing_to_do(db: None) -> None:
+    assert rebuild()[0] == "Nada foi contado ainda.\n"
+
+
+@pytest.mark.parametrize("wrong", ["ontem", "2026-13-01", "2026-11-01T25:00"])
+def test_a_moment_that_is_none(db: None, wrong: str) -> None:
+    with pytest.raises(CommandError, match="--from deve ser uma data"):
+        rebuild("--from", wrong)
+
+
+def test_a_sweep_costs_few_statements(rows: None, django_assert_max_num_queries: Any) -> None:
+    """Of each source and slice: one to lock, one to read, one for each table, one to go on; and a savepoint's two."""
+    sweep.advance(settled(START + timedelta(minutes=50)))
+    with django_assert_max_num_queries(32):
+        sweep.advance(settled(START + timedelta(minutes=59)))
+
+
+@pytest.mark.parametrize(("ms", "bound"), [(0, 100), (100, 100), (101, 250), (25_000, 25_000), (25_001, LONGER_MS)])
+def test_latency_classes(ms: int, bound: int) -> None:
+    assert latency_class(ms) == bound
