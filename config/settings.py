@@ -496,6 +496,7 @@ SPECTACULAR_SETTINGS = {
         "foundation.openapi.wrap_streams",
         "foundation.openapi.let_filters_be_empty",
         "webhooks.schema.name_headers",
+        "partners.schema.tell_limits",
     ],
     # Each word's meaning is in its field's description; the generated lists repeat the words only.
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,

@@ -7,6 +7,9 @@ has no row, has asked no bank, and may be sent again after `Retry-After`. An acc
 
 The places are shared between partners: near the limit only partners that have less than an equal share get one. A
 partner that was refused a moment ago counts too, so that one partner alone may have all places, but not keep them.
+
+Beside it stands the limit that an operator sets for a partner over all processes (`partners/limits.py`). A query needs
+a place of both.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import prometheus_client
 import structlog
 from django.conf import settings
 
 from foundation.errors import RateLimited
+from partners.limits import Usage
 
 log = structlog.get_logger(__name__)
 
@@ -93,7 +98,7 @@ class Admission:
                 REFUSED.inc()
                 raise OverCapacity(retry_after_s=max(1, min(LONGEST_RETRY_S, math.ceil(2 * self._lag))))
             self._in_flight[partner] += 1
-        return Place(self, partner)
+        return Place(partial(self.leave, partner))
 
     def leave(self, partner: uuid.UUID) -> None:
         """Free a place of `partner`."""
@@ -134,23 +139,33 @@ class Admission:
 
 
 class Place:
-    """A query's place, until `leave`."""
+    """A query's place, until `leave`. `frees` is what gives it back."""
 
-    def __init__(self, admission: Admission, partner: uuid.UUID) -> None:
-        self._admission = admission
-        self._partner: uuid.UUID | None = partner
+    def __init__(self, *frees: Callable[[], None]) -> None:
+        self._frees = frees
 
     def leave(self) -> None:
         """Free the place. A repeat has no effect."""
-        partner, self._partner = self._partner, None
-        if partner is not None:
-            self._admission.leave(partner)
+        frees, self._frees = self._frees, ()
+        for free in frees:
+            free()
+
+
+def enter(usage: Usage) -> Place:
+    """A place for a query: one of this process, and one of those that the partner's own limit allows. Raises
+    OverCapacity or LimitReached."""
+    place = admission.enter(usage.partner.pk)
+    try:
+        return Place(usage.enter(), place.leave)
+    except BaseException:
+        place.leave()
+        raise
 
 
 @contextmanager
-def place(partner: uuid.UUID) -> Iterator[None]:
-    """A place in this process for a query of `partner`. Raises OverCapacity."""
-    held = admission.enter(partner)
+def place(usage: Usage) -> Iterator[None]:
+    """Like `enter`, for as long as the block lasts."""
+    held = enter(usage)
     try:
         yield
     finally:

@@ -9,6 +9,7 @@ from consultas.result_schema import AGGREGATED, ANSWERED, WAITING, AggregatedSch
 from consultas.serializers import IndividualQueryRequest, QueryRequest
 from consultas.stream_schema import STREAM, STREAM_EVENT
 from foundation.errors import Detail, InvalidInput, NotFound
+from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
 from partners.schema import errors, request_example, response_example
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
 
@@ -44,6 +45,8 @@ _OUTSIDE = InvalidInput(
     ]
 )
 
+_REFUSED = (OverCapacity(), *(LimitReached(each.message) for each in (IN_FLIGHT, CPFS_PER_DAY)))
+
 aggregated = extend_schema(
     operation_id="query_aggregated",
     tags=["Consultas"],
@@ -56,7 +59,7 @@ aggregated = extend_schema(
         "Repetida em 60 segundos, a consulta sem parâmetros aproveita as respostas já dadas."
     ),
     request=QueryRequest,
-    responses={200: AggregatedSchema, **errors(_FAULTS, _OUTSIDE, OverCapacity(), ProviderUnavailable())},
+    responses={200: AggregatedSchema, **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
     examples=[*_EXAMPLES, _NARROWED, response_example("Ofertas", AGGREGATED)],
 )
 streamed = extend_schema(
@@ -74,7 +77,7 @@ streamed = extend_schema(
             description="Eventos `start`, `provider_start`, `provider_result`, `provider_error`, `complete`.",
             examples=[OpenApiExample("Eventos", value=STREAM)],
         ),
-        **errors(_FAULTS, _OUTSIDE, OverCapacity()),
+        **errors(_FAULTS, _OUTSIDE, *_REFUSED),
     },
     examples=[*_EXAMPLES, _NARROWED],
 )
@@ -98,7 +101,7 @@ individual = extend_schema(
     request=IndividualQueryRequest,
     responses={
         200: EnvelopeSchema,
-        **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), OverCapacity()),
+        **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), *_REFUSED),
     },
     examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],
 )

@@ -27,9 +27,10 @@ class AggregatedQueryView(PartnerView):
     @schema.aggregated
     def post(self, request: Request) -> Response:
         started = time.monotonic()
-        with admission.place(self.partner.pk):
+        with admission.place(self.usage):
             data = self.valid(serializers.QueryRequest)
             banks = queries.choose_banks(self.partner, data.pop("providers", None))
+            self.usage.count_cpf(data["cpf"])
             query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
             result = queries.aggregate(query)
         elapsed_ms = round((time.monotonic() - started) * 1000)
@@ -39,10 +40,11 @@ class AggregatedQueryView(PartnerView):
 class StreamedQueryView(PartnerView):
     @schema.streamed
     def post(self, request: Request) -> StreamingHttpResponse:
-        place = admission.admission.enter(self.partner.pk)
+        place = admission.enter(self.usage)
         try:
             data = self.valid(serializers.QueryRequest)
             banks = queries.choose_banks(self.partner, data.pop("providers", None))
+            self.usage.count_cpf(data["cpf"])
             query = queries.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
         except BaseException:
             place.leave()
@@ -58,9 +60,10 @@ class StreamedQueryView(PartnerView):
 class IndividualQueryView(PartnerView):
     @schema.individual
     def post(self, request: Request, name: str) -> Response:
-        with admission.place(self.partner.pk):
+        with admission.place(self.usage):
             data = self.valid(serializers.IndividualQueryRequest)
             bank = queries.choose_bank(self.partner, name)
+            self.usage.count_cpf(data["cpf"])
             query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
             (answer,) = fan_out.answers(query, [bank.name])
             queries.close(query, [answer])

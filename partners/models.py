@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
 from django.db import models, transaction
 from django.utils import timezone
 
@@ -28,6 +29,9 @@ from providers.models import Provider
 SECRET_OVERLAP = timedelta(hours=24)
 MAX_KEY_DAYS = 3650
 PORTFOLIO_LENGTH, MOST_PORTFOLIOS = 60, 100
+#: Queries that a partner may have in flight unless its operator says otherwise.
+IN_FLIGHT_LIMIT = 128
+NO_LIMIT = "Vazio: sem limite."
 #: Fields that pages and look-ups which only name a partner do not read.
 SECRET_FIELDS = ("webhook_secret", "retired_webhook_secrets")
 SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
@@ -167,7 +171,22 @@ class Partner(models.Model):
         help_text="Em produção o titular só autoriza pela página do serviço. Marcado, o aceite enviado em JSON também "
         "vale, e que o titular viu os termos fica por conta do parceiro.",
     )
-    rate_limit = models.PositiveIntegerField("limite por minuto (não aplicado)", null=True, blank=True)
+    # What partners/limits.py applies; None: no limit.
+    rate_limit = models.PositiveIntegerField(
+        "chamadas por minuto", null=True, blank=True, validators=[MinValueValidator(1)], help_text=NO_LIMIT
+    )
+    in_flight_limit = models.PositiveIntegerField(
+        "consultas simultâneas",
+        null=True,
+        blank=True,
+        default=IN_FLIGHT_LIMIT,
+        db_default=IN_FLIGHT_LIMIT,
+        validators=[MinValueValidator(1)],
+        help_text=NO_LIMIT,
+    )
+    daily_cpf_limit = models.PositiveIntegerField(
+        "CPFs distintos por dia", null=True, blank=True, validators=[MinValueValidator(1)], help_text=NO_LIMIT
+    )
     webhook_url = models.CharField("URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url])
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
     #: Of each secret that still signs beside the current one, the newest first: `[secret, until]`, ISO 8601.

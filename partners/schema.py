@@ -11,6 +11,7 @@ from rest_framework import serializers
 
 from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
 from partners.authentication import HEADER, ApiKeyAuthentication
+from partners.limits import LimitReached
 from partners.models import SANDBOX_KEY
 from providers.reasons import ReasonCode, ReasonSource
 
@@ -97,7 +98,7 @@ def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int
     what it answers; those that every route with a `key` or a `body` may answer besides; and 500."""
     common: list[ApiError] = [InternalError()]
     if key:
-        common.append(Unauthorized())
+        common += [Unauthorized(), LimitReached()]
     if body:
         common += [PayloadTooLarge(), UnsupportedMediaType()]
     by_status: dict[int, list[ApiError]] = {}
@@ -106,12 +107,45 @@ def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int
     return {status: _response(found) for status, found in by_status.items()}
 
 
+def tell_limits(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """A hook that names the headers of a partner's limits: on every route that may answer 429."""
+    result["components"]["headers"] = _HEADERS
+    for item in result["paths"].values():
+        for operation in item.values():
+            if "429" not in operation["responses"]:
+                continue
+            for status, response in operation["responses"].items():
+                told = _HEADERS if status == "429" else _HEADERS.keys() - {"Retry-After"} if status < "300" else ()
+                if told:
+                    response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in sorted(told)}
+    return result
+
+
+_HEADERS: dict[str, dict[str, Any]] = {
+    "Retry-After": {
+        "description": "Segundos até que a chamada possa ser repetida.",
+        "schema": {"type": "integer", "minimum": 1},
+    },
+    "RateLimit-Policy": {
+        "description": "Os limites do parceiro que valem para a chamada (draft-ietf-httpapi-ratelimit-headers); "
+        "ausente se não há nenhum.",
+        "schema": {"type": "string"},
+        "example": '"per-minute";q=600;w=60, "in-flight";q=128;qu="concurrent-requests"',
+    },
+    "RateLimit": {
+        "description": "O que resta (`r`) de cada um deles e em quantos segundos ele volta inteiro (`t`).",
+        "schema": {"type": "string"},
+        "example": '"per-minute";r=598;t=41, "in-flight";r=127',
+    },
+}
+
+
 def _response(found: list[ApiError]) -> OpenApiResponse:
-    examples = [
-        OpenApiExample(
-            f"{error.code} ({error.field})" if error.field else error.code, value=error.as_dict(), response_only=True
-        )
-        for error in found
-    ]
+    examples: dict[str, OpenApiExample] = {}
+    for error in found:
+        name = f"{error.code} ({error.field})" if error.field else error.code
+        if name in examples:
+            name = f"{name} {len(examples) + 1}"
+        examples[name] = OpenApiExample(name, value=error.as_dict(), response_only=True)
     codes = dict.fromkeys(error.code for error in found)
-    return OpenApiResponse(ErrorSchema, description=" / ".join(codes), examples=examples)
+    return OpenApiResponse(ErrorSchema, description=" / ".join(codes), examples=[*examples.values()])

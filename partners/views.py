@@ -12,12 +12,17 @@ from foundation.errors import InvalidInput, UnsupportedMediaType
 from foundation.fields import Block
 from foundation.json import is_json
 from foundation.validation import validated
+from partners import limits
+from partners.limits import Usage
 from partners.models import ApiKey, Partner
 
 
 class PartnerView(APIView):
-    """A route that checks the key (401), then the method (405). Its methods call `valid()`, which checks the body
-    (413, 415, 422)."""
+    """A route that checks the key (401) and the partner's limit of calls (429), then the method (405). Its methods call
+    `valid()`, which checks the body (413, 415, 422). A route that uses up other limits says so to `usage`."""
+
+    #: What the call uses of its partner's limits; None before the key is checked.
+    _usage: Usage | None = None
 
     # OPTIONS is a method like another: 405, and `Allow` does not name it.
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
@@ -25,10 +30,25 @@ class PartnerView(APIView):
     def finalize_response(  # type: ignore[override]  # DRF takes any HttpResponse, its stubs only its own
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
-        """The response, with `Cache-Control: no-store` unless the view set it: responses contain holders' data."""
+        """The response, with what is left of the partner's limits, and `Cache-Control: no-store` unless the view set
+        it: responses contain holders' data."""
         response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
         response.headers.setdefault("Cache-Control", "no-store")
+        for name, value in limits.headers(self._usage.quotas if self._usage else ()).items():
+            response.headers[name] = value
         return response
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Check the key, then count the call."""
+        super().initial(request, *args, **kwargs)
+        self._usage = Usage(self.partner)
+        self._usage.count_call()
+
+    @property
+    def usage(self) -> Usage:
+        """What the call uses of its partner's limits."""
+        assert self._usage is not None, "the key was checked"
+        return self._usage
 
     @property
     def partner(self) -> Partner:

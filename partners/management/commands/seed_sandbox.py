@@ -16,6 +16,8 @@ from providers.models import Provider
 BANKS = Path(settings.BASE_DIR) / "providers" / "sandbox.json"
 PARTNER_ID = uuid.UUID("5a4d6b0c-0000-4000-8000-000000000001")
 PARTNER_NAME = "Parceiro Sandbox"
+#: Everybody who tries the sandbox is this one partner.
+IN_FLIGHT_LIMIT = 1000
 ADMIN = "admin"
 
 
@@ -68,7 +70,12 @@ def _seed_partner(new_banks: list[Provider]) -> None:
     """The sandbox's partner, its public key, and the new banks in its contract. A new one asks for every event. Its
     webhook secret is issued and not shown: what this prints stays in logs."""
     partner, created = Partner.objects.get_or_create(
-        pk=PARTNER_ID, defaults={"name": PARTNER_NAME, "webhook_events": WebhookEvent.values}
+        pk=PARTNER_ID,
+        defaults={
+            "name": PARTNER_NAME,
+            "webhook_events": WebhookEvent.values,
+            "in_flight_limit": IN_FLIGHT_LIMIT,
+        },
     )
     if ApiKey.find(SANDBOX_KEY) is None:
         ApiKey.issue(partner, "chave pública do sandbox", secret=SANDBOX_KEY)

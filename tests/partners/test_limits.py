@@ -1,0 +1,165 @@
+"""A partner's limits: calls a minute, queries in flight and distinct CPFs a day, over all web processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+import redis as redis_py
+from django.test import Client
+from django.utils import timezone
+
+from foundation import redis as connections
+from partners import limits
+from partners.limits import InFlight, LimitReached, Usage
+from partners.models import Partner
+from tests.factories import PartnerFactory, issue_key
+
+pytestmark = pytest.mark.django_db
+CPFS = ("52998224725", "11144477735", "39053344705")
+
+
+@pytest.fixture
+def partner() -> Partner:
+    return PartnerFactory(in_flight_limit=None)
+
+
+def get_banks(secret: str) -> tuple[int, dict[str, str]]:
+    response = Client(headers={"X-Partner-Api-Key": secret}).get("/partners/v1/banks")
+    return response.status_code, dict(response.headers)
+
+
+def test_calls_beyond_the_minute_are_refused_and_come_back(partner: Partner) -> None:
+    """Before the fix, the limit of the partner's form was applied nowhere."""
+    partner.rate_limit = 2
+    partner.save()
+    _, secret = issue_key(partner)
+    for left in (1, 0):
+        status, told = get_banks(secret)
+        assert status == 200
+        assert told["RateLimit-Policy"] == '"per-minute";q=2;w=60'
+        assert told["RateLimit"] == f'"per-minute";r={left};t=60'
+    response = Client(headers={"X-Partner-Api-Key": secret}).get("/partners/v1/banks")
+    assert response.status_code == 429
+    assert json.loads(response.content) == {
+        "code": "rate_limited",
+        "message": "O limite de chamadas por minuto foi atingido.",
+        "retryable": True,
+        "field": None,
+    }
+    assert (response["Retry-After"], response["RateLimit"]) == ("60", '"per-minute";r=0;t=60')
+    connections.redis().pexpire(f"limit:calls:{partner.pk}", 1)
+    while connections.redis().exists(f"limit:calls:{partner.pk}"):
+        pass
+    assert get_banks(secret)[0] == 200
+
+
+def test_without_a_limit_nothing_is_looked_at_and_no_header_told(partner: Partner) -> None:
+    _, secret = issue_key(partner)
+    status, told = get_banks(secret)
+    assert status == 200
+    assert not {"RateLimit", "RateLimit-Policy"} & told.keys()
+    assert not connections.redis().keys(f"limit:*{partner.pk}*")
+
+
+def test_a_call_without_a_sound_key_counts_for_nobody(partner: Partner) -> None:
+    partner.rate_limit = 1
+    partner.save()
+    key, secret = issue_key(partner)
+    key.revoke()
+    assert [get_banks(secret)[0] for _ in range(3)] == [401] * 3
+
+
+def places(process: InFlight, partner: Partner, limit: int, count: int) -> tuple[list[Callable[[], None]], int]:
+    """The places that `process` got of `count` that it asked for, and how many were refused."""
+    got, refused = [], 0
+    for _ in range(count):
+        free, total = process.enter(partner.pk, limit)
+        assert total is not None
+        if total > limit:
+            refused += 1
+        else:
+            got.append(free)
+    return got, refused
+
+
+def test_queries_in_flight_are_counted_over_all_processes(partner: Partner) -> None:
+    one, other = InFlight(), InFlight()
+    mine, refused = places(one, partner, 5, 3)
+    assert refused == 0
+    theirs, refused = places(other, partner, 5, 3)
+    assert (len(theirs), refused) == (2, 1)
+    mine.pop()()
+    theirs += places(other, partner, 5, 1)[0]
+    assert (len(theirs), places(one, partner, 5, 1)[1]) == (3, 1)
+    for free in (*mine, *theirs):
+        free()
+        free()
+    assert len(places(one, partner, 5, 6)[0]) == 5, "all are free again, and a repeat freed nothing"
+
+
+def test_places_of_a_process_that_died_are_free_again(partner: Partner, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead, alive = InFlight(), InFlight()
+    assert len(places(dead, partner, 4, 4)[0]) == 4
+    assert places(alive, partner, 4, 1)[1] == 1
+    key = f"limit:in-flight:{partner.pk}"
+    for process, told in connections.redis().hgetall(key).items():
+        count, told_at, number = told.split()
+        long_ago = int(told_at) - int(limits.DEAD_AFTER_S * 1000) - 1
+        connections.redis().hset(key, process, f"{count.decode()} {long_ago} {number.decode()}")
+    dead._counts.clear()  # a dead process renews nothing
+    assert len(places(alive, partner, 4, 5)[0]) == 4
+
+
+def test_a_late_word_of_a_process_does_not_undo_a_newer_one(partner: Partner) -> None:
+    process = InFlight()
+    script = limits._script(limits._IN_FLIGHT)
+    key = f"limit:in-flight:{partner.pk}"
+    assert script(keys=[key], args=["p", 7, 2, 10, 4000]) == 7
+    script(keys=[key], args=["p", 6, 1, 10, 4000])
+    assert places(process, partner, 8, 2)[1] == 1, "seven of the other process, one of this one"
+
+
+def test_distinct_cpfs_of_a_day(partner: Partner) -> None:
+    partner.daily_cpf_limit = 2
+    now = timezone.localtime()
+    for cpf in (CPFS[0], CPFS[1], CPFS[0]):
+        Usage(partner).count_cpf(cpf)
+    usage = Usage(partner)
+    with pytest.raises(LimitReached) as refused:
+        usage.count_cpf(CPFS[2])
+    midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), now.tzinfo)
+    assert abs(refused.value.retry_after_s - (midnight - now).total_seconds()) < 3
+    assert limits.headers(usage.quotas)["RateLimit-Policy"] == '"cpfs-per-day";q=2;w=86400'
+    Usage(partner).count_cpf(CPFS[1])
+    key = f"limit:cpfs:{partner.pk}:{now:%Y-%m-%d}"
+    kept = connections.redis().smembers(key)
+    assert len(kept) == 2
+    assert not any(cpf.encode() in member for cpf in CPFS for member in kept)
+    assert 0 < connections.redis().ttl(key) <= 25 * 3600
+    assert limits.today(partner).cpfs == 2
+
+
+def test_without_redis_no_limit_is_applied_and_that_is_counted(
+    partner: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted() -> float:
+        return limits.NOT_APPLIED._value.get()
+
+    partner.rate_limit = partner.in_flight_limit = partner.daily_cpf_limit = 1
+    before = counted()
+    with monkeypatch.context() as patch:
+        patch.setattr(limits, "redis", lambda: redis_py.Redis(port=1))
+        limits._script.cache_clear()
+        for _ in range(3):
+            usage = Usage(partner)
+            usage.count_call()
+            usage.enter()()
+            usage.count_cpf(CPFS[0])
+            usage.count_cpf(CPFS[1])
+            assert usage.quotas == []
+    assert counted() - before >= 12
+    limits._script.cache_clear()
+    limits._away_until = 0.0
