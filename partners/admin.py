@@ -13,144 +13,26 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.core.exceptions import ValidationError
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
+from redis.exceptions import RedisError
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminIntegerFieldWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-)
 
 from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
-from foundation.encryption import blind_index
-from partners.models import (
-    MAX_KEY_DAYS,
-    SECRET_FIELDS,
-    SECRETS_OF_PARTNER,
-    Allowance,
-    ApiKey,
-    Partner,
-    WebhookEvent,
-    default_webhook_events,
-    split_names,
-)
+from partners import limits
+from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
+from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from providers.models import Provider
 
 _GOOD, _BAD, _OLD = "success", "danger", "warning"
-
-
-class HostsField(forms.CharField):
-    """Host names, one a line; the value is a list."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def to_python(self, value: Any) -> Any:
-        hosts = dict.fromkeys(line.strip().lower() for line in (super().to_python(value) or "").splitlines())
-        return [host for host in hosts if host]
-
-
-class NamesField(forms.CharField):
-    """Names separated by commas; the value is a list."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return ", ".join(value) if isinstance(value, list) else value
-
-    def to_python(self, value: Any) -> Any:
-        return split_names(super().to_python(value) or "")
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return bool((initial or []) != self.to_python(data))
-
-
-class AllowanceForm(forms.ModelForm):
-    portfolios = NamesField(
-        label="Carteiras que pode pedir",
-        help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
-        required=False,
-        widget=UnfoldAdminTextInputWidget,
-    )
-
-
-class PartnerForm(forms.ModelForm):
-    """`new_id` is the id that a new partner will get, so that a repeated POST makes no second partner."""
-
-    new_id = forms.UUIDField(widget=forms.HiddenInput)
-    webhook_events = forms.MultipleChoiceField(
-        label="Eventos do webhook",
-        choices=WebhookEvent.choices,
-        widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        required=False,
-        initial=default_webhook_events,
-    )
-
-    return_hosts = HostsField(
-        label="Domínios de volta",
-        help_text="Um por linha, como chat.exemplo.com.br. Só a eles a página de autorização leva o titular de volta.",
-        required=False,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-    )
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if not self.instance._state.adding:
-            self.fields.pop("new_id", None)
-
-    def clean(self) -> dict[str, Any] | None:
-        new_id = self.cleaned_data.get("new_id")
-        if new_id:
-            with connection.cursor() as cursor:  # a double click comes at the same moment
-                cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"partner {new_id}"])
-            if Partner.objects.filter(pk=new_id).exists():
-                raise ValidationError(
-                    "Este parceiro já foi criado, com chave e segredo mostrados. Se eles se perderam, abra o "
-                    "parceiro, emita outra chave e troque o segredo."
-                )
-            self.instance.pk = new_id
-        return super().clean()
-
-
-class IssueKeyForm(forms.Form):
-    key_id = forms.UUIDField(widget=forms.HiddenInput)
-    label = forms.CharField(label="Rótulo", max_length=60, required=False, widget=UnfoldAdminTextInputWidget)
-    days = forms.IntegerField(
-        label="Validade em dias",
-        help_text="Vazio: a chave não expira.",
-        min_value=1,
-        max_value=MAX_KEY_DAYS,
-        required=False,
-        widget=UnfoldAdminIntegerFieldWidget,
-    )
-
-    def clean_key_id(self) -> uuid.UUID:
-        key_id: uuid.UUID = self.cleaned_data["key_id"]
-        if ApiKey.objects.filter(pk=key_id).exists():
-            raise ValidationError("Esta chave já foi emitida e mostrada. Se ela se perdeu, emita outra.")
-        return key_id
-
-
-class RotateSecretForm(forms.Form):
-    """`mark` tells which secret the operator meant to replace, without telling the secret."""
-
-    mark = forms.CharField(widget=forms.HiddenInput, required=False)
-
-    def __init__(self, partner: Partner, data: Any = None) -> None:
-        self.current = blind_index("webhook-secret", partner.webhook_secret or "")
-        super().__init__(data, initial={"mark": self.current})
-
-    def clean_mark(self) -> None:
-        if self.cleaned_data["mark"] != self.current:
-            raise ValidationError("O segredo já foi trocado e mostrado. Se ele se perdeu, troque-o de novo.")
+LIMITS = ("rate_limit", "in_flight_limit", "daily_cpf_limit")
 
 
 class AllowanceInline(LabelledInline):
@@ -214,9 +96,10 @@ class PartnerAdmin(ConfirmedActionsAdmin):
     list_display = ("name", "situation", "banks", "webhook_url", "created_at")
     list_filter = ("status",)
     search_fields = ("name", "id")
-    readonly_fields = ("id", "situation", "secret", "created_at")
+    readonly_fields = ("id", "situation", "use", "secret", "created_at")
     fieldsets = (
-        (None, {"fields": ("name", "id", "situation", "rate_limit", "created_at")}),
+        (None, {"fields": ("name", "id", "situation", "created_at")}),
+        ("Limites", {"fields": (*LIMITS, "use")}),
         ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts", "json_acceptance")}),
         ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
     )
@@ -237,7 +120,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
             return super().get_fieldsets(request, obj)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
         page = ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts", "json_acceptance")})
-        return ((None, {"fields": ("new_id", "name", "rate_limit")}), page, webhook)
+        return ((None, {"fields": ("new_id", "name")}), ("Limites", {"fields": LIMITS}), page, webhook)
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
         return self.inlines if obj else (AllowanceInline,)
@@ -277,6 +160,16 @@ class PartnerAdmin(ConfirmedActionsAdmin):
     @display(description="Bancos")
     def banks(self, partner: Partner) -> str:
         return ", ".join(allowance.provider_id for allowance in partner.allowances.all()) or "nenhum"
+
+    @display(description="Uso agora e hoje")
+    def use(self, partner: Partner) -> str:
+        try:
+            now = limits.today(partner)
+        except RedisError:
+            return "sem resposta do Redis: nenhum limite é aplicado"
+        calls = f"{now.calls} chamadas no minuto" if partner.rate_limit else "chamadas não contadas, sem limite"
+        cpfs = f"{now.cpfs} CPFs hoje" if partner.daily_cpf_limit else "CPFs não contados, sem limite"
+        return f"{calls}; {now.in_flight} consultas em andamento; {cpfs}"
 
     @display(description="Segredo do webhook")
     def secret(self, partner: Partner) -> str:

@@ -181,7 +181,7 @@ class Usage:
             return
         now = timezone.localtime()
         midnight = _midnight_after(now)
-        arguments = [_digest(self.partner, now, cpf), limit, int(midnight.timestamp()) + 3600]
+        arguments = (_digest(self.partner, now, cpf), limit, int(midnight.timestamp()) + 3600)
         counted = _ask(lambda: _script(_CPF)(keys=[_cpfs_key(self.partner, now)], args=arguments))
         if counted is not None:
             may, count = counted

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
-import re
 import secrets
 import uuid
 from dataclasses import dataclass
@@ -16,19 +14,23 @@ from urllib.parse import urlsplit
 
 import msgspec
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models, transaction
 from django.utils import timezone
 
 from foundation import statements
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
-from foundation.formats import cnpj_is_valid
+from partners.validators import (
+    PORTFOLIO_LENGTH,
+    validate_cnpj,
+    validate_hosts,
+    validate_portfolios,
+    validate_webhook_url,
+)
 from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)
 MAX_KEY_DAYS = 3650
-PORTFOLIO_LENGTH, MOST_PORTFOLIOS = 60, 100
 #: Queries that a partner may have in flight unless its operator says otherwise.
 IN_FLIGHT_LIMIT = 128
 NO_LIMIT = "Vazio: sem limite."
@@ -38,7 +40,6 @@ SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
 # Public by design: anybody may try the sandbox. Production takes no test key (partners/authentication.py).
 SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
 _VISIBLE = len("cpk_live_") + 6
-_HOST = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}", re.ASCII)
 
 
 class WebhookEvent(models.TextChoices):
@@ -56,65 +57,6 @@ class WebhookEvent(models.TextChoices):
 def default_webhook_events() -> list[str]:
     """The events of a registration that names none."""
     return [WebhookEvent.LEAD, WebhookEvent.AUTHORIZATION_RESULT, WebhookEvent.AUTHORIZATION_COMPLETED]
-
-
-def validate_webhook_url(url: str) -> None:
-    """Raises ValidationError unless `url` is an https address that deliveries may go to.
-
-    Where `WEBHOOKS_ALLOW_PRIVATE` holds (anywhere but production), http, private addresses and any port pass too.
-    What a host name leads to is checked at every delivery, after its resolution.
-    """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        raise ValidationError("A URL do webhook é inválida.") from None
-    if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
-        raise ValidationError("A URL do webhook deve ser completa, como https://exemplo.com.br/webhooks.")
-    if parts.username is not None or parts.fragment:
-        raise ValidationError("A URL do webhook não pode conter usuário, senha nem fragmento.")
-    if settings.WEBHOOKS_ALLOW_PRIVATE:
-        return
-    if parts.scheme != "https":
-        raise ValidationError("A URL do webhook deve usar https.")
-    if settings.WEBHOOK_PORTS and (port or 443) not in settings.WEBHOOK_PORTS:
-        ports = ", ".join(map(str, settings.WEBHOOK_PORTS))
-        raise ValidationError(f"A URL do webhook deve usar uma destas portas: {ports}.")
-    try:
-        public = ipaddress.ip_address(host).is_global
-    except ValueError:  # a name
-        public = host != "localhost"
-    if not public:
-        raise ValidationError("A URL do webhook não pode apontar para um endereço privado.")
-
-
-def split_names(text: str) -> list[str]:
-    """The different names in `a, b`, in their order."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def validate_cnpj(cnpj: str) -> None:
-    """Raises ValidationError unless `cnpj` is a CNPJ without mask."""
-    if not cnpj_is_valid(cnpj):
-        raise ValidationError("Informe um CNPJ válido: 14 caracteres, sem máscara.")
-
-
-def validate_hosts(hosts: list[str]) -> None:
-    """Raises ValidationError unless `hosts` is a list of host names in lower case, without port and path."""
-    if not isinstance(hosts, list) or not all(isinstance(host, str) and _HOST.fullmatch(host) for host in hosts):
-        raise ValidationError("Informe domínios como chat.exemplo.com.br, sem https:// e sem caminho.")
-
-
-def validate_portfolios(portfolios: list[str]) -> None:
-    """Raises ValidationError unless `portfolios` is a list of different names of portfolios."""
-    named = isinstance(portfolios, list) and all(
-        isinstance(name, str) and name == name.strip() and name.isprintable() and 0 < len(name) <= PORTFOLIO_LENGTH
-        for name in portfolios
-    )
-    if not named or len(portfolios) != len(set(portfolios)) or len(portfolios) > MOST_PORTFOLIOS:
-        raise ValidationError(
-            f"Informe até {MOST_PORTFOLIOS} carteiras diferentes, com até {PORTFOLIO_LENGTH} caracteres."
-        )
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,8 @@ class PartnerView(APIView):
     @property
     def usage(self) -> Usage:
         """What the call uses of its partner's limits."""
-        assert self._usage is not None, "the key was checked"
+        if self._usage is None:
+            raise RuntimeError("the key was not checked yet")
         return self._usage
 
     @property

@@ -13,7 +13,8 @@ from django.core.serializers.json import DjangoJSONEncoder
 from django.db import transaction
 from django.db.models import Model
 
-from partners.models import WebhookEvent, split_names
+from partners.models import WebhookEvent
+from partners.validators import split_names
 from providers.models import Provider
 
 

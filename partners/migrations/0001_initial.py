@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import partners.models
+import partners.validators
 import foundation.encryption
 import uuid
 from django.db import migrations, models
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=120, verbose_name='nome')),
                 ('status', models.CharField(choices=[('active', 'ativo'), ('suspended', 'suspenso')], default='active', editable=False, max_length=10, verbose_name='situação')),
                 ('rate_limit', models.PositiveIntegerField(blank=True, null=True, verbose_name='limite por minuto (não aplicado)')),
-                ('webhook_url', models.CharField(blank=True, max_length=500, validators=[partners.models.validate_webhook_url], verbose_name='URL do webhook')),
+                ('webhook_url', models.CharField(blank=True, max_length=500, validators=[partners.validators.validate_webhook_url], verbose_name='URL do webhook')),
                 ('webhook_secret', foundation.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo do webhook')),
                 ('previous_webhook_secret', foundation.encryption.EncryptedTextField(editable=False, null=True, verbose_name='segredo anterior')),
                 ('previous_secret_until', models.DateTimeField(editable=False, null=True, verbose_name='segredo anterior válido até')),

@@ -1,6 +1,6 @@
 from django.db import migrations, models
 
-import partners.models
+import partners.validators
 
 
 class Migration(migrations.Migration):
@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
                 db_default=[],
                 default=list,
                 help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
-                validators=[partners.models.validate_portfolios],
+                validators=[partners.validators.validate_portfolios],
                 verbose_name="carteiras que pode pedir",
             ),
         ),

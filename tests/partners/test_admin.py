@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from partners import limits
 from partners.models import ApiKey, Partner, default_webhook_events
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 
@@ -240,9 +241,24 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
     ]
 
 
+def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, partner):
+    """Before the fix, the form said of its one limit that it was not applied."""
+    assert "consultas em andamento" in admin_client.get(page(partner)).content.decode()
+    sent = partner_form(partner, rate_limit="60", in_flight_limit="", daily_cpf_limit="100")
+    assert admin_client.post(page(partner), sent).status_code == 302
+    partner.refresh_from_db()
+    assert (partner.rate_limit, partner.in_flight_limit, partner.daily_cpf_limit) == (60, None, 100)
+    usage = limits.Usage(partner)
+    usage.count_call()
+    usage.count_cpf("52998224725")
+    shown = admin_client.get(page(partner)).content.decode()
+    assert "1 chamadas no minuto; 0 consultas em andamento; 1 CPFs hoje" in shown
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
+        ({"rate_limit": "0"}, "maior ou igual a 1"),
         ({"webhook_url": "parceiro.com"}, "A URL do webhook deve ser completa"),
         ({"webhook_events": ["xpto"]}, "xpto"),
         ({"name": ""}, "Este campo é obrigatório."),

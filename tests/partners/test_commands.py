@@ -261,3 +261,17 @@ def test_a_database_that_does_not_answer_is_told_in_one_line():
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("O banco de dados não responde.")
     assert done.stderr.count("\n") == 1
+
+
+def test_set_limits_changes_what_is_given_and_prints_all():
+    partner = PartnerFactory()
+    told = {"partner_id": str(partner.pk), "per_minute": None, "in_flight": 128, "cpfs_per_day": None}
+    assert run("set_limits", partner.pk) == told
+    told |= {"per_minute": 600, "cpfs_per_day": 5000}
+    assert run("set_limits", partner.pk, "--per-minute", 600, "--cpfs-per-day", 5000) == told
+    told |= {"per_minute": None, "in_flight": None}
+    assert run("set_limits", partner.pk, "--per-minute", 0, "--in-flight", 0) == told
+    partner.refresh_from_db()
+    assert (partner.rate_limit, partner.in_flight_limit, partner.daily_cpf_limit) == (None, None, 5000)
+    for wrong in ("-1", "1.5", "muitas", "99999999999"):
+        assert "0: sem limite" in refusal("set_limits", partner.pk, f"--per-minute={wrong}")

@@ -6,7 +6,8 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from partners.management.base import JSONCommand, get_row
-from partners.models import Allowance, Partner, split_names
+from partners.models import Allowance, Partner
+from partners.validators import split_names
 
 
 class Command(JSONCommand):

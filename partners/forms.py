@@ -1,0 +1,124 @@
+"""The forms behind the operator's pages for partners and their keys."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db import connection
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
+
+from foundation.encryption import blind_index
+from partners.models import MAX_KEY_DAYS, ApiKey, Partner, WebhookEvent, default_webhook_events
+from partners.validators import split_names
+
+
+class HostsField(forms.CharField):
+    """Host names, one a line; the value is a list."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        hosts = dict.fromkeys(line.strip().lower() for line in (super().to_python(value) or "").splitlines())
+        return [host for host in hosts if host]
+
+
+class NamesField(forms.CharField):
+    """Names separated by commas; the value is a list."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return split_names(super().to_python(value) or "")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool((initial or []) != self.to_python(data))
+
+
+class AllowanceForm(forms.ModelForm):
+    portfolios = NamesField(
+        label="Carteiras que pode pedir",
+        help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+    )
+
+
+class PartnerForm(forms.ModelForm):
+    """`new_id` is the id that a new partner will get, so that a repeated POST makes no second partner."""
+
+    new_id = forms.UUIDField(widget=forms.HiddenInput)
+    webhook_events = forms.MultipleChoiceField(
+        label="Eventos do webhook",
+        choices=WebhookEvent.choices,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        required=False,
+        initial=default_webhook_events,
+    )
+
+    return_hosts = HostsField(
+        label="Domínios de volta",
+        help_text="Um por linha, como chat.exemplo.com.br. Só a eles a página de autorização leva o titular de volta.",
+        required=False,
+        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not self.instance._state.adding:
+            self.fields.pop("new_id", None)
+
+    def clean(self) -> dict[str, Any] | None:
+        new_id = self.cleaned_data.get("new_id")
+        if new_id:
+            with connection.cursor() as cursor:  # a double click comes at the same moment
+                cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"partner {new_id}"])
+            if Partner.objects.filter(pk=new_id).exists():
+                raise ValidationError(
+                    "Este parceiro já foi criado, com chave e segredo mostrados. Se eles se perderam, abra o "
+                    "parceiro, emita outra chave e troque o segredo."
+                )
+            self.instance.pk = new_id
+        return super().clean()
+
+
+class IssueKeyForm(forms.Form):
+    key_id = forms.UUIDField(widget=forms.HiddenInput)
+    label = forms.CharField(label="Rótulo", max_length=60, required=False, widget=UnfoldAdminTextInputWidget)
+    days = forms.IntegerField(
+        label="Validade em dias",
+        help_text="Vazio: a chave não expira.",
+        min_value=1,
+        max_value=MAX_KEY_DAYS,
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget,
+    )
+
+    def clean_key_id(self) -> uuid.UUID:
+        key_id: uuid.UUID = self.cleaned_data["key_id"]
+        if ApiKey.objects.filter(pk=key_id).exists():
+            raise ValidationError("Esta chave já foi emitida e mostrada. Se ela se perdeu, emita outra.")
+        return key_id
+
+
+class RotateSecretForm(forms.Form):
+    """`mark` tells which secret the operator meant to replace, without telling the secret."""
+
+    mark = forms.CharField(widget=forms.HiddenInput, required=False)
+
+    def __init__(self, partner: Partner, data: Any = None) -> None:
+        self.current = blind_index("webhook-secret", partner.webhook_secret or "")
+        super().__init__(data, initial={"mark": self.current})
+
+    def clean_mark(self) -> None:
+        if self.cleaned_data["mark"] != self.current:
+            raise ValidationError("O segredo já foi trocado e mostrado. Se ele se perdeu, troque-o de novo.")
