@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import load, measure
+from bench import growth, load, measure
 from bench import report as report_files
 from bench.processes import ROOT, Rig, Subject
 from bench.report import COMMITTED
@@ -24,8 +24,12 @@ from config.local.run import SANDBOX_KEY
 
 HOME = ROOT / "var" / "bench"
 REPORT = ROOT / "bench" / "report"
-PARTS = ("idle", "compared", "routes", "open", "closed", "stream")
+PARTS = ("idle", "compared", "routes", "open", "closed", "stream", "first_events", "growth", "webhooks")
+#: What a quick run leaves out.
+LONG = ("closed", "growth", "webhooks")
 WARM_UP = 60
+#: Queries in flight, and the slowest bank's seconds, of the closed loads.
+CLOSED = ((1, 1.0), (50, 5.0), (200, 5.0), (500, 10.0))
 
 
 def main() -> int:
@@ -61,9 +65,21 @@ def main() -> int:
                 for share, slowest in loads
             }
         if "closed" in arguments.only:
-            report["closed"] = measure.closed_load(rig, service, 200, 5.0)
+            report["closed"] = {
+                f"{in_flight} in flight, banks of up to {slowest:g} s": measure.closed_load(
+                    rig, service, in_flight, slowest
+                )
+                for in_flight, slowest in CLOSED
+            }
         if "stream" in arguments.only:
             report["stream"] = measure.streaming(rig.simulator, service, 5 if arguments.quick else 20)
+        if "first_events" in arguments.only:
+            report["first_events"] = measure.first_events(rig.simulator, service, 100 if arguments.quick else 1000)
+        rig.stop(service)
+        if "growth" in arguments.only:
+            report["growth"] = growth.growth(rig, 60, 3, arguments.rows)
+    if "webhooks" in arguments.only:
+        report["webhooks"] = {f"{rate} events/s": measure.webhooks(rate, 10) for rate in (100, 1000)}
     shutil.rmtree(HOME)
     report_files.write(report, COMMITTED if arguments.commit else REPORT)
     print(report_files.page(report))
@@ -79,10 +95,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["threads", "floor"])
     parser.add_argument("--against", type=Path, help="another source tree of the service, measured beside this one")
     parser.add_argument("--commit", action="store_true", help=f"write the report to {COMMITTED.relative_to(ROOT)}")
+    parser.add_argument("--rows", type=int, default=0, help="queries in the filled tables of the growth part")
     parser.add_argument("--capacity", type=float, help="queries a second that open loads are shares of")
     arguments = parser.parse_args()
     if arguments.only is None:
-        arguments.only = [part for part in PARTS if part != "closed" or not arguments.quick]
+        arguments.only = [part for part in PARTS if part not in LONG or not arguments.quick]
     return arguments
 
 

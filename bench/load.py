@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,26 +70,27 @@ def fetch(url: str, key: str, method: str, path: str, sent: Any) -> Any:
     return answer.json()
 
 
-async def aggregated(url: str, key: str, count: int, in_flight: int) -> Outcome:
-    """`count` aggregated queries, `in_flight` at any moment (a closed loop)."""
+async def aggregated(url: str, key: str | Sequence[str], count: int, in_flight: int) -> Outcome:
+    """`count` aggregated queries, `in_flight` at any moment (a closed loop). Several keys take turns."""
     return await calls(url, key, "POST", "/consultas", body, count, in_flight)
 
 
 async def calls(
-    url: str, key: str, method: str, path: str, sent: Callable[[], Any], count: int, in_flight: int
+    url: str, key: str | Sequence[str], method: str, path: str, sent: Callable[[], Any], count: int, in_flight: int
 ) -> Outcome:
     """`count` calls of a route, each with the body that `sent` makes, `in_flight` at any moment."""
     outcome = Outcome()
+    keys = itertools.cycle([key] if isinstance(key, str) else key)
     waiting = iter(range(count))
     connector = aiohttp.TCPConnector(limit=in_flight)
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    headers = {"X-Partner-Api-Key": key}
 
     async def one_after_another(session: aiohttp.ClientSession) -> None:
         for _ in waiting:
             began = time.monotonic()
+            headers = {"X-Partner-Api-Key": next(keys)}
             try:
-                async with session.request(method, f"{url}/partners/v1{path}", json=sent()) as answer:
+                async with session.request(method, f"{url}/partners/v1{path}", json=sent(), headers=headers) as answer:
                     told = await answer.json()
                     status = answer.status
                     outcome.offers.append(len(told.get("proposals", ())))
@@ -98,7 +100,7 @@ async def calls(
             outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
 
     began = time.monotonic()
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         await asyncio.gather(*(one_after_another(session) for _ in range(in_flight)))
     outcome.seconds = time.monotonic() - began
     return outcome
@@ -153,3 +155,26 @@ async def streamed(url: str, key: str) -> dict[str, float]:
                 if event["event"] != "provider_start":
                     arrivals[event.get("provider", event["event"])] = time.time()
     return arrivals
+
+
+async def first_events(url: str, key: str, count: int, in_flight: int) -> list[float]:
+    """Milliseconds until the first event of each of `count` streams, `in_flight` at any moment, sorted. Each stream is
+    read to its end. Raises ValueError for one that brought no event."""
+    waiting = iter(range(count))
+    found: list[float] = []
+
+    async def one_after_another(session: aiohttp.ClientSession) -> None:
+        for _ in waiting:
+            began, first = time.monotonic(), None
+            async with session.post(f"{url}/partners/v1/consultas/stream", json=body()) as answer:
+                async for line in answer.content:
+                    if first is None and line.startswith(b"data: "):
+                        first = time.monotonic()
+            if first is None:
+                raise ValueError(f"a stream without an event, HTTP {answer.status}")
+            found.append((first - began) * 1000)
+
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    async with aiohttp.ClientSession(headers={"X-Partner-Api-Key": key}, timeout=timeout) as session:
+        await asyncio.gather(*(one_after_another(session) for _ in range(in_flight)))
+    return sorted(found)

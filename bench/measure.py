@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import statistics
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
 
 from bench import demo, load
-from bench.processes import BANKS, Rig, Simulator, Subject
+from bench.processes import BANKS, ROOT, Rig, Simulator, Subject
 from config.local.run import SANDBOX_KEY
 from providers import registry
 
@@ -32,13 +35,13 @@ def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> 
     failures = {subject.name: 0 for subject in subjects}
     for _ in range(rounds):
         for subject in subjects:
-            figures, outcome = _round(rig, subject, count)
+            figures, outcome = one_round(rig, subject, count)
             found[subject.name].append(figures)
             failures[subject.name] += outcome.failures
     first = found[subjects[0].name]
     return {
         subject.name: {
-            **{figure: _median(each[figure] for each in found[subject.name]) for figure in found[subject.name][0]},
+            **{figure: median(each[figure] for each in found[subject.name]) for figure in found[subject.name][0]},
             "failures": failures[subject.name],
             "cpu_ratios": _ratios(first, found[subject.name], "cpu_ms"),
             "rate_ratios": _ratios(first, found[subject.name], "queries_per_s"),
@@ -47,9 +50,12 @@ def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> 
     }
 
 
-def _round(rig: Rig, subject: Subject, count: int) -> tuple[dict[str, float], load.Outcome]:
+def one_round(
+    rig: Rig, subject: Subject, count: int, keys: str | Sequence[str] = SANDBOX_KEY
+) -> tuple[dict[str, float], load.Outcome]:
+    """`count` queries as fast as `subject` answers them: milliseconds for one query by process, and the rate."""
     before = subject.cpu() | rig.cpu()
-    outcome = asyncio.run(load.aggregated(subject.url, SANDBOX_KEY, count, in_flight=IN_FLIGHT))
+    outcome = asyncio.run(load.aggregated(subject.url, keys, count, in_flight=IN_FLIGHT))
     used = {name: (value - before[name]) / count * 1000 for name, value in (subject.cpu() | rig.cpu()).items()}
     figures = {f"{name}_ms": used[name] for name in ("web", "banks", "postgres", "redis", "simulator") if name in used}
     return {
@@ -65,7 +71,8 @@ def _ratios(first: list[dict[str, float]], theirs: list[dict[str, float]], figur
     return [round(their[figure] / our[figure], 3) for our, their in zip(first, theirs, strict=True)]
 
 
-def _median(values: Any) -> float:
+def median(values: Iterable[float]) -> float:
+    """The median, to three decimals."""
     return round(statistics.median(values), 3)
 
 
@@ -110,14 +117,15 @@ class Watch:
 
 
 def closed_load(rig: Rig, service: Subject, queries: int, slowest_s: float) -> dict[str, Any]:
-    """`queries` at once, twice over, against banks of up to `slowest_s`: nothing fails, nothing piles up. The time is
-    what the service adds to its slowest bank."""
+    """`queries` at once, twice over (20 at least), against banks of up to `slowest_s`: nothing fails, nothing piles up.
+    The time is what the service adds to its slowest bank."""
     rig.simulator.latency(spread(slowest_s))
     watch = Watch(service, rig.postgres.url_of(f"bench_{service.name}"))
+    count = max(queries * 2, 20)
     with watch.running():
-        outcome = asyncio.run(load.aggregated(service.url, SANDBOX_KEY, queries * 2, in_flight=queries))
+        outcome = asyncio.run(load.aggregated(service.url, SANDBOX_KEY, count, in_flight=queries))
     return {
-        "queries": queries * 2,
+        "queries": count,
         "in_flight": queries,
         "slowest_bank_s": slowest_s,
         "failures": outcome.failures,
@@ -197,6 +205,26 @@ def streaming(simulator: Simulator, service: Subject, rounds: int) -> dict[str, 
         "result_after_answer_p95_ms": round(added[int(len(added) * 0.95)], 1),
         "result_after_answer_max_ms": {bank: round(max(after[bank]), 1) for bank in BANKS},
     }
+
+
+def first_events(simulator: Simulator, service: Subject, count: int) -> dict[str, Any]:
+    """The first event of each of `count` streams, four at any moment, to banks that take 0.2 s."""
+    simulator.latency(dict.fromkeys(BANKS, 200))
+    found = asyncio.run(load.first_events(service.url, SANDBOX_KEY, count, in_flight=4))
+    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {"streams": count, **{f"{name}_ms": _share(found, share) for name, share in shares.items()}}
+
+
+def _share(ordered: Sequence[float], share: float) -> float:
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 1)
+
+
+def webhooks(rate: float, seconds: float) -> dict[str, Any]:
+    """Deliveries at `rate` events a second, by the load program of the fault tests and on servers of its own."""
+    command = [sys.executable, "-m", "tests.faults.webhooks_load", "--rate", str(rate), "--seconds", str(seconds)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return {name: found[name] for name in ("rate", "accepted", "missing", "latency_ms", "cpu_ms_per_event")}
 
 
 def idle(rig: Rig, service: Subject, seconds: float) -> dict[str, Any]:

@@ -67,10 +67,23 @@ class Subject:
         self.home = home
         self.tree = tree
         self.programs = Programs([], tree, home / "logs")
+        self.environment: Mapping[str, str] = {}
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Run `command` in the subject's source tree under the short name `name`, with its output in a log."""
         self.programs.add(Process(name, command, environment))
+
+    def run(self, *command: str) -> str:
+        """What a Python program says on standard output, run in the subject's tree and environment to its end."""
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=self.tree,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
 
     def wait_ready(self, path: str = "/health/ready") -> None:
         """Return when `path` answers 200. Raises SystemExit where it does not in time."""
@@ -98,14 +111,19 @@ class Subject:
 class Simulator(Subject):
     """The simulated banks."""
 
-    def latency(self, milliseconds: Mapping[str, int]) -> None:
-        """How long each bank takes to answer a query; logins and polls are answered at once."""
+    def latency(self, milliseconds: Mapping[str, int], offers_times: int = 1) -> None:
+        """How long each bank takes to answer a query; logins and polls are answered at once. Every offer is made
+        `offers_times` times."""
         for bank in BANKS:
             urllib3.request(
                 "POST",
                 f"{self.url}/_control/banks/{bank}",
                 headers=CONTROL,
-                json={"latency_ms": milliseconds.get(bank, 0), "operation": "query"},
+                json={
+                    "latency_ms": milliseconds.get(bank, 0),
+                    "operation": "query",
+                    "offers_times": offers_times,
+                },
                 retries=False,
             )
 
@@ -149,11 +167,14 @@ class Rig:
         redis = int((self.redis.home / "redis.pid").read_text())
         return {"postgres": cpu_s(postmaster), "redis": cpu_s(redis), **self.simulator.cpu()}
 
-    def service(self, name: str, tree: Path, number: int, only: Sequence[str] = ()) -> Subject:
+    def service(
+        self, name: str, tree: Path, number: int, only: Sequence[str] = (), variables: Mapping[str, str] | None = None
+    ) -> Subject:
         """The service of the source tree `tree` with a database of its own; `only` names the processes to run, all
-        but the simulator where it is empty. One web and one bank worker process."""
-        environment = self._prepared(name, tree, number)
+        but the simulator where it is empty. One web and one bank worker process, with `variables` in addition."""
+        environment = {**self._prepared(name, tree, number), **(variables or {})}
         service = Subject(name, f"http://127.0.0.1:{environment['PORT']}", Path(environment["DATA_DIR"]), tree)
+        service.environment = environment
         self.subjects.append(service)
         for process in service_processes(environment, service.home):
             if process.name in only or (not only and process.name != "simulator"):

@@ -53,10 +53,15 @@ def page(report: Mapping[str, Any]) -> str:
             "",
         ]
         lines += _table(["load", *(column.replace("_", " ") for column in columns)], rows)
-    for part in ("closed", "stream", "idle"):
+    for part, title in (("closed", "Closed load"), ("webhooks", "Webhooks")):
+        if part in report:
+            lines += [f"## {title}", "", *_side_by_side("load", report[part])]
+    for part, title in (("stream", "Stream"), ("first_events", "First events"), ("idle", "Idle")):
         if part in report:
             rows = [[name, _plain(value)] for name, value in report[part].items()]
-            lines += [f"## {part.capitalize()}", "", *_table(["figure", "value"], rows)]
+            lines += [f"## {title}", "", *_table(["figure", "value"], rows)]
+    for cause, values in report.get("growth", {}).items():
+        lines += [f"## Cost against {cause}", "", *_side_by_side(cause, values)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -88,6 +93,13 @@ def _compared(compared: Mapping[str, Any]) -> list[str]:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     lines = [" | ".join(map(str, row)) for row in (heads, ["---"] * len(heads), *rows)]
     return [*(f"| {line} |" for line in lines), ""]
+
+
+def _side_by_side(what: str, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A table with a line for each entry of `rows`, whose figures are the same in all."""
+    columns = list(next(iter(rows.values())))
+    lines = [[name, *(_plain(each[column]) for column in columns)] for name, each in rows.items()]
+    return _table([what, *(column.replace("_", " ") for column in columns)], lines)
 
 
 def _plain(value: Any) -> str:

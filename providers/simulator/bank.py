@@ -347,6 +347,7 @@ class Bank:
             Offer(self.new_offer_key(), cpf, self.tables[quote.insured], quote, due, employment, now)
             for employment in scenario.employments
             for quote in numbers.quotes(ceiling, scenario.max_term, self.rate, ask)
+            for _ in range(self.behaviour.offers_times)
         )
         for offer in offers:
             self.offers[offer.key] = offer

@@ -28,6 +28,7 @@ CALL_OPERATIONS = (
     "auction",
 )
 LONGEST_LATENCY_MS = 600_000
+MOST_OFFERS_TIMES = 100
 LONGEST_ADVANCE_S = 10 * 365 * 24 * 3600
 
 
@@ -70,12 +71,13 @@ class Controls:
 
     async def behave(self, request: web.Request) -> web.Response:
         bank = self._bank(request)
-        body = await order(request, "latency_ms", "fault", "operation", "times")
+        body = await order(request, "latency_ms", "fault", "operation", "times", "offers_times")
         latency = integer(body, "latency_ms", 0, LONGEST_LATENCY_MS)
         times = integer(body, "times", 1, 1_000_000)
         fault = word(body, "fault", FAULTS)
         operation = word(body, "operation", OPERATIONS)
-        bank.behaviour = Behaviour(latency or 0, fault, operation or "any", times)
+        offers_times = integer(body, "offers_times", 1, MOST_OFFERS_TIMES)
+        bank.behaviour = Behaviour(latency or 0, fault, operation or "any", times, offers_times or 1)
         return answer({"bank": bank.name, **asdict(bank.behaviour)})
 
     async def calls(self, request: web.Request) -> web.Response:

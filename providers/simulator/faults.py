@@ -34,13 +34,14 @@ _CHUNK = b"0" * 65536
 @dataclass
 class Behaviour:
     """How a bank is told to behave: `latency_ms` before each answer and `fault`, for calls of `operation`,
-    `times` times (None: until it is replaced).
+    `times` times (None: until it is replaced). `offers_times` gives every offer that often, under ids of its own.
     """
 
     latency_ms: int = 0
     fault: str | None = None
     operation: str = "any"
     times: int | None = None
+    offers_times: int = 1
 
     def take(self, operation: str) -> tuple[str | None, int]:
         """(fault, latency in ms) for a call that arrives now; uses up one of `times`."""

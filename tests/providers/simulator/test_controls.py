@@ -51,6 +51,8 @@ def test_an_unknown_bank_is_404(simulator: HttpSimulator, method: str, path: str
         ("banks/ipe", {"latency_ms": 1.5}, "latency_ms"),
         ("banks/ipe", {"operation": "poll"}, "operation"),
         ("banks/ipe", {"times": 0}, "times"),
+        ("banks/ipe", {"offers_times": 0}, "offers_times"),
+        ("banks/ipe", {"offers_times": 101}, "offers_times"),
         ("banks/ipe", {"fualt": "hang"}, "fualt"),
         ("banks/ipe", [], None),
         ("holders/90000000175/complete", {"step": "chat"}, "provider"),

@@ -1,0 +1,41 @@
+"""Makes partners for a measurement: `python -m bench.partners COUNT BANKS`, in the environment of a service.
+
+Prints their keys as a JSON list. Each is allowed the first BANKS banks of the registry, copies included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import django
+
+
+def main(count: int, banks: int) -> list[str]:
+    """The keys of `count` new partners."""
+    from partners.models import Allowance, ApiKey, Partner
+    from providers import registry
+    from providers.models import Provider
+
+    known = {bank.name: bank for bank in Provider.objects.all()}
+    for name in registry.names():
+        if name not in known:
+            like = known[name.removesuffix("_2")]
+            known[name] = Provider.objects.create(
+                name=name, enabled=True, base_url=like.base_url, credentials=like.credentials
+            )
+    # The banks themselves first, then their copies: the first eight are the same set for every number above.
+    order = sorted(known, key=lambda name: (name.endswith("_2"), name))[:banks]
+    keys = []
+    for number in range(count):
+        partner = Partner.objects.create(name=f"Parceiro {banks}-{number}")
+        Allowance.objects.bulk_create(Allowance(partner=partner, provider=known[name]) for name in order)
+        keys.append(ApiKey.issue(partner, "bench")[1])
+    return keys
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    django.setup()
+    print(json.dumps(main(int(sys.argv[1]), int(sys.argv[2]))))
