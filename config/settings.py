@@ -14,103 +14,33 @@ import json
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import environ
 from celery.schedules import crontab
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
-from django.templatetags.static import static
-from django.urls import reverse_lazy
 
+from config.api_reference import API_REFERENCE
+from config.environment import (
+    BASE_DIR,
+    ENVIRONMENT,
+    PRODUCTION,
+    address,
+    env,
+    flag,
+    is_local,
+    list_required_in_production,
+    networks,
+    no_address,
+    not_guessable,
+    required_in_production,
+    whole,
+)
 from config.logs import logging_config
+from config.menu import BACK_OFFICE
 from config.roles import ROLES
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
-environ.Env.read_env(BASE_DIR / ".env")
-
-ENVIRONMENT = env.str("ENVIRONMENT", "") or "development"
-if ENVIRONMENT not in ("development", "sandbox", "production"):
-    raise ImproperlyConfigured("ENVIRONMENT must be development, sandbox or production")
-PRODUCTION = ENVIRONMENT == "production"
 DEBUG = False
-
-
-def _required_in_production(name: str, default: str) -> str:
-    """The variable `name`; a production deployment that leaves it empty or at its development default does not
-    start. Elsewhere an empty one is an unset one."""
-    value: str = env.str(name, "")
-    if PRODUCTION and value.strip().rstrip("/") in ("", default):
-        raise ImproperlyConfigured(f"{name} must be set in production")
-    return value or default
-
-
-def _list_required_in_production(name: str, default: str) -> list[str]:
-    """The comma list `name`; in production it has to name something, and no item of it is the development default."""
-    items = [item.strip() for item in _required_in_production(name, default).split(",")]
-    if PRODUCTION and ("" in items or default in items):
-        raise ImproperlyConfigured(f"{name} must not hold an empty item or the development default in production")
-    return items
-
-
-def _not_guessable(name: str, value: str, *, least: int) -> None:
-    """Raises where a production deployment's secret is too short, or made of too few different characters, to have
-    come out of a generator."""
-    if PRODUCTION and (len(value) < least or len(set(value)) < 10):
-        raise ImproperlyConfigured(f"{name} is too weak for production: docs/operations.md says how to make one")
-
-
-def _networks(name: str, default: list[str]) -> list[str]:
-    """The comma list `name` of addresses and networks."""
-    found: list[str] = [item.strip() for item in env.list(name, default=default)]
-    for item in found:
-        try:
-            ipaddress.ip_network(item, strict=False)
-        except ValueError:
-            raise ImproperlyConfigured(f"{name}: {item!r} is neither an address nor a network") from None
-    return found
-
-
-def _whole(name: str, default: int, least: int = 1) -> int:
-    """The whole number `name`; an empty one is an unset one."""
-    text: str = env.str(name, "").strip() or str(default)
-    if not re.fullmatch(r"-?[0-9]{1,9}", text):
-        raise ImproperlyConfigured(f"{name} must be a whole number")
-    if int(text) < least:
-        raise ImproperlyConfigured(f"{name} must be at least {least}")
-    return int(text)
-
-
-def _flag(name: str, default: bool) -> bool:
-    """The switch `name`; an empty one is an unset one. A misspelt word switches nothing off in silence."""
-    text: str = env.str(name, "").strip().lower()
-    if text and text not in env.BOOLEAN_TRUE_STRINGS and text not in ("false", "0", "no", "n", "off"):
-        raise ImproperlyConfigured(f"{name} must be true or false")
-    return text in env.BOOLEAN_TRUE_STRINGS if text else default
-
-
-def _no_address(name: str, *schemes: str) -> ImproperlyConfigured:
-    """To be raised for an address that is none; it is not told, since a password may be in it."""
-    begins = " or ".join(f"{scheme}://" for scheme in schemes)
-    return ImproperlyConfigured(
-        f"{name} must be an address that begins with {begins}; in a password, / is written as %2F, ? as %3F"
-    )
-
-
-def _address(name: str, value: str, *schemes: str) -> str:
-    """`value` of the variable `name`, which has to be an address with one of these schemes, and a host."""
-    try:
-        parts = urlsplit(value)
-        sound = parts.scheme in schemes and (parts.hostname or parts.scheme == "unix") and parts.port != 0
-    except ValueError:  # a port that is no number
-        sound = False
-    if not sound:
-        raise _no_address(name, *schemes)
-    return value
-
-
 DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
 
 
@@ -126,16 +56,16 @@ def _local_services() -> dict[str, str]:
 _services = {} if PRODUCTION else _local_services()
 _DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
 
-SECRET_KEY = _required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)
-_not_guessable("SECRET_KEY", SECRET_KEY, least=32)
+SECRET_KEY = required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)
+not_guessable("SECRET_KEY", SECRET_KEY, least=32)
 _DEVELOPMENT_FIELD_KEY = base64.urlsafe_b64encode(hashlib.sha256(_DEVELOPMENT_KEY.encode()).digest()).decode()
-FIELD_ENCRYPTION_KEYS = _list_required_in_production("FIELD_ENCRYPTION_KEYS", _DEVELOPMENT_FIELD_KEY)
+FIELD_ENCRYPTION_KEYS = list_required_in_production("FIELD_ENCRYPTION_KEYS", _DEVELOPMENT_FIELD_KEY)
 for _number, _key in enumerate(FIELD_ENCRYPTION_KEYS, 1):
     try:
         Fernet(_key)
     except ValueError:
         raise ImproperlyConfigured(f"FIELD_ENCRYPTION_KEYS: number {_number} is no Fernet key") from None
-    _not_guessable("FIELD_ENCRYPTION_KEYS", _key, least=43)
+    not_guessable("FIELD_ENCRYPTION_KEYS", _key, least=43)
 
 
 def _derived(label: str) -> str:
@@ -145,33 +75,33 @@ def _derived(label: str) -> str:
 # Set both before SECRET_KEY is ever rotated: stored digests hang on them.
 API_KEY_PEPPER = env.str("API_KEY_PEPPER", "") or _derived("api-key-pepper")
 BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", "") or _derived("blind-index")
-_not_guessable("API_KEY_PEPPER", API_KEY_PEPPER, least=32)
-_not_guessable("BLIND_INDEX_KEY", BLIND_INDEX_KEY, least=32)
+not_guessable("API_KEY_PEPPER", API_KEY_PEPPER, least=32)
+not_guessable("BLIND_INDEX_KEY", BLIND_INDEX_KEY, least=32)
 
 # Ed25519 seed, 32 bytes in hex, that evidence is signed with; set it too before SECRET_KEY is rotated. When it is
 # replaced, its public key (`verify_evidence` prints it) joins the retired ones, so that old evidence still verifies.
 # Production needs one of its own: what proves an acceptance must not hang on the key of sessions and cookies.
-EVIDENCE_SIGNING_KEY = _required_in_production("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
+EVIDENCE_SIGNING_KEY = required_in_production("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
 if not re.fullmatch(r"[0-9A-Fa-f]{64}", EVIDENCE_SIGNING_KEY):  # else the first holder who accepts would find out
     raise ImproperlyConfigured("EVIDENCE_SIGNING_KEY must be 32 bytes in hex")
-_not_guessable("EVIDENCE_SIGNING_KEY", EVIDENCE_SIGNING_KEY, least=64)
+not_guessable("EVIDENCE_SIGNING_KEY", EVIDENCE_SIGNING_KEY, least=64)
 EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=[])
 
-DATABASE_URL = _required_in_production("DATABASE_URL", _services.get("database_url", ""))
-REDIS_URL = _address(
+DATABASE_URL = required_in_production("DATABASE_URL", _services.get("database_url", ""))
+REDIS_URL = address(
     "REDIS_URL",
-    _required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0")),
+    required_in_production("REDIS_URL", _services.get("redis_url", "redis://127.0.0.1:6379/0")),
     "redis",
     "rediss",
     "unix",
 )
-PUBLIC_BASE_URL = _address(
+PUBLIC_BASE_URL = address(
     "PUBLIC_BASE_URL",
-    _required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{_whole('PORT', 8000)}").rstrip("/"),
+    required_in_production("PUBLIC_BASE_URL", f"http://127.0.0.1:{whole('PORT', 8000)}").rstrip("/"),
     *(("https",) if PRODUCTION else ("https", "http")),
 )
-ALLOWED_HOSTS = _list_required_in_production("ALLOWED_HOSTS", "*")
-TRUSTED_PROXIES = _networks("TRUSTED_PROXIES", [])
+ALLOWED_HOSTS = list_required_in_production("ALLOWED_HOSTS", "*")
+TRUSTED_PROXIES = networks("TRUSTED_PROXIES", [])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
     raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
 for _proxy in TRUSTED_PROXIES if PRODUCTION else ():
@@ -179,18 +109,10 @@ for _proxy in TRUSTED_PROXIES if PRODUCTION else ():
         raise ImproperlyConfigured(f"TRUSTED_PROXIES: {_proxy!r} is too wide: name the proxies")
 
 
-def _is_local(host: str) -> bool:
-    """True for a host that only this machine or its own network reaches."""
-    try:
-        return ipaddress.ip_address(host).is_private
-    except ValueError:
-        return host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".test"))
-
-
 # What is known to everybody (`admin` / `admin`, the keys that stand in this file) opens no sandbox that others reach.
 DEVELOPMENT_SECRETS_ALLOWED = ENVIRONMENT == "development" or (
     ENVIRONMENT == "sandbox"
-    and (_is_local(urlsplit(PUBLIC_BASE_URL).hostname or "") or _flag("ALLOW_DEVELOPMENT_SECRETS", False))
+    and (is_local(urlsplit(PUBLIC_BASE_URL).hostname or "") or flag("ALLOW_DEVELOPMENT_SECRETS", False))
 )
 if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
     for _name, _is_default in {
@@ -201,9 +123,9 @@ if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
             raise ImproperlyConfigured(
                 f"{_name} must be set in a sandbox at a public address, or ALLOW_DEVELOPMENT_SECRETS=true"
             )
-SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{_whole('SIMULATOR_PORT', 8100)}").rstrip("/")
-METRICS_NETWORKS = _networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
-METRICS_PORT = _whole("METRICS_PORT", 0, least=0)
+SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{whole('SIMULATOR_PORT', 8100)}").rstrip("/")
+METRICS_NETWORKS = networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
+METRICS_PORT = whole("METRICS_PORT", 0, least=0)
 
 INSTALLED_APPS = [
     "unfold",
@@ -266,13 +188,13 @@ TEMPLATES = [
 ]
 
 if DATABASE_URL and not DATABASE_URL.startswith(("postgres://", "postgresql://")):
-    raise _no_address("DATABASE_URL", "postgres")
+    raise no_address("DATABASE_URL", "postgres")
 try:
     DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://unset@127.0.0.1:1/unset")}
 except ValueError:  # its words would tell what it takes for the port, which may be part of the password
-    raise _no_address("DATABASE_URL", "postgres") from None
+    raise no_address("DATABASE_URL", "postgres") from None
 DATABASES["default"]["CONN_MAX_AGE"] = 0
-_pool_size = _whole("DATABASE_POOL_SIZE", 0, least=0)
+_pool_size = whole("DATABASE_POOL_SIZE", 0, least=0)
 if _pool_size:
     # A pool makes giving the connection back during a wait on the network cheap: close() returns it.
     # Looked at before each use, a connection that died with the database costs a wait for a new one, not a request.
@@ -285,7 +207,7 @@ if _pool_size:
         "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10, "reconnect_timeout": 9},
         # The statements of foundation/statements.py are prepared at their second use on a connection. A connection that
         # serves one request only would not have them twice.
-        "prepare_threshold": 1 if _flag("DATABASE_PREPARE", True) else None,
+        "prepare_threshold": 1 if flag("DATABASE_PREPARE", True) else None,
     }
 
 if PRODUCTION:
@@ -321,13 +243,13 @@ AXES_ENABLE_ADMIN = False
 SILENCED_SYSTEM_CHECKS.append("axes.W002")  # its middleware: the page was rendered by then, which is most of the cost
 
 # A session ends after so long without a page, and so long after its log-in. Production takes less, and not more.
-SESSION_IDLE_S = _whole("SESSION_IDLE_MINUTES", 30) * 60
-SESSION_COOKIE_AGE = _whole("SESSION_HOURS", 12) * 3600
+SESSION_IDLE_S = whole("SESSION_IDLE_MINUTES", 30) * 60
+SESSION_COOKIE_AGE = whole("SESSION_HOURS", 12) * 3600
 for _name, _most in {"SESSION_IDLE_MINUTES": 30, "SESSION_HOURS": 12}.items():
-    if PRODUCTION and _whole(_name, _most) > _most:
+    if PRODUCTION and whole(_name, _most) > _most:
         raise ImproperlyConfigured(f"{_name} must not be above {_most} in production")
 # Operators give a code of their phone after the password.
-SECOND_FACTOR = _flag("SECOND_FACTOR", PRODUCTION)
+SECOND_FACTOR = flag("SECOND_FACTOR", PRODUCTION)
 OTP_TOTP_ISSUER = "Originação consignada"
 # The back office is served on this host and on no other, which serves nothing else. Empty: on every host.
 BACKOFFICE_HOST = env.str("BACKOFFICE_HOST", "").strip().lower()
@@ -354,13 +276,13 @@ STATIC_ROOT = DATA_DIR / "static"
 GUIDE_ROOT = Path(env.str("GUIDE_ROOT", default=str(BASE_DIR / "var" / "guide")))
 
 # --- Limits and times of the contract -------------------------------------------------------------------
-BANK_TIMEOUT_S = _whole("BANK_TIMEOUT_S", 25)
-QUERY_DEADLINE_S = _whole("QUERY_DEADLINE_S", 30)
-AUTHORIZATION_MAX_AGE_DAYS = _whole("AUTHORIZATION_MAX_AGE_DAYS", 30)  # an older authorization serves no new query
+BANK_TIMEOUT_S = whole("BANK_TIMEOUT_S", 25)
+QUERY_DEADLINE_S = whole("QUERY_DEADLINE_S", 30)
+AUTHORIZATION_MAX_AGE_DAYS = whole("AUTHORIZATION_MAX_AGE_DAYS", 30)  # an older authorization serves no new query
 # Silence after which a comment line keeps a stream's connection alive.
 STREAM_HEARTBEAT_S = env.float("STREAM_HEARTBEAT_S", 10.0)
-QUERIES_IN_FLIGHT = _whole("QUERIES_IN_FLIGHT", 1000)  # per web process; beyond it 429 (consultas/admission.py)
-PROPOSAL_WAIT_S = _whole("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
+QUERIES_IN_FLIGHT = whole("QUERIES_IN_FLIGHT", 1000)  # per web process; beyond it 429 (consultas/admission.py)
+PROPOSAL_WAIT_S = whole("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
 # Tests let a worker die in the middle of a submission (proposals/killpoints.py).
 CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")
 MAX_BODY_BYTES = 256 * 1024
@@ -370,24 +292,24 @@ FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler
 
 # --- Webhooks ---------------------------------------------------------------------------------------------
 # Receivers over plain http and at private addresses: for development and the sandbox only.
-WEBHOOKS_ALLOW_PRIVATE = _flag("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)
+WEBHOOKS_ALLOW_PRIVATE = flag("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)
 if PRODUCTION and WEBHOOKS_ALLOW_PRIVATE:
     raise ImproperlyConfigured("WEBHOOKS_ALLOW_PRIVATE must not be set in production")
 WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443", "8443"])]  # empty: any
-WEBHOOK_TIMEOUT_S = _whole("WEBHOOK_TIMEOUT_S", 10)
+WEBHOOK_TIMEOUT_S = whole("WEBHOOK_TIMEOUT_S", 10)
 # After it the event of a process that died is tried again. Longer than an attempt: its time-out, the name look-up
 # that no time-out bounds, storing the outcome.
-WEBHOOK_LEASE_S = _whole("WEBHOOK_LEASE_S", 30)
-WEBHOOK_CONCURRENCY = _whole("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
-WEBHOOK_PARTNER_LIMIT = _whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
+WEBHOOK_LEASE_S = whole("WEBHOOK_LEASE_S", 30)
+WEBHOOK_CONCURRENCY = whole("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
+WEBHOOK_PARTNER_LIMIT = whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
 
 
 # --- Retention (docs/operations.md says why so long) --------------------------------------------------------
 # At least a day: what is under way, a repeat of a query too, is younger.
-QUERY_RETENTION_DAYS = _whole("QUERY_RETENTION_DAYS", 90)  # and offers and steps; since their last use
-SUBMISSION_RETENTION_DAYS = _whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
-SESSION_RETENTION_DAYS = _whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
-WEBHOOK_RETENTION_DAYS = _whole("WEBHOOK_RETENTION_DAYS", 30)
+QUERY_RETENTION_DAYS = whole("QUERY_RETENTION_DAYS", 90)  # and offers and steps; since their last use
+SUBMISSION_RETENTION_DAYS = whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
+SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
+WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
 if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
     # A holder's leads are found by the holder's queries (proposals/retention.py).
     raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
@@ -448,136 +370,16 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
 }
 
-# --- API reference ----------------------------------------------------------------------------------------
+# --- API reference (config/api_reference.py) ----------------------------------------------------------------
 SPECTACULAR_SETTINGS = {
-    "TITLE": "Origination Partner API",  # generated clients name their package after it: ASCII
-    "DESCRIPTION": (
-        "API de originação de crédito consignado. Consulta ofertas de vários bancos em uma chamada, envia a proposta "
-        "escolhida e acompanha a formalização. "
-        "Todas as chamadas partem do servidor do parceiro, com a chave no cabeçalho `X-Partner-Api-Key`. "
-        "Toda resposta fora de 2xx é o objeto de erro `{code, message, retryable, field}`. "
-        "No sandbox os exemplos das requisições funcionam como estão; só os ids têm de ser os das suas respostas."
-    ),
-    "VERSION": "1.0.0",
-    "OAS_VERSION": "3.1.0",  # the first one that has webhooks
-    "WEBHOOKS": [
-        "consultas.event_schema.lead_event",
-        "consultas.event_schema.authorization_result_event",
-        "authorizations.schema.completed_event",
-        "authorizations.schema.declined_event",
-        "authorizations.schema.revoked_event",
-        "authorizations.schema.expired_event",
-        "proposals.schema.move_event",
-        "webhooks.schema.test_event",
-    ],
+    **API_REFERENCE,
     "EXTERNAL_DOCS": {"url": f"{PUBLIC_BASE_URL}/docs/guia/partner-guide.html", "description": "Guia do parceiro"},
-    "SCHEMA_PATH_PREFIX": "/partners/v1",
-    "SCHEMA_PATH_PREFIX_TRIM": False,
-    "SERVE_INCLUDE_SCHEMA": False,
     "SERVERS": [{"url": PUBLIC_BASE_URL}],
-    "TAGS": [  # in this order on the page; ASCII, as generated clients name a package after each
-        {"name": "Consultas", "description": "As ofertas dos bancos para um titular."},
-        {"name": "Bancos", "description": "Os bancos do contrato, como dados."},
-        {"name": "Propostas", "description": "Da oferta escolhida à assinatura e ao crédito."},
-        {"name": "Aceite do titular", "description": "Autorizações por um link, para canais sem página própria."},
-        {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
-        {"name": "Lances", "description": "O que está por trás da chave de um link de leilão."},
-        {"name": "Webhooks", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
-    ],
-    # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # The list of all schemas starts closed: each stands beside its operation, too.
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "foundation.openapi.say_null_plainly",
-        "foundation.openapi.open_what_needs_no_key",
-        "foundation.openapi.wrap_streams",
-        "foundation.openapi.let_filters_be_empty",
-        "webhooks.schema.name_headers",
-        "partners.schema.tell_limits",
-    ],
-    # Each word's meaning is in its field's description; the generated lists repeat the words only.
-    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-    "ENUM_NAME_OVERRIDES": {
-        "QueryStatus": "consultas.result_schema.STATUSES",
-        "ActionType": "consultas.result_schema.ACTION_TYPES",
-        "ProposalStatus": "proposals.schema.STATUSES",
-        "UF": "foundation.format_fields.STATES",
-        "AccountType": "proposals.serializers.ACCOUNT_KINDS",
-        "PixKeyType": "proposals.serializers.PIX_KINDS",
-        "SignatureChannel": "proposals.serializers.CHANNELS",
-        "EvidenceUse": "proposals.contract_schema.EVIDENCE_USES",
-        "SexLetter": ["M", "F"],
-        "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],
-        "AuthorizationStatus": "authorizations.models.Session.Status",
-    },
 }
 
-# --- Admin ------------------------------------------------------------------------------------------------
+# --- Back office (config/menu.py) ---------------------------------------------------------------------------
 LOGIN_REDIRECT_URL = "/admin/"
-
-
-def _section(title: str, icon: str, model: str) -> dict[str, Any]:
-    """An entry of the admin's menu, shown to those who may look at the model's rows."""
-    app, name = model.split("_")
-    return {
-        "title": title,
-        "icon": icon,
-        "link": reverse_lazy(f"admin:{model}_changelist"),
-        "permission": lambda request: request.user.has_perm(f"{app}.view_{name}"),
-    }
-
-
-UNFOLD = {
-    "SITE_TITLE": "Originação consignada",
-    "SITE_HEADER": "Originação consignada",
-    "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT),
-    "SITE_SYMBOL": "account_balance",
-    # Without one, browsers ask for /favicon.ico. The holder's page bears the same shield.
-    "SITE_FAVICONS": [
-        {
-            "rel": "icon",
-            "type": "image/svg+xml",
-            "href": "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath "
-            "fill='%230b6b52' d='M12 1 3 5v6c0 5.5 3.8 10.7 9 12 5.2-1.3 9-6.5 9-12V5z'/%3E%3C/svg%3E",
-        }
-    ],
-    "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [lambda request: static("backoffice/backoffice.css")],
-    "SCRIPTS": [lambda request: static("backoffice/copy.js")],
-    "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
-    "SIDEBAR": {
-        "show_search": True,
-        "navigation": [
-            {"title": title, "separator": True, "items": [_section(*item) for item in items]}
-            for title, items in {
-                "Operação": [
-                    ("Consultas", "search", "consultas_query"),
-                    ("Ofertas", "sell", "consultas_offer"),
-                    ("Autorizações externas", "pending_actions", "consultas_step"),
-                    ("Propostas", "contract", "proposals_proposal"),
-                    ("Exclusões de dados", "person_remove", "proposals_erasure"),
-                ],
-                "Autorização do titular": [
-                    ("Sessões", "verified_user", "authorizations_session"),
-                    ("Termos", "gavel", "authorizations_terms"),
-                ],
-                "Parceiros": [
-                    ("Parceiros", "handshake", "partners_partner"),
-                    ("Chaves de API", "key", "partners_apikey"),
-                    ("Eventos de webhook", "webhook", "webhooks_event"),
-                ],
-                "Configuração": [
-                    ("Bancos", "account_balance", "providers_provider"),
-                    ("Usuários", "person", "auth_user"),
-                    ("Grupos", "group", "auth_group"),
-                ],
-            }.items()
-        ],
-    },
-}
+UNFOLD = BACK_OFFICE
 
 # --- Logs ---------------------------------------------------------------------------------------------------
 _level = env.str("LOG_LEVEL", "").strip().upper() or "INFO"

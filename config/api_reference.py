@@ -1,0 +1,69 @@
+"""What drf-spectacular is told of the API reference, but for the addresses that depend on the deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+API_REFERENCE: dict[str, Any] = {
+    "TITLE": "Origination Partner API",  # generated clients name their package after it: ASCII
+    "DESCRIPTION": (
+        "API de originação de crédito consignado. Consulta ofertas de vários bancos em uma chamada, envia a proposta "
+        "escolhida e acompanha a formalização. "
+        "Todas as chamadas partem do servidor do parceiro, com a chave no cabeçalho `X-Partner-Api-Key`. "
+        "Toda resposta fora de 2xx é o objeto de erro `{code, message, retryable, field}`. "
+        "No sandbox os exemplos das requisições funcionam como estão; só os ids têm de ser os das suas respostas."
+    ),
+    "VERSION": "1.0.0",
+    "OAS_VERSION": "3.1.0",  # the first one that has webhooks
+    "WEBHOOKS": [
+        "consultas.event_schema.lead_event",
+        "consultas.event_schema.authorization_result_event",
+        "authorizations.schema.completed_event",
+        "authorizations.schema.declined_event",
+        "authorizations.schema.revoked_event",
+        "authorizations.schema.expired_event",
+        "proposals.schema.move_event",
+        "webhooks.schema.test_event",
+    ],
+    "SCHEMA_PATH_PREFIX": "/partners/v1",
+    "SCHEMA_PATH_PREFIX_TRIM": False,
+    "SERVE_INCLUDE_SCHEMA": False,
+    "TAGS": [  # in this order on the page; ASCII, as generated clients name a package after each
+        {"name": "Consultas", "description": "As ofertas dos bancos para um titular."},
+        {"name": "Bancos", "description": "Os bancos do contrato, como dados."},
+        {"name": "Propostas", "description": "Da oferta escolhida à assinatura e ao crédito."},
+        {"name": "Aceite do titular", "description": "Autorizações por um link, para canais sem página própria."},
+        {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
+        {"name": "Lances", "description": "O que está por trás da chave de um link de leilão."},
+        {"name": "Webhooks", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
+    ],
+    # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    # The list of all schemas starts closed: each stands beside its operation, too.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "foundation.openapi.say_null_plainly",
+        "foundation.openapi.open_what_needs_no_key",
+        "foundation.openapi.wrap_streams",
+        "foundation.openapi.let_filters_be_empty",
+        "webhooks.schema.name_headers",
+        "partners.schema.tell_limits",
+    ],
+    # Each word's meaning is in its field's description; the generated lists repeat the words only.
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENUM_NAME_OVERRIDES": {
+        "QueryStatus": "consultas.result_schema.STATUSES",
+        "ActionType": "consultas.result_schema.ACTION_TYPES",
+        "ProposalStatus": "proposals.schema.STATUSES",
+        "UF": "foundation.format_fields.STATES",
+        "AccountType": "proposals.serializers.ACCOUNT_KINDS",
+        "PixKeyType": "proposals.serializers.PIX_KINDS",
+        "SignatureChannel": "proposals.serializers.CHANNELS",
+        "EvidenceUse": "proposals.contract_schema.EVIDENCE_USES",
+        "SexLetter": ["M", "F"],
+        "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],
+        "AuthorizationStatus": "authorizations.models.Session.Status",
+    },
+}

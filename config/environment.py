@@ -1,0 +1,108 @@
+"""Reads the variables that a deployment sets.
+
+A variable with a wrong value raises ImproperlyConfigured while the settings load. The error names the variable, but
+never quotes a value that may hold a secret.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+environ.Env.read_env(BASE_DIR / ".env")
+
+ENVIRONMENT = env.str("ENVIRONMENT", "") or "development"
+if ENVIRONMENT not in ("development", "sandbox", "production"):
+    raise ImproperlyConfigured("ENVIRONMENT must be development, sandbox or production")
+PRODUCTION = ENVIRONMENT == "production"
+
+
+def required_in_production(name: str, default: str) -> str:
+    """The text of the variable `name`. Outside production an empty variable counts as unset and gives `default`.
+    Raises in production, where the variable must be set to something else than `default`."""
+    value: str = env.str(name, "")
+    if PRODUCTION and value.strip().rstrip("/") in ("", default):
+        raise ImproperlyConfigured(f"{name} must be set in production")
+    return value or default
+
+
+def list_required_in_production(name: str, default: str) -> list[str]:
+    """The items of the comma list `name`. Raises in production for an empty item and for the item `default`, which is
+    the development default."""
+    items = [item.strip() for item in required_in_production(name, default).split(",")]
+    if PRODUCTION and ("" in items or default in items):
+        raise ImproperlyConfigured(f"{name} must not hold an empty item or the development default in production")
+    return items
+
+
+def not_guessable(name: str, value: str, *, least: int) -> None:
+    """Raises in production if the secret `value` of the variable `name` has fewer than `least` characters, or fewer
+    than 10 different ones: no generator made it then."""
+    if PRODUCTION and (len(value) < least or len(set(value)) < 10):
+        raise ImproperlyConfigured(f"{name} is too weak for production: docs/operations.md says how to make one")
+
+
+def networks(name: str, default: list[str]) -> list[str]:
+    """The comma list `name` of IP addresses and networks. Raises for an item that is neither."""
+    found: list[str] = [item.strip() for item in env.list(name, default=default)]
+    for item in found:
+        try:
+            ipaddress.ip_network(item, strict=False)
+        except ValueError:
+            raise ImproperlyConfigured(f"{name}: {item!r} is neither an address nor a network") from None
+    return found
+
+
+def whole(name: str, default: int, least: int = 1) -> int:
+    """The whole number `name`, at least `least`. An empty variable counts as unset."""
+    text: str = env.str(name, "").strip() or str(default)
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise ImproperlyConfigured(f"{name} must be a whole number")
+    if int(text) < least:
+        raise ImproperlyConfigured(f"{name} must be at least {least}")
+    return int(text)
+
+
+def flag(name: str, default: bool) -> bool:
+    """The switch `name`. An empty variable counts as unset. Raises for a misspelt word, which would otherwise count as
+    "off"."""
+    text: str = env.str(name, "").strip().lower()
+    if text and text not in env.BOOLEAN_TRUE_STRINGS and text not in ("false", "0", "no", "n", "off"):
+        raise ImproperlyConfigured(f"{name} must be true or false")
+    return text in env.BOOLEAN_TRUE_STRINGS if text else default
+
+
+def no_address(name: str, *schemes: str) -> ImproperlyConfigured:
+    """The error for a variable `name` that holds no address of these schemes. It does not quote the value, which may
+    contain a password."""
+    begins = " or ".join(f"{scheme}://" for scheme in schemes)
+    return ImproperlyConfigured(
+        f"{name} must be an address that begins with {begins}; in a password, / is written as %2F, ? as %3F"
+    )
+
+
+def address(name: str, value: str, *schemes: str) -> str:
+    """`value` of the variable `name`. Raises unless it is an address with one of these schemes and with a host."""
+    try:
+        parts = urlsplit(value)
+        sound = parts.scheme in schemes and (parts.hostname or parts.scheme == "unix") and parts.port != 0
+    except ValueError:  # the port is not a number
+        sound = False
+    if not sound:
+        raise no_address(name, *schemes)
+    return value
+
+
+def is_local(host: str) -> bool:
+    """True if only this machine, or the network it is in, reaches `host`."""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".test"))

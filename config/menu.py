@@ -1,0 +1,71 @@
+"""The back office's title, style sheet, scripts, first page and menu, as its theme (unfold) reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+
+from config.environment import ENVIRONMENT
+
+
+def _section(title: str, icon: str, model: str) -> dict[str, Any]:
+    """An entry of the admin's menu, shown to those who may look at the model's rows."""
+    app, name = model.split("_")
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{model}_changelist"),
+        "permission": lambda request: request.user.has_perm(f"{app}.view_{name}"),
+    }
+
+
+BACK_OFFICE: dict[str, Any] = {
+    "SITE_TITLE": "Originação consignada",
+    "SITE_HEADER": "Originação consignada",
+    "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT),
+    "SITE_SYMBOL": "account_balance",
+    # Without one, browsers ask for /favicon.ico. The holder's page bears the same shield.
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath "
+            "fill='%230b6b52' d='M12 1 3 5v6c0 5.5 3.8 10.7 9 12 5.2-1.3 9-6.5 9-12V5z'/%3E%3C/svg%3E",
+        }
+    ],
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [lambda request: static("backoffice/backoffice.css")],
+    "SCRIPTS": [lambda request: static("backoffice/copy.js")],
+    "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
+    "SIDEBAR": {
+        "show_search": True,
+        "navigation": [
+            {"title": title, "separator": True, "items": [_section(*item) for item in items]}
+            for title, items in {
+                "Operação": [
+                    ("Consultas", "search", "consultas_query"),
+                    ("Ofertas", "sell", "consultas_offer"),
+                    ("Autorizações externas", "pending_actions", "consultas_step"),
+                    ("Propostas", "contract", "proposals_proposal"),
+                    ("Exclusões de dados", "person_remove", "proposals_erasure"),
+                ],
+                "Autorização do titular": [
+                    ("Sessões", "verified_user", "authorizations_session"),
+                    ("Termos", "gavel", "authorizations_terms"),
+                ],
+                "Parceiros": [
+                    ("Parceiros", "handshake", "partners_partner"),
+                    ("Chaves de API", "key", "partners_apikey"),
+                    ("Eventos de webhook", "webhook", "webhooks_event"),
+                ],
+                "Configuração": [
+                    ("Bancos", "account_balance", "providers_provider"),
+                    ("Usuários", "person", "auth_user"),
+                    ("Grupos", "group", "auth_group"),
+                ],
+            }.items()
+        ],
+    },
+}
