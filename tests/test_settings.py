@@ -6,11 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import json
-import os
 import re
-import subprocess
-import sys
 from typing import Any, ClassVar
 
 import environ
@@ -18,6 +14,7 @@ import pytest
 from django.conf import settings
 
 from config.celery import app
+from tests import settings_process
 from tests.processes import ROOT
 
 # Fixed, since they name tests: the workers of a run have to agree on the names.
@@ -38,31 +35,21 @@ GOOD = {
 SHOWN = ("FIELD_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_PROXIES", "SECRET_KEY", "API_KEY_PEPPER")
 
 
-def read(**variables: str) -> subprocess.CompletedProcess[str]:
-    """A process that reads the settings with nothing but `variables`, and writes some of them as JSON."""
-    code = f"import json; from config import settings as s; print(json.dumps([getattr(s, n) for n in {SHOWN}]))"
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], **variables},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def read(**variables: str) -> settings_process.Reading:
+    """What a process with nothing but `variables` reads in the settings SHOWN."""
+    return settings_process.read(SHOWN, variables)
 
 
 def read_one(name: str, **variables: str) -> Any:
     """The setting `name` as a process with nothing but `variables` reads it."""
-    code = f"import json; from config import settings; print(json.dumps(settings.{name}))"
-    environment = {"PATH": os.environ["PATH"], **variables}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, timeout=60)
-    return json.loads(done.stdout)
+    [value] = settings_process.read([name], variables).values or []
+    return value
 
 
 def test_a_production_deployment_with_all_set_starts() -> None:
     done = read(**GOOD)
-    assert done.returncode == 0, done.stderr
-    keys, hosts, url, proxies, secret, _ = json.loads(done.stdout)
+    assert done.values is not None, done.stderr
+    keys, hosts, url, proxies, secret, _ = done.values
     assert keys == [KEY, OTHER_KEY]
     assert (hosts, url) == (["api.example.com", "www.example.com"], "https://api.example.com")
     assert secret == GOOD["SECRET_KEY"]
@@ -110,21 +97,20 @@ def test_a_production_deployment_with_all_set_starts() -> None:
 def test_a_production_deployment_that_forgot_something_does_not_start(name: str, value: str) -> None:
     done = read(**{**GOOD, name: value})
     assert done.returncode != 0
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith(f"django.core.exceptions.ImproperlyConfigured: {name}")
+    assert done.refusal.startswith(f"django.core.exceptions.ImproperlyConfigured: {name}")
     assert KEY not in done.stderr
     assert DEVELOPMENT_KEY not in done.stderr
     assert not {"pass", "'pass'", "word"} & set(done.stderr.split()), "no part of a password is told"
 
 
 def test_an_empty_pepper_is_an_unset_one() -> None:
-    assert read(**GOOD, API_KEY_PEPPER="").stdout == read(**GOOD).stdout
+    assert read(**GOOD, API_KEY_PEPPER="").values == read(**GOOD).values
 
 
 def test_development_takes_what_is_empty_for_unset() -> None:
     done = read(SECRET_KEY="", FIELD_ENCRYPTION_KEYS="", ALLOWED_HOSTS="", PUBLIC_BASE_URL="", ENVIRONMENT="")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[:3] == [[DEVELOPMENT_KEY], ["*"], "http://127.0.0.1:8000"]
+    assert done.values is not None, done.stderr
+    assert done.values[:3] == [[DEVELOPMENT_KEY], ["*"], "http://127.0.0.1:8000"]
 
 
 def test_every_line_of_the_example_may_be_taken_as_it_is() -> None:
@@ -140,12 +126,12 @@ def test_every_line_of_the_example_may_be_taken_as_it_is() -> None:
     assert {name: value for name, value in found.items() if "#" in value or value != value.strip()} == {}
     done = read(**found)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(read().stdout)
+    assert done.values == read().values
 
 
 def refusal(**variables: str) -> str:
     """The last line of a process that loads the settings with these variables; empty where it is content."""
-    return read(**variables).stderr.strip().rpartition("\n")[2]
+    return read(**variables).refusal
 
 
 @pytest.mark.parametrize(

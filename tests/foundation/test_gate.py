@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,7 +9,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from tests.processes import ROOT
+from tests import settings_process
 from tests.test_settings import GOOD, refusal
 
 HOST = "backoffice.example.com"
@@ -88,10 +85,9 @@ def test_on_a_host_of_its_own_it_is_nowhere_else(operator: Client, settings: Any
 
 def test_production_names_its_cookies_for_one_host_and_limits_its_sessions() -> None:
     names = ("SESSION_COOKIE_NAME", "CSRF_COOKIE_NAME", "SESSION_IDLE_S", "SESSION_COOKIE_AGE", "ALLOWED_HOSTS")
-    code = f"import json; from config import settings as s; print(json.dumps([getattr(s, n) for n in {names}]))"
-    variables = {**GOOD, "BACKOFFICE_HOST": HOST, "PATH": ""}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=variables, capture_output=True, text=True)
-    session, csrf, idle, age, hosts = json.loads(done.stdout)
+    values = settings_process.read(names, {**GOOD, "BACKOFFICE_HOST": HOST}).values
+    assert values is not None
+    session, csrf, idle, age, hosts = values
     assert (session, csrf, idle, age) == ("__Host-session", "__Host-csrf", 1800, 43200)
     assert hosts == ["api.example.com", "www.example.com", HOST]
     assert "SESSION_IDLE_MINUTES must not be above 30" in refusal(**GOOD, SESSION_IDLE_MINUTES="31")
