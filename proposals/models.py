@@ -19,6 +19,7 @@ from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from foundation.errors import ApiError
 from partners.models import Partner
 from proposals import reasons
+from proposals.statuses import MOVES, NOT_LIVE, way
 from providers.errors import OfferExpired
 from providers.reasons import Reason
 from providers.types import BankProposal, ProposalStatus
@@ -26,50 +27,11 @@ from webhooks import outbox
 
 log = structlog.get_logger(__name__)
 
-#: The moves that a status may make. Statuses that are no key are final.
-MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
-    ProposalStatus.CREATED: (
-        ProposalStatus.IN_ANALYSIS,
-        ProposalStatus.AWAITING_SIGNATURE,
-        ProposalStatus.REJECTED,
-        ProposalStatus.CANCELLED,
-        ProposalStatus.EXPIRED,
-    ),
-    ProposalStatus.IN_ANALYSIS: (
-        ProposalStatus.AWAITING_SIGNATURE,
-        ProposalStatus.REJECTED,
-        ProposalStatus.CANCELLED,
-        ProposalStatus.EXPIRED,
-    ),
-    ProposalStatus.AWAITING_SIGNATURE: (
-        ProposalStatus.SIGNED,
-        ProposalStatus.DISBURSED,
-        ProposalStatus.REJECTED,
-        ProposalStatus.CANCELLED,
-        ProposalStatus.EXPIRED,
-    ),
-    ProposalStatus.SIGNED: (ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED),
-}
-#: Of one offer a partner has one proposal at most that is in none of these.
-NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 #: `Proposal.submission` where the bank has nothing, for certain.
 NEVER_ACCEPTED = ("not_sent", "refused")
 
 SOONEST_REFRESH = timedelta(seconds=10)
 SLOWEST_REFRESH = timedelta(minutes=10)
-
-
-def way(start: ProposalStatus, end: ProposalStatus) -> list[ProposalStatus] | None:
-    """The shortest way of moves from `start` to `end`, without `start`; None where `end` lies behind.
-
-    A status is looked at now and then, so a bank may be steps ahead: signed and paid since the last look.
-    """
-    ways: list[list[ProposalStatus]] = [[start]]
-    for current in ways:
-        if current[-1] == end:
-            return current[1:]
-        ways.extend([*current, following] for following in MOVES.get(current[-1], ()))
-    return None
 
 
 class Cause(models.TextChoices):

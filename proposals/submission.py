@@ -24,8 +24,9 @@ from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
 from partners.models import Partner
 from proposals import comparison, dataset
 from proposals.calls import adapter
-from proposals.models import NOT_LIVE, Proposal
+from proposals.models import Proposal
 from proposals.serializers import SubmissionRequest
+from proposals.statuses import NOT_LIVE
 from providers.errors import BankFailure, OfferExpired, ProviderUnavailable
 
 Phase = Proposal.Submission

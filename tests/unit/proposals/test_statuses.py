@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from proposals.models import MOVES, way
+from proposals.statuses import MOVES, way
 from providers.types import ProposalStatus
 
 FINAL = {ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED}
