@@ -6,7 +6,7 @@ import copy
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -20,15 +20,13 @@ from foundation.errors import ApiError
 from partners.models import Partner
 from proposals import reasons
 from proposals.statuses import MOVES, NOT_LIVE, way
+from proposals.tries import NEVER_ACCEPTED, Submittable
 from providers.errors import OfferExpired
 from providers.reasons import Reason
 from providers.types import BankProposal, ProposalStatus
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)
-
-#: `Proposal.submission` where the bank has nothing, for certain.
-NEVER_ACCEPTED = ("not_sent", "refused")
 
 SOONEST_REFRESH = timedelta(seconds=10)
 SLOWEST_REFRESH = timedelta(minutes=10)
@@ -45,40 +43,13 @@ class Cause(models.TextChoices):
     CANCEL = "cancel", "cancelamento"
 
 
-def new_reference() -> str:
-    """A reference of our own for a submission, the same at every try."""
-    return uuid.uuid4().hex
+class Proposal(Submittable):
+    """One proposal at one bank, made from one offer.
 
-
-class Proposal(models.Model):
-    """One proposal at one bank, made from one offer. Written before the bank is called.
-
-    `status` is the contract's; `submission` is how the sending of it stands. Partners see only proposals that
-    the bank accepted or refused: before, nothing is known that could be shown.
-
-    `reference` is what the bank can be asked by, whatever became of a try. `attempts` numbers the tries and
-    fences them: what an overtaken one has to say counts only if the bank accepted. `taken_at` is when a worker
-    took the current try, `lease_until` when another may, `sent_until` the last moment at which something that
-    was sent can still arrive at the bank (None: nothing was ever sent). `dataset` and `terms` are the body and
-    the offer as they were sent; `next_dataset` is the body of a retry while an earlier try may still be there.
+    `status` is the contract's. Partners see only proposals that the bank accepted or refused: before, nothing is known
+    that could be shown.
     """
 
-    class Submission(models.TextChoices):
-        SENDING = "sending", "em envio"
-        UNKNOWN = "unknown", "resultado desconhecido"
-        NOT_SENT = "not_sent", "não chegou ao banco"
-        ACCEPTED = "accepted", "aceita"
-        REFUSED = "refused", "recusada"
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    partner = models.ForeignKey(Partner, models.PROTECT, related_name="proposals", verbose_name="parceiro")
-    offer = models.ForeignKey(Offer, models.PROTECT, related_name="proposals", verbose_name="oferta")
-    provider = models.CharField("banco", max_length=40)
-    cpf_index = models.CharField(max_length=64)
-    reference = models.CharField("nossa referência", max_length=64, unique=True, default=new_reference)
-    dataset = EncryptedJSONField("dados enviados")
-    next_dataset = EncryptedJSONField(null=True)
-    terms = EncryptedJSONField("oferta")
     status = models.CharField(
         "situação",
         max_length=20,
@@ -94,27 +65,15 @@ class Proposal(models.Model):
         ],
         default="created",
     )
-    submission = models.CharField("envio", max_length=10, choices=Submission.choices, default=Submission.SENDING)
     native_id = models.CharField("id no banco", max_length=200, blank=True)
     native_status = models.CharField("situação no banco", max_length=60, blank=True)
     data = EncryptedJSONField("dados do banco", default=dict)
     signature_url = EncryptedTextField("link de assinatura", null=True)
     signature_expires_at = models.DateTimeField("link válido até", null=True)
-    channel = models.CharField("envio do link", max_length=10, blank=True)
-    error = EncryptedJSONField("erro", null=True)
     reason = EncryptedJSONField("motivo do fim", null=True)
-    attempts = models.PositiveIntegerField("tentativas", default=1)
-    taken_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True)
-    sent_until = models.DateTimeField(null=True)
-    reconciles = models.PositiveSmallIntegerField("conciliações", default=0)
-    next_reconcile_at = models.DateTimeField("próxima conciliação", null=True)
     moved_at = models.DateTimeField("última mudança", default=timezone.now)
     last_status_at = models.DateTimeField(null=True)
     next_refresh_at = models.DateTimeField("próxima atualização", null=True)
-    request_id = models.CharField("id da requisição", max_length=128)
-    created_at = models.DateTimeField("criada em", default=timezone.now)
-    updated_at = models.DateTimeField("atualizada em", auto_now=True)
 
     class Meta:
         verbose_name = "proposta"
@@ -151,9 +110,6 @@ class Proposal(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return str(self.id)
-
     @classmethod
     @contextmanager
     def locked(cls, proposal_id: uuid.UUID) -> Iterator[Proposal]:
@@ -171,15 +127,6 @@ class Proposal(models.Model):
         allowed = [bank.name for bank in partner.allowed_banks()]
         answered = (cls.Submission.ACCEPTED, cls.Submission.REFUSED)
         return cls.objects.filter(partner=partner, provider__in=allowed, submission__in=answered)
-
-    @staticmethod
-    def columns_to_send(told: dict[str, Any]) -> dict[str, Any]:
-        """The columns that say what is sent to the bank: those of the dataset `told`, and of no other after it."""
-        return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
-
-    def is_held(self, now: datetime) -> bool:
-        """True while the current try is some request's or worker's: nobody else may begin another."""
-        return self.submission == self.Submission.SENDING and self.lease_until is not None and self.lease_until > now
 
     @property
     def is_final(self) -> bool:

@@ -20,7 +20,8 @@ import webhooks.models
 from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
-from proposals.models import NEVER_ACCEPTED, Erasure, Proposal
+from proposals.models import Erasure, Proposal
+from proposals.tries import NEVER_ACCEPTED
 
 log = structlog.get_logger(__name__)
 
