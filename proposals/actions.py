@@ -9,18 +9,16 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from foundation import workers
-from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidState, NotFound, NotSupported, error_from_dict
 from partners.models import Partner
 from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
 from providers import registry
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
-from providers.types import BankProposal, ProposalStatus
+from providers.types import ProposalStatus
 
 log = structlog.get_logger(__name__)
 
@@ -82,12 +80,7 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
     with the error to show where not even a worker answered."""
     if proposal.is_final:
         return proposal, None
-    now = timezone.now()
-    if proposal.last_status_at is not None and proposal.last_status_at >= now - STATUS_EVERY:
-        return proposal, None
-    not_lately = Q(last_status_at__isnull=True) | Q(last_status_at__lt=now - STATUS_EVERY)
-    is_ours = Proposal.objects.filter(not_lately, pk=proposal.pk).update(last_status_at=now)
-    if not is_ours:
+    if not proposal.may_look(STATUS_EVERY):
         return proposal, None
     answer = workers.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
     proposal.refresh_from_db()
@@ -110,9 +103,9 @@ def _ask(proposal: Proposal, operation: Operation, argument: str | None, request
 
 
 def take(call_id: str) -> bool:
-    """Whether the call is this task's to make: one that comes twice has nothing to do."""
+    """True where the call is this task's to make. A task that comes twice has nothing to do."""
     try:
-        return bool(BankCall.objects.filter(pk=call_id, taken_at__isnull=True).update(taken_at=timezone.now()))
+        return BankCall.take(call_id)
     finally:
         connection.close()
 
@@ -125,29 +118,15 @@ def run(call_id: str) -> None:
     try:
         found = call_bank(proposal, operation, _asked(proposal, call), asked=call)
     except ApiError as error:
-        _keep_error(call, error)
+        call.fail(_as_seen(error))
+        if isinstance(error, BankFailure | InvalidState):
+            # It may have been done all the same, or something else was: look at once how things stand.
+            proposal.hasten_refresh()
     else:
-        _keep_result(call, found)
+        channel = call.argument if operation == Operation.FORMALIZE else None
+        proposal.absorb(found, Cause(call.operation), channel=channel)
     finally:
         connection.close()
-
-
-@outlasts_restart
-def _keep_error(call: BankCall, error: ApiError) -> None:
-    call.error = _as_seen(error).as_dict()
-    call.save(update_fields=["error"])
-    if isinstance(error, BankFailure | InvalidState):
-        # It may have been done all the same, or something else was: look at once how things stand.
-        open_ = Proposal.objects.filter(pk=call.proposal_id, next_refresh_at__isnull=False)
-        open_.update(next_refresh_at=timezone.now())
-
-
-@outlasts_restart
-def _keep_result(call: BankCall, found: BankProposal) -> None:
-    with Proposal.locked(call.proposal_id) as row:
-        if call.operation == Operation.FORMALIZE and call.argument:
-            row.channel = call.argument
-        row.absorb(found, Cause(call.operation))
 
 
 def _asked(proposal: Proposal, call: BankCall) -> Any:
@@ -181,7 +160,6 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
     Looks are many and change little: the moves that come of them are kept, the calls are not.
     """
     structlog.contextvars.bind_contextvars(request_id=request_id)
-    found: BankProposal | None = None
     asked = BankCall(proposal=proposal, operation=Operation.STATUS, request_id=request_id)
     try:
         found = call_bank(
@@ -189,12 +167,9 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
         )
     except ApiError:
         log.info("proposal_status_not_told", bank=proposal.provider, cause=cause)
-    with Proposal.locked(proposal.pk) as row:
-        if found is not None:
-            row.absorb(found, cause)
-        elif cause == Cause.STATUS and not row.is_final:
-            row.error = ProviderUnavailable().as_dict()
-        row.plan_refresh()
+        proposal.mark_unanswered(cause)
+    else:
+        proposal.absorb(found, cause)
 
 
 # --- Sweep ------------------------------------------------------------------------------------------------------

@@ -1,9 +1,7 @@
-"""A proposal at a bank, every move it made, and every call to the bank about it."""
+"""A proposal at a bank, with every change of its state; and the erasures of holders' data."""
 
 from __future__ import annotations
 
-import copy
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,16 +13,21 @@ from django.db.models import Q
 from django.utils import timezone
 
 from consultas.models import Offer
+from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
-from foundation.errors import ApiError
+from foundation.errors import ApiError, error_from_dict
 from partners.models import Partner
 from proposals import reasons
+from proposals.killpoints import die_at
 from proposals.statuses import MOVES, NOT_LIVE, way
-from proposals.tries import NEVER_ACCEPTED, Submittable
-from providers.errors import OfferExpired
+from proposals.trail import BankCall, Cause, Move
+from proposals.tries import NEVER_ACCEPTED, Submittable, next_look
+from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason
 from providers.types import BankProposal, ProposalStatus
 from webhooks import outbox
+
+__all__ = ["BankCall", "Cause", "Erasure", "Move", "Proposal"]
 
 log = structlog.get_logger(__name__)
 
@@ -32,23 +35,14 @@ SOONEST_REFRESH = timedelta(seconds=10)
 SLOWEST_REFRESH = timedelta(minutes=10)
 
 
-class Cause(models.TextChoices):
-    """What made a proposal move."""
-
-    SUBMIT = "submit", "envio"
-    RECONCILE = "reconcile", "conciliação"
-    FORMALIZE = "formalize", "formalização"
-    STATUS = "status", "consulta de situação"
-    REFRESH = "refresh", "atualização automática"
-    CANCEL = "cancel", "cancelamento"
-
-
 class Proposal(Submittable):
     """One proposal at one bank, made from one offer.
 
     `status` is the contract's. Partners see only proposals that the bank accepted or refused: before, nothing is known
-    that could be shown.
+    that could be shown. Every change of a row is a method, which stores it under the row's lock or under a condition.
     """
+
+    _changed: frozenset[str] = frozenset()
 
     status = models.CharField(
         "situação",
@@ -111,35 +105,34 @@ class Proposal(Submittable):
         ]
 
     @classmethod
-    @contextmanager
-    def locked(cls, proposal_id: uuid.UUID) -> Iterator[Proposal]:
-        """The row, as it is now and nobody else's until the end, when what was changed on it is saved. `updated_at`
-        is the partner's: when to look next is none of it."""
-        with transaction.atomic():
-            proposal = cls.objects.select_for_update(of=("self",)).select_related("partner").get(pk=proposal_id)
-            before = copy.deepcopy(proposal._values())  # a value changed in its place differs too
-            yield proposal
-            proposal.save(update_fields=["next_refresh_at"] if proposal._values() == before else None)
-
-    @classmethod
     def of(cls, partner: Partner) -> models.QuerySet[Proposal]:
-        """What `partner` may see: its own proposals, at banks of its contract, that the bank took or refused."""
+        """What `partner` may see: its own proposals, at banks of its contract, that the bank accepted or refused."""
         allowed = [bank.name for bank in partner.allowed_banks()]
         answered = (cls.Submission.ACCEPTED, cls.Submission.REFUSED)
         return cls.objects.filter(partner=partner, provider__in=allowed, submission__in=answered)
 
     @property
     def is_final(self) -> bool:
-        """Whether the status can't change any more."""
+        """True where the status can't change any more."""
         return self.status not in MOVES
 
-    def _values(self) -> dict[str, Any]:
-        """All that is stored of it, `next_refresh_at` aside."""
-        names = {field.attname for field in self._meta.concrete_fields} - {"next_refresh_at"}
-        return {name: getattr(self, name) for name in names}
+    def usable_link(self) -> str | None:
+        """The signature link, while the contract awaits the signature and the link has not expired."""
+        usable = self.signature_expires_at is None or self.signature_expires_at > timezone.now()
+        awaited = self.status == ProposalStatus.AWAITING_SIGNATURE
+        return self.signature_url if awaited and usable else None
 
-    def accept(self, found: BankProposal, cause: Cause) -> None:
-        """The bank has it. Inside `locked`; whatever the row believed before, the bank's word counts."""
+    # --- What a bank answers to a submission --------------------------------------------------------------------
+
+    @outlasts_restart
+    def adopt(self, found: BankProposal, cause: Cause) -> None:
+        """ACCEPTED: the bank has it as `found`. This counts whoever learns of it, for whichever try and however late;
+        only a refusal stands against it."""
+        with self._locked() as row:
+            row._accept(found, cause)
+            die_at("before_settle")
+
+    def _accept(self, found: BankProposal, cause: Cause) -> None:
         if self.submission == self.Submission.ACCEPTED:
             if found.native_id != self.native_id:
                 log.error("proposal_has_two_contracts", proposal=str(self.pk), bank=self.provider)
@@ -147,43 +140,112 @@ class Proposal(Submittable):
         if self.submission == self.Submission.REFUSED:
             log.error("proposal_accepted_after_refusal", proposal=str(self.pk), bank=self.provider)
             return
-        now = timezone.now()
-        self.submission = self.Submission.ACCEPTED
-        self.native_id = found.native_id
-        self.lease_until = self.next_reconcile_at = self.next_dataset = None
-        Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=now)
+        self._change(
+            submission=self.Submission.ACCEPTED,
+            native_id=found.native_id,
+            lease_until=None,
+            next_reconcile_at=None,
+            next_dataset=None,
+        )
+        Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=timezone.now())
         self._record("", ProposalStatus.CREATED, cause, found.native_status)
-        self.absorb(found, cause)
+        self._take_over(found, cause)
 
-    def refuse(self, error: ApiError) -> None:
-        """The bank said no to the submission, or knows the offer no longer (OfferExpired). Inside `locked`."""
-        self.submission = self.Submission.REFUSED
-        self.error = error.as_dict()
-        self.lease_until = self.next_reconcile_at = None
+    @outlasts_restart
+    def refuse(self, error: ProviderRejected | OfferExpired) -> None:
+        """REFUSED: the bank said no to this try, or knows its offer no longer. While an earlier try may still arrive,
+        and be accepted, the row is UNKNOWN: the refusal is told, and counts once nothing is there."""
+        with self._locked() as row:
+            if row.attempts != self.attempts or row.submission != self.Submission.SENDING:
+                return
+            if self.sent_until is None:
+                row._end_as_refused(error)
+            else:
+                row._change(
+                    submission=self.Submission.UNKNOWN,
+                    sent_until=self.sent_until,
+                    error=error.as_dict(),
+                    next_reconcile_at=next_look(row.reconciles),
+                )
+            die_at("before_settle")
+
+    def settle_as_not_arrived(self) -> None:
+        """After the bank's final "not found" to a submission of UNKNOWN outcome: REFUSED where the bank refused the
+        last try, else NOT_SENT."""
+        with self._locked() as row:
+            if row.attempts != self.attempts or row.submission != self.Submission.UNKNOWN:
+                return
+            if row.error:
+                row._end_as_refused(error_from_dict(row.error))
+            else:
+                row._change(submission=self.Submission.NOT_SENT, next_reconcile_at=None)
+
+    def _end_as_refused(self, error: ApiError) -> None:
+        self._change(
+            submission=self.Submission.REFUSED, error=error.as_dict(), lease_until=None, next_reconcile_at=None
+        )
         self._record("", ProposalStatus.CREATED, Cause.SUBMIT, "")
         if is_expired := isinstance(error, OfferExpired):
             Offer.objects.filter(pk=self.offer_id).update(expired_at=timezone.now())
         end = ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED
-        self.move(end, Cause.SUBMIT, why=reasons.of_refusal(self.provider, error))
+        self._move(end, Cause.SUBMIT, why=reasons.of_refusal(self.provider, error))
 
-    def absorb(self, found: BankProposal, cause: Cause) -> None:
-        """Take over how the bank says that the proposal stands. Inside `locked`."""
-        self.error = None
+    # --- What a bank tells of a proposal that it accepted -------------------------------------------------------
+
+    def may_look(self, every: timedelta) -> bool:
+        """True where this request may ask the bank for the status: no other one did within the time `every`."""
+        now = timezone.now()
+        if self.last_status_at is not None and self.last_status_at >= now - every:
+            return False
+        not_lately = Q(last_status_at__isnull=True) | Q(last_status_at__lt=now - every)
+        return bool(Proposal.objects.filter(not_lately, pk=self.pk).update(last_status_at=now))
+
+    @outlasts_restart
+    def absorb(self, found: BankProposal, cause: Cause, *, channel: str | None = None) -> None:
+        """Take over how the bank says that the proposal stands. `channel` is how the bank was asked to deliver the
+        link, None where it was not."""
+        with self._locked() as row:
+            if channel:
+                row._change(channel=channel)
+            row._take_over(found, cause)
+
+    def mark_unanswered(self, cause: Cause) -> None:
+        """The bank did not tell how the proposal stands: an error of it to who asked for a look, and a later look."""
+        with self._locked() as row:
+            if cause == Cause.STATUS and not row.is_final:
+                row._change(error=ProviderUnavailable().as_dict())
+            row.plan_refresh()
+
+    @outlasts_restart
+    def hasten_refresh(self) -> None:
+        """Have an open proposal looked at by the next sweep."""
+        is_open = Proposal.objects.filter(pk=self.pk, next_refresh_at__isnull=False)
+        is_open.update(next_refresh_at=timezone.now())
+
+    def plan_refresh(self) -> None:
+        """When to ask the bank next: soon after a move, ever more seldom after that, never once it is final."""
+        now = timezone.now()
+        wait = max(SOONEST_REFRESH, min(SLOWEST_REFRESH, (now - self.moved_at) / 10))
+        self._change(next_refresh_at=None if self.is_final else now + wait)
+
+    def _take_over(self, found: BankProposal, cause: Cause) -> None:
+        self._change(error=None)
         # A look that was asked before the last move may be answered after it; nobody would look again.
         if not self.is_final:
-            self.native_status = found.native_status[:60]
-            self.data = {**self.data, **found.data}
+            self._change(native_status=found.native_status[:60], data={**self.data, **found.data})
             if found.signature_url:
                 # Some banks tell the expiry of a link only once: a later look without one keeps the earlier.
                 if found.signature_expires_at or found.signature_url != self.signature_url:
-                    self.signature_expires_at = found.signature_expires_at
-                self.signature_url = found.signature_url
+                    self._change(signature_expires_at=found.signature_expires_at)
+                self._change(signature_url=found.signature_url)
         if found.status is not None:
-            self.move(found.status, cause, found.native_status)
+            self._move(found.status, cause, found.native_status)
         self.plan_refresh()
 
-    def move(self, status: ProposalStatus, cause: Cause, native_word: str = "", *, why: Reason | None = None) -> None:
-        """Bring the status to `status`: the one place where it changes. Inside `locked`.
+    # --- Statuses -----------------------------------------------------------------------------------------------
+
+    def _move(self, status: ProposalStatus, cause: Cause, native_word: str = "", *, why: Reason | None = None) -> None:
+        """Bring the status to `status`: the one place where it changes. Inside `_locked`.
 
         Each step on the way is kept and told to the partner, an end with its reason: `why`, else what the move tells.
         A status that lies behind changes nothing.
@@ -199,17 +261,18 @@ class Proposal(Submittable):
             )
             return
         for step in steps:
-            previous, self.status = self.status, step.value
+            previous = self.status
             found = why or reasons.of_move(previous, step, by_partner=cause == Cause.CANCEL, word=native_word)
             if found and step in NOT_LIVE:
-                self.reason = found.as_dict()
+                self._change(reason=found.as_dict())
             self._record(previous, step, cause, native_word)
         if self.status in NOT_LIVE:
             freed = Offer.objects.filter(pk=self.offer_id, live_proposal_id=self.pk)
             freed.update(live_proposal_id=None, live_proposal_since=None)
 
     def _record(self, previous: str, status: ProposalStatus, cause: Cause, native_word: str) -> None:
-        self.moved_at = timezone.now()
+        """The move from `previous` (empty for the first one) to `status`, and the event that tells of it."""
+        self._change(status=status.value, moved_at=timezone.now())
         Move.objects.create(
             proposal=self,
             from_status=previous,
@@ -226,71 +289,25 @@ class Proposal(Submittable):
         }
         outbox.send(self.partner, f"proposal.{status.value}", str(self.pk), payload)
 
-    def plan_refresh(self) -> None:
-        """When to ask the bank next: soon after a move, ever more seldom after that, never once it is final."""
-        now = timezone.now()
-        wait = max(SOONEST_REFRESH, min(SLOWEST_REFRESH, (now - self.moved_at) / 10))
-        self.next_refresh_at = None if self.is_final else now + wait
+    @contextmanager
+    def _locked(self) -> Iterator[Proposal]:
+        """The row as it is now, nobody else's until the end, when the columns are stored that `_change` changed.
 
-    def usable_link(self) -> str | None:
-        """The signature link, while the contract awaits the signature and the link has not expired."""
-        usable = self.signature_expires_at is None or self.signature_expires_at > timezone.now()
-        awaited = self.status == ProposalStatus.AWAITING_SIGNATURE
-        return self.signature_url if awaited and usable else None
+        `updated_at` tells the partner that something changed. When to look next is no such change.
+        """
+        with transaction.atomic():
+            row = Proposal.objects.select_for_update(of=("self",)).select_related("partner").get(pk=self.pk)
+            yield row
+            if row._changed:
+                is_news = row._changed != {"next_refresh_at"}
+                row.save(update_fields=[*row._changed, *(["updated_at"] if is_news else [])])
 
-
-class Move(models.Model):
-    """One change of a proposal's status. `from_status` is empty for the first one."""
-
-    proposal = models.ForeignKey(Proposal, models.CASCADE, related_name="moves", verbose_name="proposta")
-    from_status = models.CharField("de", max_length=20, blank=True)
-    to_status = models.CharField("para", max_length=20)
-    cause = models.CharField("causa", max_length=10, choices=Cause.choices)
-    native_word = models.CharField("palavra do banco", max_length=60, blank=True)
-    at = models.DateTimeField("quando", default=timezone.now)
-
-    class Meta:
-        verbose_name = "mudança"
-        verbose_name_plural = "mudanças"
-        ordering = ("at", "pk")
-        indexes = [models.Index(fields=("at",), name="move_at")]
-
-    def __str__(self) -> str:
-        return f"{self.from_status} → {self.to_status}"
-
-
-class BankCall(models.Model):
-    """One call to the bank about a proposal, looks at its status aside: what the operator's timeline shows, and
-    how a request of the partner travels to the worker and back, since neither its argument nor a bank's words
-    may pass through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while nothing is known.
-    """
-
-    class Operation(models.TextChoices):
-        SUBMIT = "submit", "envio"
-        FIND = "find", "busca pela referência"
-        FORMALIZE = "formalize", "formalização"
-        STATUS = "status", "consulta de situação"
-        CANCEL = "cancel", "cancelamento"
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    proposal = models.ForeignKey(Proposal, models.CASCADE, related_name="calls", verbose_name="proposta")
-    operation = models.CharField("operação", max_length=10, choices=Operation.choices)
-    argument = EncryptedTextField(null=True)
-    error = EncryptedJSONField(null=True)
-    outcome = models.CharField("resultado", max_length=40, blank=True)
-    ms = models.PositiveIntegerField("duração (ms)", null=True)
-    request_id = models.CharField("id da requisição", max_length=128)
-    at = models.DateTimeField("quando", default=timezone.now)
-    taken_at = models.DateTimeField(null=True)
-
-    class Meta:
-        verbose_name = "chamada ao banco"
-        verbose_name_plural = "chamadas ao banco"
-        ordering = ("at",)
-        indexes = [models.Index(fields=("request_id",), name="bankcall_request")]
-
-    def __str__(self) -> str:
-        return f"{self.operation} {self.outcome or 'sem resposta'}"
+    def _change(self, **columns: Any) -> None:
+        """Set the columns, and note those whose value differs."""
+        for name, value in columns.items():
+            if getattr(self, name) != value:
+                setattr(self, name, value)
+                self._changed |= {name}
 
 
 class Erasure(models.Model):

@@ -13,9 +13,9 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from foundation.errors import ApiError, error_from_dict
+from foundation.errors import ApiError
 from proposals.models import Cause, Proposal
-from proposals.sending import adopt, find, is_not_found_final, pause_before_look
+from proposals.sending import find, is_not_found_final
 
 Phase = Proposal.Submission
 #: Submissions looked for in one sweep, and how long one may take before another sweep may look.
@@ -31,9 +31,7 @@ def claim_unsettled() -> list[Proposal]:
         rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
         due = rows.filter(next_reconcile_at__lte=now, submission__in=(Phase.SENDING, Phase.UNKNOWN))
         ids = [proposal.pk for proposal in due.only("pk")[:BATCH]]
-        ended = Proposal.objects.filter(pk__in=ids, submission=Phase.SENDING, lease_until__lte=now)
-        ended.filter(sent_until__isnull=True).update(submission=Phase.NOT_SENT, next_reconcile_at=None)
-        ended.filter(sent_until__isnull=False).update(submission=Phase.UNKNOWN, reconciles=0)
+        Proposal.end_lapsed_tries(ids, now)
         unknown = Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)
         unknown.update(next_reconcile_at=now + LOOK_LEASE)
     return list(Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN))
@@ -45,31 +43,17 @@ def reconcile(proposal: Proposal) -> None:
     Nothing is sent from here: only a partner who asks again wants the proposal still.
     """
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
-    current = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.UNKNOWN)
     is_final = is_not_found_final(proposal)
     try:
         found = find(proposal)
     except ApiError:
         found, is_final = None, False
     if found is not None:
-        adopt(proposal, found, Cause.RECONCILE)
+        proposal.adopt(found, Cause.RECONCILE)
     elif is_final:
-        _settle_as_not_arrived(proposal)
+        proposal.settle_as_not_arrived()
     else:
-        looks = proposal.reconciles + 1
-        wait = timedelta(seconds=pause_before_look(looks))
-        current.update(reconciles=looks, next_reconcile_at=timezone.now() + wait)
-
-
-def _settle_as_not_arrived(proposal: Proposal) -> None:
-    """The bank has nothing, and nothing can arrive any more: what it said of the last try counts now."""
-    with Proposal.locked(proposal.pk) as row:
-        if row.attempts != proposal.attempts or row.submission != Phase.UNKNOWN:
-            return
-        if row.error:
-            row.refuse(error_from_dict(row.error))
-        else:
-            row.submission, row.next_reconcile_at = Phase.NOT_SENT, None
+        proposal.look_again_later()
 
 
 def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:

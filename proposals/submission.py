@@ -69,7 +69,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         # Another request's try too, until a worker takes it: the process that was to publish its task may have died.
         answer = workers.ask("proposals.tasks.submit", str(proposal.pk), deadline - time.monotonic())
     if is_ours and answer is None:
-        _give_back(proposal)
+        proposal.give_back_try()
     else:
         _await_outcome(proposal, deadline)
     proposal = Proposal.objects.get(pk=proposal.pk)
@@ -115,33 +115,12 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
                     # It was erased since it was looked up.
                     raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
                 continue  # another request was first: its row is the one
-        if not _is_replaceable(live, now):
+        if not live.is_replaceable(now):
             _refuse_other_data(live, live.next_dataset or live.dataset, told)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
             return live, False
-        # While the bank may have an earlier try, that one's data is what the row tells of.
-        kept = Proposal.columns_to_send(told) if live.sent_until is None else {"next_dataset": told}
-        mine = Proposal.objects.filter(pk=live.pk, attempts=live.attempts, submission=live.submission).update(
-            **kept,
-            submission=Phase.SENDING,
-            attempts=live.attempts + 1,
-            taken_at=None,
-            error=None,
-            request_id=request_id,
-            **_lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
-        )
-        if mine:
-            live.attempts += 1
+        if live.begin_next_try(told, request_id, now + timedelta(seconds=settings.PROPOSAL_WAIT_S)):
             return live, True
-
-
-def _is_replaceable(proposal: Proposal, now: datetime) -> bool:
-    """True where the bank certainly has nothing of the proposal and nobody is about to send it: its data may be
-    replaced by others."""
-    if proposal.submission == Phase.NOT_SENT:
-        return True
-    never_sent = proposal.submission == Phase.SENDING and proposal.sent_until is None
-    return never_sent and not proposal.is_held(now)
 
 
 def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:
@@ -149,11 +128,6 @@ def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str,
     field = comparison.first_difference(kept, told)
     if field is not None:
         raise comparison.OtherData(str(proposal.pk), field)
-
-
-def _lease(until: datetime) -> dict[str, datetime]:
-    """The columns that keep others off a try until then, and have the sweep look at it after that."""
-    return {"lease_until": until, "next_reconcile_at": until}
 
 
 def _create(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str, now: datetime) -> Proposal:
@@ -167,17 +141,8 @@ def _create(partner: Partner, offer: Offer, data: dict[str, Any], request_id: st
         terms=shown,
         request_id=request_id,
         **Proposal.columns_to_send(msgspec.to_builtins(data)),
-        **_lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
+        **Proposal.lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
     )
-
-
-def _give_back(proposal: Proposal) -> None:
-    """After no word came: give a try back that no worker took, so that a repeat need not wait for the lease."""
-    untaken = Proposal.objects.filter(
-        pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING, taken_at__isnull=True
-    )
-    untaken.filter(sent_until__isnull=True).update(submission=Phase.NOT_SENT, next_reconcile_at=None)
-    untaken.filter(sent_until__isnull=False).update(submission=Phase.UNKNOWN, next_reconcile_at=timezone.now())
 
 
 def _await_outcome(proposal: Proposal, deadline: float) -> None:

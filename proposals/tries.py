@@ -1,4 +1,4 @@
-"""What is submitted to a bank, and how the tries to send it stand.
+"""What is submitted to a bank, and the tries to send it: every change between their states is a method here.
 
 docs/decisions/0030-exactly-once-submission.md has the states, a diagram of them and the reasons.
 """
@@ -6,23 +6,39 @@ docs/decisions/0030-exactly-once-submission.md has the states, a diagram of them
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any, Self
 
-from django.db import models
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from consultas.models import Offer
+from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField
+from foundation.errors import ApiError
 from partners.models import Partner
+from providers.models import Provider
 
 #: `Submittable.submission` where the bank has nothing, for certain.
 NEVER_ACCEPTED = ("not_sent", "refused")
+#: Seconds before each look for a submission whose outcome is unknown; the last wait repeats.
+RECONCILE_AFTER_S = (5, 30, 120, 600, 3600)
+#: A worker may look, then send: a try lasts so many time-outs of the bank, and some seconds to write the outcome down.
+TIMEOUTS_PER_TRY = 3
+MARGIN = timedelta(seconds=5)
 
 
 def new_reference() -> str:
     """A reference of our own for a submission, the same at every try."""
     return uuid.uuid4().hex
+
+
+def next_look(looks: int) -> datetime:
+    """When to look for a submission of unknown outcome for which `looks` looks were made."""
+    return timezone.now() + timedelta(seconds=RECONCILE_AFTER_S[min(looks, len(RECONCILE_AFTER_S) - 1)])
 
 
 class Submittable(models.Model):
@@ -76,6 +92,144 @@ class Submittable(models.Model):
         """The columns that say what is sent to the bank: the dataset `told`, and no other after it."""
         return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
 
+    @staticmethod
+    def lease(until: datetime) -> dict[str, Any]:
+        """The columns that keep others off a try until then, and have the sweep look at it after that."""
+        return {"lease_until": until, "next_reconcile_at": until}
+
     def is_held(self, now: datetime) -> bool:
         """True while a request or a worker is at the current try. Then nobody else may begin another one."""
         return self.submission == self.Submission.SENDING and self.lease_until is not None and self.lease_until > now
+
+    def is_replaceable(self, now: datetime) -> bool:
+        """True where the bank certainly has nothing of the submission and nobody is about to send it. Then other data
+        may take the place of its data."""
+        if self.submission == self.Submission.NOT_SENT:
+            return True
+        is_unsent = self.submission == self.Submission.SENDING and self.sent_until is None
+        return is_unsent and not self.is_held(now)
+
+    def bank_timeout_s(self) -> float:
+        """The time-out of the bank's calls, in seconds."""
+        row = Provider.objects.only("timeout_s").filter(name=self.provider).first()
+        return float((row and row.timeout_s) or settings.BANK_TIMEOUT_S)
+
+    # --- Web: a request claims a try, and gives it back ---------------------------------------------------------
+
+    def begin_next_try(self, told: dict[str, Any], request_id: str, until: datetime) -> bool:
+        """SENDING with the dataset `told` and the next number, for the request `request_id`. No other request may begin
+        a try before `until`. Returns False where another request was first."""
+        # While the bank may have an earlier try, the row goes on telling of that one's data.
+        kept = self.columns_to_send(told) if self.sent_until is None else {"next_dataset": told}
+        seen = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.submission)
+        begun = seen.update(
+            **kept,
+            **self.lease(until),
+            submission=self.Submission.SENDING,
+            attempts=self.attempts + 1,
+            taken_at=None,
+            error=None,
+            request_id=request_id,
+        )
+        if begun:
+            self.attempts += 1
+        return bool(begun)
+
+    def give_back_try(self) -> None:
+        """Give a try back that no worker took, so that a repeat need not wait for the lease to end. NOT_SENT where no
+        earlier try was sent, else UNKNOWN."""
+        untaken = self._current_try().filter(taken_at__isnull=True)
+        untaken.filter(sent_until__isnull=True).update(submission=self.Submission.NOT_SENT, next_reconcile_at=None)
+        untaken.filter(sent_until__isnull=False).update(
+            submission=self.Submission.UNKNOWN, next_reconcile_at=timezone.now()
+        )
+
+    # --- Worker: takes the try, and records its outcome ---------------------------------------------------------
+
+    @classmethod
+    @outlasts_restart
+    def take(cls, key: str) -> Self | None:
+        """The row with the id `key`, its current try taken for this worker; None where there is no try to take.
+
+        The same commit says that something may have been sent: from here on only the bank knows. The object's own
+        `sent_until` stays that of the earlier tries, None where nothing was ever sent.
+        """
+        with transaction.atomic():
+            rows = cls._rows().select_for_update(of=("self",)).select_related("offer__query")
+            row = rows.get(pk=key)
+            now = timezone.now()
+            if row.taken_at is not None or not row.is_held(now):
+                return None
+            until = now + timedelta(seconds=TIMEOUTS_PER_TRY * row.bank_timeout_s()) + MARGIN
+            earlier = row.sent_until
+            row.taken_at, row.sent_until = now, earlier or until
+            row.lease_until = row.next_reconcile_at = until
+            row.save(update_fields=["taken_at", "lease_until", "next_reconcile_at", "sent_until", "updated_at"])
+        row.sent_until = earlier
+        return row
+
+    def prepare_resend(self, *, is_first_gone: bool) -> bool:
+        """Before the taken try is sent after an earlier one that the bank has nothing of: the row tells of this try's
+        data from now on. `is_first_gone`: nothing of the earlier one can arrive any more.
+
+        Returns False where another try overtook this one. Then nothing may be sent.
+        """
+        if is_first_gone:
+            self.sent_until = None
+        sending = self.columns_to_send(self.next_dataset or self.dataset)
+        self.dataset = sending["dataset"]
+        return bool(self._current_try().update(sent_until=self.lease_until, **sending))
+
+    @outlasts_restart
+    def mark_not_sent(self, error: ApiError) -> None:
+        """Nothing of this try was sent, for `error`. NOT_SENT where nothing of an earlier one can arrive either: then
+        the next try may be sent at once. Else UNKNOWN."""
+        if self.sent_until is None:
+            self._current_try().update(
+                submission=self.Submission.NOT_SENT,
+                error=error.as_dict(),
+                sent_until=None,
+                lease_until=None,
+                next_reconcile_at=None,
+            )
+        else:
+            self.return_to_unknown()
+
+    @outlasts_restart
+    def mark_unknown(self) -> None:
+        """UNKNOWN: this try was sent, and how the bank took it is not known."""
+        self._current_try().update(
+            submission=self.Submission.UNKNOWN, sent_until=timezone.now(), reconciles=0, next_reconcile_at=next_look(0)
+        )
+
+    def return_to_unknown(self) -> None:
+        """UNKNOWN as before this try, of which nothing was sent: an earlier one may still arrive."""
+        self._current_try().update(
+            submission=self.Submission.UNKNOWN,
+            sent_until=self.sent_until,
+            next_reconcile_at=next_look(self.reconciles),
+        )
+
+    # --- Sweep: looks for what has no outcome -------------------------------------------------------------------
+
+    @classmethod
+    def end_lapsed_tries(cls, keys: Collection[uuid.UUID], now: datetime) -> None:
+        """End those of the locked rows `keys` that are SENDING past their lease: NOT_SENT where no worker ever took
+        them, else UNKNOWN, since their worker died."""
+        lapsed = cls._rows().filter(pk__in=keys, submission=cls.Submission.SENDING, lease_until__lte=now)
+        lapsed.filter(sent_until__isnull=True).update(submission=cls.Submission.NOT_SENT, next_reconcile_at=None)
+        lapsed.filter(sent_until__isnull=False).update(submission=cls.Submission.UNKNOWN, reconciles=0)
+
+    def look_again_later(self) -> None:
+        """Still UNKNOWN after a look: the next one comes later than this one did."""
+        unknown = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.Submission.UNKNOWN)
+        looks = self.reconciles + 1
+        unknown.update(reconciles=looks, next_reconcile_at=next_look(looks))
+
+    @classmethod
+    def _rows(cls) -> QuerySet[Self]:
+        return cls._default_manager.all()
+
+    def _current_try(self) -> QuerySet[Self]:
+        """The row, as long as the try that this object is about is the current one and has no outcome."""
+        return self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.Submission.SENDING)

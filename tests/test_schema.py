@@ -27,7 +27,7 @@ from consultas import serializers
 from consultas.fan_out import Answer
 from consultas.schema import QUERY
 from partners.models import WebhookEvent
-from proposals.models import Cause, Proposal
+from proposals.models import Cause
 from proposals.schema import DATASET
 from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutcome
 from tests import contract
@@ -287,8 +287,7 @@ def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
     with transaction.atomic():
         outbox.send(partner, "lead", str(query.pk), serializers.lead(query, answers, shown))
         outbox.send(partner, "authorization_result", FULL_FLOW, result)
-    with Proposal.locked(a_proposal(offer).pk) as row:
-        row.accept(BankProposal("N-1", "x", ProposalStatus.AWAITING_SIGNATURE, None), Cause.SUBMIT)
+    a_proposal(offer).adopt(BankProposal("N-1", "x", ProposalStatus.AWAITING_SIGNATURE, None), Cause.SUBMIT)
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
     evidence.accept(session.authorization_id, Observed("203.0.113.9", "203.0.113.9", None, None, "r", "json"), Told())
     sessions.revoke(partner, session.authorization_id, None)

@@ -77,9 +77,8 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
         argument="segredo",
         request_id="request-1",
     )
-    with Proposal.locked(proposal.pk) as row:
-        status = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
-        row.accept(status, Cause.RECONCILE)
+    status = BankProposal("N-77", "waiting_signature", ProposalStatus.AWAITING_SIGNATURE, "https://bank.example/s")
+    proposal.adopt(status, Cause.RECONCILE)
     page = admin_client.get(page_of(proposal)).content.decode()
     for text in (
         "chamada: envio",

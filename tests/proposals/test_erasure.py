@@ -92,15 +92,13 @@ def an_accepted_session(partner: Partner, cpf: str = FULL_FLOW) -> Session:
 
 def accepted(offer: Offer) -> Proposal:
     proposal = a_proposal(offer)
-    with Proposal.locked(proposal.pk) as row:
-        row.accept(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
+    proposal.adopt(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
     return Proposal.objects.get(pk=proposal.pk)
 
 
 def refused(offer: Offer) -> Proposal:
     proposal = a_proposal(offer)
-    with Proposal.locked(proposal.pk) as row:
-        row.refuse(ProviderRejected("Margem insuficiente."))
+    proposal.refuse(ProviderRejected("Margem insuficiente."))
     BankCall.objects.create(proposal=proposal, operation="submit", outcome="provider_rejected", request_id="r")
     return proposal
 

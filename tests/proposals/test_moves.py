@@ -36,14 +36,12 @@ def proposal(partner: Partner) -> Proposal:
 
 
 def absorb(proposal: Proposal, found: BankProposal) -> Proposal:
-    with Proposal.locked(proposal.pk) as row:
-        row.absorb(found, Cause.REFRESH)
+    proposal.absorb(found, Cause.REFRESH)
     return Proposal.objects.get(pk=proposal.pk)
 
 
 def accept(proposal: Proposal, found: BankProposal) -> Proposal:
-    with Proposal.locked(proposal.pk) as row:
-        row.accept(found, Cause.SUBMIT)
+    proposal.adopt(found, Cause.SUBMIT)
     return Proposal.objects.get(pk=proposal.pk)
 
 
@@ -141,11 +139,18 @@ def test_a_link_is_kept_while_the_bank_repeats_none(proposal: Proposal) -> None:
     assert absorb(proposal, told("signed", S.SIGNED)).usable_link() is None
 
 
-def test_a_value_changed_in_its_place_is_saved_with_the_row(partner: Partner) -> None:
-    row = a_proposal(an_offer(partner, "ipe"))
-    with Proposal.locked(row.pk) as locked:
-        locked.data["seen"] = "yes"
-    assert Proposal.objects.get(pk=row.pk).data["seen"] == "yes"
+def test_what_the_bank_tells_is_saved_beside_what_it_told_before(proposal: Proposal) -> None:
+    accept(proposal, told("new", S.CREATED, data={"number": 7}))
+    absorb(proposal, told("new", S.CREATED, data={"seen": "yes"}))
+    assert Proposal.objects.get(pk=proposal.pk).data == {"number": 7, "seen": "yes"}
+
+
+def test_a_look_that_tells_nothing_new_leaves_the_time_of_the_last_change(proposal: Proposal) -> None:
+    before = accept(proposal, told("new", S.CREATED))
+    after = absorb(proposal, told("new", S.CREATED))
+    assert after.updated_at == before.updated_at
+    assert after.next_refresh_at != before.next_refresh_at
+    assert absorb(proposal, told("newer", S.CREATED)).updated_at > before.updated_at
 
 
 def test_a_later_look_without_an_expiry_keeps_the_earlier_one(proposal: Proposal) -> None:

@@ -191,7 +191,7 @@ def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(part
 
 def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulator) -> None:
     """Others look for what was sent, and trust a "not found", from the lease's end on."""
-    taken = sending.take_try(str(proposal.pk))
+    taken = Proposal.take(str(proposal.pk))
     assert taken is not None
     taken.lease_until = timezone.now()
     sending.send(taken)
@@ -204,7 +204,7 @@ def test_what_an_overtaken_worker_learned_counts_only_if_it_is_a_contract(
     proposal: Proposal, simulator: Simulator
 ) -> None:
     simulator.bank(BANK, fault="http_500", operation="submit")
-    taken = sending.take_try(str(proposal.pk))
+    taken = Proposal.take(str(proposal.pk))
     assert taken is not None
     change(proposal, attempts=2)
     sending.send(taken)

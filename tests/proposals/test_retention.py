@@ -93,9 +93,8 @@ def test_what_is_or_may_be_a_contract_stays_whole(partner: Partner, submission: 
 
 def test_a_contract_that_ended_stays(partner: Partner) -> None:
     proposal = a_proposal(an_offer(partner, "ipe"))
-    with Proposal.locked(proposal.pk) as row:
-        row.accept(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
-        row.move(ProposalStatus.CANCELLED, Cause.CANCEL)
+    proposal.adopt(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
+    proposal.absorb(BankProposal("N-1", "cancelled", ProposalStatus.CANCELLED), Cause.CANCEL)
     age()
     purge()
     assert Proposal.objects.get().status == "cancelled"
@@ -104,8 +103,7 @@ def test_a_contract_that_ended_stays(partner: Partner) -> None:
 
 def test_a_submission_that_no_bank_accepted_goes_with_its_offer_and_query(partner: Partner) -> None:
     refused = a_proposal(an_offer(partner, "ipe"))
-    with Proposal.locked(refused.pk) as row:
-        row.refuse(ProviderRejected("Margem insuficiente."))
+    refused.refuse(ProviderRejected("Margem insuficiente."))
     BankCall.objects.create(proposal=refused, operation="submit", outcome="provider_rejected", request_id="r")
     a_proposal(an_offer(partner, "ipe"), Phase.NOT_SENT)
     age()

@@ -1,0 +1,88 @@
+"""What happened to a proposal: every move of its status, and every call to its bank."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.utils import timezone
+
+from foundation.database import outlasts_restart
+from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.errors import ApiError
+
+
+class Cause(models.TextChoices):
+    """What made a proposal move."""
+
+    SUBMIT = "submit", "envio"
+    RECONCILE = "reconcile", "conciliação"
+    FORMALIZE = "formalize", "formalização"
+    STATUS = "status", "consulta de situação"
+    REFRESH = "refresh", "atualização automática"
+    CANCEL = "cancel", "cancelamento"
+
+
+class Move(models.Model):
+    """One change of a proposal's status. `from_status` is empty for the first one."""
+
+    proposal = models.ForeignKey("proposals.Proposal", models.CASCADE, related_name="moves", verbose_name="proposta")
+    from_status = models.CharField("de", max_length=20, blank=True)
+    to_status = models.CharField("para", max_length=20)
+    cause = models.CharField("causa", max_length=10, choices=Cause.choices)
+    native_word = models.CharField("palavra do banco", max_length=60, blank=True)
+    at = models.DateTimeField("quando", default=timezone.now)
+
+    class Meta:
+        verbose_name = "mudança"
+        verbose_name_plural = "mudanças"
+        ordering = ("at", "pk")
+        indexes = [models.Index(fields=("at",), name="move_at")]
+
+    def __str__(self) -> str:
+        return f"{self.from_status} → {self.to_status}"
+
+
+class BankCall(models.Model):
+    """One call to the bank about a proposal, looks at its status aside: what the operator's timeline shows, and
+    how a request of the partner travels to the worker and back, since neither its argument nor a bank's words
+    may pass through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while nothing is known.
+    """
+
+    class Operation(models.TextChoices):
+        SUBMIT = "submit", "envio"
+        FIND = "find", "busca pela referência"
+        FORMALIZE = "formalize", "formalização"
+        STATUS = "status", "consulta de situação"
+        CANCEL = "cancel", "cancelamento"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    proposal = models.ForeignKey("proposals.Proposal", models.CASCADE, related_name="calls", verbose_name="proposta")
+    operation = models.CharField("operação", max_length=10, choices=Operation.choices)
+    argument = EncryptedTextField(null=True)
+    error = EncryptedJSONField(null=True)
+    outcome = models.CharField("resultado", max_length=40, blank=True)
+    ms = models.PositiveIntegerField("duração (ms)", null=True)
+    request_id = models.CharField("id da requisição", max_length=128)
+    at = models.DateTimeField("quando", default=timezone.now)
+    taken_at = models.DateTimeField(null=True)
+
+    class Meta:
+        verbose_name = "chamada ao banco"
+        verbose_name_plural = "chamadas ao banco"
+        ordering = ("at",)
+        indexes = [models.Index(fields=("request_id",), name="bankcall_request")]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.outcome or 'sem resposta'}"
+
+    @classmethod
+    def take(cls, key: str) -> bool:
+        """Take the call with the id `key` for this worker. False for a task that comes twice."""
+        return bool(cls.objects.filter(pk=key, taken_at__isnull=True).update(taken_at=timezone.now()))
+
+    @outlasts_restart
+    def fail(self, error: ApiError) -> None:
+        """Keep `error` as what came of the call, for the request that asked for it."""
+        self.error = error.as_dict()
+        self.save(update_fields=["error"])
