@@ -6,7 +6,8 @@ Erasures of holders' data: to read, and to make.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.db.models import F, QuerySet
@@ -30,6 +31,9 @@ from proposals.models import BankCall, Erasure, Proposal
 from proposals.reconciling import bring_forward
 from providers.admin import BankFilter
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
 
 _STATUS_COLOURS = {
     "aguardando assinatura": "info",
@@ -59,6 +63,10 @@ _OUTCOMES = {
     InvalidInput.code: "dados recusados",
     NotSupported.code: "o banco não oferece a operação",
 }
+
+
+class _WithQuery(TypedDict):
+    query_id: UUID
 
 
 @admin.register(Proposal)
@@ -165,8 +173,8 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         return link_to("consultas_offer", proposal.offer_id)
 
     @admin.display(description="última consulta da oferta")
-    def query_page(self, proposal: Proposal) -> SafeString:
-        return link_to("consultas_query", vars(proposal)["query_id"])
+    def query_page(self, proposal: WithAnnotations[Proposal, _WithQuery]) -> SafeString:
+        return link_to("consultas_query", proposal.query_id)
 
     @admin.display(description="eventos")
     def events(self, proposal: Proposal) -> SafeString:

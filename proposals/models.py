@@ -19,7 +19,7 @@ from foundation.errors import ApiError, error_from_dict
 from partners.models import Partner
 from proposals import reasons
 from proposals.killpoints import die_at
-from proposals.statuses import MOVES, NOT_LIVE, way
+from proposals.statuses import MOVES, NOT_LIVE, moves_between
 from proposals.trail import BankCall, Cause, Move
 from proposals.tries import NEVER_ACCEPTED, Submittable, next_look
 from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable
@@ -250,7 +250,7 @@ class Proposal(Submittable):
         Each step on the way is kept and told to the partner, an end with its reason: `why`, else what the move tells.
         A status that lies behind changes nothing.
         """
-        steps = way(ProposalStatus(self.status), status)
+        steps = moves_between(ProposalStatus(self.status), status)
         if steps is None:
             log.warning(
                 "proposal_status_kept",

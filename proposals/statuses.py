@@ -32,7 +32,7 @@ MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
 NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 
 
-def way(start: ProposalStatus, end: ProposalStatus) -> list[ProposalStatus] | None:
+def moves_between(start: ProposalStatus, end: ProposalStatus) -> list[ProposalStatus] | None:
     """The shortest way of moves from `start` to `end`, without `start`; None where `end` lies behind.
 
     A status is looked at now and then, so a bank may be steps ahead: signed and paid since the last look.

@@ -19,7 +19,6 @@ from django.utils import timezone
 from consultas import offer_json, offers
 from consultas.models import Offer
 from foundation import validation, workers
-from foundation.encryption import blind_index
 from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
 from partners.models import Partner
 from proposals import comparison, dataset
@@ -104,12 +103,13 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
     told = msgspec.to_builtins(data)
     while True:
         now = timezone.now()
+        until = now + timedelta(seconds=settings.PROPOSAL_WAIT_S)
         live = Proposal.objects.filter(partner=partner, offer=offer).exclude(status__in=NOT_LIVE).first()
         if live is None or live.submission == Phase.NOT_SENT:
             dataset.check_authorized(offer)
         if live is None:
             try:
-                return _create(partner, offer, data, request_id, now), True
+                return _begin_first_try(offer, told, request_id, until), True
             except IntegrityError:
                 if not Offer.objects.filter(pk=offer.pk).exists():
                     # It was erased since it was looked up.
@@ -119,8 +119,13 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
             _refuse_other_data(live, live.next_dataset or live.dataset, told)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
             return live, False
-        if live.begin_next_try(told, request_id, now + timedelta(seconds=settings.PROPOSAL_WAIT_S)):
+        if live.begin_next_try(told, request_id, until):
             return live, True
+
+
+def _begin_first_try(offer: Offer, told: dict[str, Any], request_id: str, until: datetime) -> Proposal:
+    shown = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
+    return Proposal.begin_first_try(offer, told, shown, request_id, until)
 
 
 def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:
@@ -128,21 +133,6 @@ def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str,
     field = comparison.first_difference(kept, told)
     if field is not None:
         raise comparison.OtherData(str(proposal.pk), field)
-
-
-def _create(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str, now: datetime) -> Proposal:
-    """The committed row. Raises IntegrityError where the offer has a live proposal."""
-    shown = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
-    return Proposal.objects.create(
-        partner=partner,
-        offer=offer,
-        provider=offer.provider,
-        cpf_index=blind_index("cpf", data["titular"]["cpf"]),
-        terms=shown,
-        request_id=request_id,
-        **Proposal.columns_to_send(msgspec.to_builtins(data)),
-        **Proposal.lease(now + timedelta(seconds=settings.PROPOSAL_WAIT_S)),
-    )
 
 
 def _await_outcome(proposal: Proposal, deadline: float) -> None:

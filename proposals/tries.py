@@ -93,7 +93,7 @@ class Submittable(models.Model):
         return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
 
     @staticmethod
-    def lease(until: datetime) -> dict[str, Any]:
+    def _lease(until: datetime) -> dict[str, Any]:
         """The columns that keep others off a try until then, and have the sweep look at it after that."""
         return {"lease_until": until, "next_reconcile_at": until}
 
@@ -116,6 +116,23 @@ class Submittable(models.Model):
 
     # --- Web: a request claims a try, and gives it back ---------------------------------------------------------
 
+    @classmethod
+    def begin_first_try(
+        cls, offer: Offer, told: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime
+    ) -> Self:
+        """A new row, SENDING the dataset `told` for `offer`, which the partner was shown as `terms`. No other request
+        may begin a try before `until`. Raises IntegrityError where the offer has a live proposal."""
+        return cls._rows().create(
+            partner_id=offer.partner_id,
+            offer=offer,
+            provider=offer.provider,
+            cpf_index=offer.cpf_index,
+            terms=terms,
+            request_id=request_id,
+            **cls.columns_to_send(told),
+            **cls._lease(until),
+        )
+
     def begin_next_try(self, told: dict[str, Any], request_id: str, until: datetime) -> bool:
         """SENDING with the dataset `told` and the next number, for the request `request_id`. No other request may begin
         a try before `until`. Returns False where another request was first."""
@@ -124,7 +141,7 @@ class Submittable(models.Model):
         seen = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.submission)
         begun = seen.update(
             **kept,
-            **self.lease(until),
+            **self._lease(until),
             submission=self.Submission.SENDING,
             attempts=self.attempts + 1,
             taken_at=None,

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from proposals.statuses import MOVES, way
+from proposals.statuses import MOVES, moves_between
 from providers.types import ProposalStatus
 
 FINAL = {ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED}
@@ -26,7 +26,7 @@ def test_the_moves_are_those_of_the_contract() -> None:
 
 @pytest.mark.parametrize(("start", "end"), list(itertools.product(S, S)))
 def test_a_way_is_made_of_allowed_moves_and_never_leads_back(start: S, end: S) -> None:
-    found = way(start, end)
+    found = moves_between(start, end)
     if found is None:
         assert start in FINAL or (start, end) in {
             (S.IN_ANALYSIS, S.CREATED),
