@@ -7,11 +7,12 @@ import sys
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    from django.core.management import execute_from_command_line
     from django.db import OperationalError
 
+    from foundation.command_line import CommandLine
+
     try:
-        execute_from_command_line(sys.argv)
+        CommandLine(sys.argv).execute()
     except OperationalError:
         sys.exit("O banco de dados não responde. O serviço (make run) está no ar, com este mesmo DATA_DIR?")
 

@@ -27,6 +27,8 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from authorizations import dossier, endings, views
 from authorizations.models import Evidence, Session, Terms
+from foundation import audit
+from foundation.audit import Action
 from foundation.backoffice.admins import ReadOnlyAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
@@ -130,7 +132,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
                 return HttpResponseRedirect(reverse("admin:authorizations_terms_change", args=[terms.pk]))
             if request.method == "POST":
                 terms.publish()
-                return self.done(request, terms, f"Termos publicados: {terms}.")
+                return self.done(request, terms, f"Termos publicados: {terms}.", action=Action.PUBLISHED)
         return self.confirmation_page(
             request,
             terms,
@@ -291,7 +293,9 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         form = FindForm(request.POST or None)
         if form.is_valid():
             what = form.cleaned_data["what"].strip()
-            by_cpf = Q(cpf_index=blind_index("cpf", only_digits(what)))
+            index = blind_index("cpf", only_digits(what))
+            audit.record(Action.SEARCHED, request=request, model=Session, object_id=index)
+            by_cpf = Q(cpf_index=index)
             found = self.get_queryset(request).filter(by_cpf | Q(authorization_id=what)).values_list("pk", flat=True)
             if found:
                 ids = ",".join(map(str, found))
@@ -303,13 +307,13 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     @method_decorator(csp(_DOCUMENT_POLICY))
     def read_evidence(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
-        self.log_change(request, evidence.session, "Evidência lida.")
+        self.log_change(request, evidence.session, "Evidência lida.", action=Action.VIEWED)
         return HttpResponse(dossier.page(evidence, timezone.now(), request.user.get_username()))
 
     @action(description="Exportar dossiê", permissions=["export_evidence"], icon="folder_zip")
     def export_dossier(self, request: HttpRequest, object_id: str) -> HttpResponse:
         evidence = self._evidence(request, object_id)
-        self.log_change(request, evidence.session, "Dossiê da evidência exportado.")
+        self.log_change(request, evidence.session, "Dossiê da evidência exportado.", action=Action.EXPORTED)
         return HttpResponse(
             dossier.export(evidence, request.user.get_username()),
             content_type="application/zip",
@@ -328,7 +332,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
                 return HttpResponseRedirect(reverse("admin:authorizations_session_change", args=[session.pk]))
             if form.is_valid():
                 endings.revoke(session, request.user.get_username(), form.cleaned_data["reason"])
-                return self.done(request, session, "Autorização revogada.")
+                return self.done(request, session, "Autorização revogada.", action=Action.REVOKED)
         return self.confirmation_page(
             request,
             session,

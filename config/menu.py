@@ -64,6 +64,7 @@ BACK_OFFICE: dict[str, Any] = {
                     ("Bancos", "account_balance", "providers_provider"),
                     ("Usuários", "person", "auth_user"),
                     ("Grupos", "group", "auth_group"),
+                    ("Auditoria", "history", "foundation_auditentry"),
                 ],
             }.items()
         ],

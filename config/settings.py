@@ -310,6 +310,8 @@ QUERY_RETENTION_DAYS = whole("QUERY_RETENTION_DAYS", 90)  # and offers and steps
 SUBMISSION_RETENTION_DAYS = whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
 SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
 WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
+# The database deletes no younger entry of the audit trail, whoever asks (foundation/migrations/0001_audit_trail.py).
+AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)
 if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
     # A holder's leads are found by the holder's queries (proposals/retention.py).
     raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
@@ -367,6 +369,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},
     "tell-evidence-head": {"task": "authorizations.tasks.tell_head", "schedule": 900, "options": {"expires": 900}},
+    "purge-audit": {"task": "foundation.tasks.purge_audit", "schedule": crontab(hour="7", minute="40")},
     "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
 }
 

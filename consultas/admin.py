@@ -18,6 +18,7 @@ from unfold.decorators import action, display
 from consultas.models import Offer, Query, Step
 from consultas.pending import wake
 from consultas.queries import answers_of
+from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
 from foundation.backoffice.cells import computed_once, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
@@ -240,7 +241,7 @@ class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
     @action(description="Verificar agora", permissions=["change"])
     def check_now(self, request: HttpRequest, step: Step) -> None:
         wake(step)
-        self.log_change(request, step, "Verificação antecipada.")
+        self.log_change(request, step, "Verificação antecipada.", action=Action.PUSHED)
         self.message_user(request, "O banco será consultado em segundos.", messages.SUCCESS)
 
     @display(description="tipo", ordering="type")

@@ -1,4 +1,4 @@
-"""The pages for the operators of the back office themselves: accounts and groups.
+"""The pages for the operators of the back office themselves: accounts, groups, and the audit trail of what they did.
 
 Superusers alone give permissions. An operator who may change accounts could otherwise give himself every permission, or
 take over the account of somebody who has more.
@@ -18,6 +18,9 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from foundation.backoffice.admins import RobustAdmin
 from foundation.backoffice.roles import is_role
+from foundation.backoffice.trail import AuditEntryAdmin
+
+__all__ = ["AuditEntryAdmin", "OperatorAdmin", "OperatorGroupAdmin"]
 
 admin.site.unregister((User, Group))
 
@@ -51,7 +54,7 @@ def _in_words(permission: Permission) -> str:
 
 
 @admin.register(User)
-class OperatorAdmin(UserAdmin, PermissionsInPortuguese):
+class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  # RobustAdmin's log_change takes more
     """Who may use the back office."""
 
     form = UserChangeForm
@@ -88,7 +91,7 @@ def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
 
 
 @admin.register(Group)
-class OperatorGroupAdmin(GroupAdmin, PermissionsInPortuguese):
+class OperatorGroupAdmin(GroupAdmin, PermissionsInPortuguese):  # type: ignore[misc]  # as above
     """Groups of operators and their permissions, which superusers alone decide. The roles that come with the service
     are to look at."""
 

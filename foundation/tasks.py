@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from celery import shared_task
+from datetime import timedelta
 
-from foundation import replies
+from celery import shared_task
+from django.conf import settings
+from django.utils import timezone
+
+from foundation import batches, replies
+from foundation.models import AuditEntry
 
 
 @shared_task
 def pong(request: str, reply_to: str) -> None:
     """The readiness check's other half."""
     replies.post(reply_to, request, replies.ANSWER, None)
+
+
+@shared_task
+def purge_audit() -> None:
+    """Delete entries of the audit trail after AUDIT_RETENTION_DAYS."""
+    old = AuditEntry.objects.filter(at__lt=timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS))
+    batches.delete_oldest(old, "at", batches.end_of_run())

@@ -24,6 +24,7 @@ from redis.exceptions import RedisError
 from unfold.admin import TabularInline
 from unfold.decorators import action, display
 
+from foundation.audit import Action
 from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from partners import limits
@@ -133,7 +134,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         secrets = {}
         if self.has_issue_permission(request):
             key, secrets["Chave de API"] = ApiKey.issue(obj)
-            self.log_change(request, obj, f"Chave {key} emitida.")
+            self.log_change(request, obj, f"Chave {key} emitida.", action=Action.ISSUED)
         secrets["Segredo do webhook"] = obj.rotate_webhook_secret()
         return self.secrets_page(request, obj, title="Parceiro criado", secrets=secrets)
 
@@ -193,7 +194,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
                 data = form.cleaned_data
                 validity = timedelta(days=data["days"]) if data["days"] else None
                 key, secret = ApiKey.issue(partner, data["label"], validity, pk=data["key_id"])
-                self.log_change(request, partner, f"Chave {key} emitida.")
+                self.log_change(request, partner, f"Chave {key} emitida.", action=Action.ISSUED)
                 return self.secrets_page(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
         return self.confirmation_page(
             request,
@@ -211,7 +212,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
             form = RotateSecretForm(partner, posted(request))
             if form.is_valid():
                 secret = partner.rotate_webhook_secret()
-                self.log_change(request, partner, "Segredo do webhook trocado.")
+                self.log_change(request, partner, "Segredo do webhook trocado.", action=Action.ISSUED)
                 secrets = {"Segredo do webhook": secret}
                 return self.secrets_page(request, partner, title="Segredo trocado", secrets=secrets)
         return self.confirmation_page(
@@ -230,7 +231,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
             partner = self.locked(request, object_id)
             if request.method == "POST":
                 partner.suspend()
-                return self.done(request, partner, "Parceiro suspenso.")
+                return self.done(request, partner, "Parceiro suspenso.", action=Action.SUSPENDED)
         return self.confirmation_page(
             request,
             partner,
@@ -247,7 +248,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
             partner = self.locked(request, object_id)
             if request.method == "POST":
                 partner.resume()
-                return self.done(request, partner, "Parceiro reativado.")
+                return self.done(request, partner, "Parceiro reativado.", action=Action.RESUMED)
         return self.confirmation_page(
             request,
             partner,
@@ -293,8 +294,8 @@ class ApiKeyAdmin(KeyState, ConfirmedActionsAdmin, NothingToSaveAdmin):
             key = self.locked(request, object_id)
             if request.method == "POST":
                 key.revoke()
-                self.log_change(request, key.partner, f"Chave {key} revogada.")
-                return self.done(request, key, f"Chave {key} revogada.", then=key.partner)
+                self.log_change(request, key.partner, f"Chave {key} revogada.", action=Action.REVOKED)
+                return self.done(request, key, f"Chave {key} revogada.", then=key.partner, action=Action.REVOKED)
         return self.confirmation_page(
             request,
             key,

@@ -83,6 +83,8 @@ class Partner(models.Model):
         SUSPENDED = "suspended", "suspenso"
 
     is_authenticated = True  # what DRF asks of `request.user`
+    #: What the audit trail tells beside the columns.
+    audited_relations = ("allowances",)
     #: The contract's banks, where they were read together with the partner.
     contract: list[AllowedBank] | None = None
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -20,6 +21,8 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
+from foundation import audit
+from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin
 from foundation.backoffice.cells import computed_once, link_to, table
 from foundation.backoffice.people import CpfForm, PersonalRowsAdmin
@@ -211,7 +214,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:
         ids = bring_forward(queryset)
         for proposal in Proposal.objects.filter(pk__in=ids):
-            self.log_change(request, proposal, "Conciliação antecipada.")
+            self.log_change(request, proposal, "Conciliação antecipada.", action=Action.PUSHED)
         if ids:
             self.message_user(request, f"Em conciliação agora: {len(ids)}.", messages.SUCCESS)
         else:
@@ -269,7 +272,10 @@ class ErasureAdmin(PersonalRowsAdmin):
         """Asks for the CPF in a form that is posted, and erases."""
         form = CpfForm(request.POST or None)
         if form.is_valid():
-            erasure = retention.erase(form.cleaned_data["cpf"], request.user.get_username())
+            with transaction.atomic():
+                erasure = retention.erase(form.cleaned_data["cpf"], request.user.get_username())
+                told = f"Apagados: {_counts(erasure.erased)}."
+                audit.record(Action.ERASED, request=request, obj=erasure, detail=told)
             self.message_user(request, f"Apagados: {_counts(erasure.erased)}.", messages.SUCCESS)
             if any(erasure.left.values()):
                 told = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."

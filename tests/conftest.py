@@ -137,12 +137,17 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _emptying_passes_the_guards() -> Iterator[None]:
-    """Tests with real transactions empty every table afterwards, which the triggers on evidence and terms
-    refuse: they are off meanwhile. The first terms of the migrations come back with it. Rows are deleted: new
+    """Tests with real transactions empty every table afterwards, which the triggers on evidence, terms and the audit
+    trail refuse: they are off meanwhile. The first terms of the migrations come back with it. Rows are deleted: new
     files for all tables and indexes, as TRUNCATE makes them, take longer than most tests."""
     from django.db.backends.postgresql.operations import DatabaseOperations  # needs the settings
 
-    guarded = ("authorizations_evidence", "authorizations_evidenceuse", "authorizations_terms")
+    guarded = (
+        "authorizations_evidence",
+        "authorizations_evidenceuse",
+        "authorizations_terms",
+        "foundation_auditentry",
+    )
 
     def sql_flush(self: Any, style: Any, tables: list[str], **kwargs: Any) -> list[str]:
         return [

@@ -12,7 +12,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 from django.db.models import NOT_PROVIDED
 
-APPS = ("providers", "partners", "webhooks", "authorizations", "consultas", "proposals", "figures")
+APPS = ("foundation", "providers", "partners", "webhooks", "authorizations", "consultas", "proposals", "figures")
 #: Written before the rule, when no release had been made: how each breaks it.
 BEFORE_THE_RULE = {
     ("proposals", "0002_retention_and_erasure"): {"AddIndex"},

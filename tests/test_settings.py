@@ -142,6 +142,10 @@ def test_nothing_is_kept_for_less_than_a_day(name: str) -> None:
     assert refusal(**{name: "0"}).endswith(f"{name} must be at least 1")
 
 
+def test_the_audit_trail_is_kept_as_long_as_the_database_keeps_it() -> None:
+    assert refusal(AUDIT_RETENTION_DAYS="179").endswith("AUDIT_RETENTION_DAYS must be at least 180")
+
+
 def test_queries_outlive_the_events_that_are_found_by_them() -> None:
     assert refusal(QUERY_RETENTION_DAYS="30", WEBHOOK_RETENTION_DAYS="30") == ""
     told = refusal(QUERY_RETENTION_DAYS="29", WEBHOOK_RETENTION_DAYS="30")

@@ -13,6 +13,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from foundation import audit
+from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
@@ -149,6 +151,7 @@ class EventAdmin(ButtonsAdmin):
         form = FindForm(request.POST or None)
         if form.is_valid():
             index = reference_index(form.cleaned_data["what"])
+            audit.record(Action.SEARCHED, request=request, model=Event, object_id=index)
             if Event.objects.filter(reference_index=index).exists():
                 return HttpResponseRedirect(f"{self.list_address}?reference_index={index}")
             form.add_error("what", "Nenhum evento encontrado.")
@@ -191,7 +194,7 @@ class EventAdmin(ButtonsAdmin):
             except AlreadyPurged:
                 purged += 1
             else:
-                self.log_change(request, event, "Reenviado.")
+                self.log_change(request, event, "Reenviado.", action=Action.RESENT)
         if len(events) > purged:
             self.message_user(request, f"Colocados na fila de entrega: {len(events) - purged}.", messages.SUCCESS)
         if purged:
@@ -210,7 +213,7 @@ class EventAdmin(ButtonsAdmin):
         if request.method == "POST":
             sent = resend_failed(event.partner_id)
             told = f"Reenviados os eventos falhados de {event.partner}: {sent}."
-            self.log_change(request, event, told)
+            self.log_change(request, event, told, action=Action.RESENT)
             self.message_user(request, told, messages.SUCCESS)
             return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={event.partner_id}")
         failed = Event.objects.filter(partner=event.partner_id, state=Event.State.FAILED, purged_at=None).count()

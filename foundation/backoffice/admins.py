@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib.admin import ShowFacets, SimpleListFilter
@@ -21,6 +22,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from unfold.admin import ModelAdmin, TabularInline
+
+from foundation import audit
 
 
 class FixedChoicesFilter(SimpleListFilter):
@@ -69,6 +72,53 @@ class RobustAdmin(ModelAdmin):
             **words,
         }
         return TemplateResponse(request, "backoffice/confirm.html", context)
+
+    # --- The audit trail --------------------------------------------------------------------------------------
+
+    def watch(self, request: HttpRequest, row: Any) -> None:
+        """Keep how `row` stands now, so that `log_change` can tell old and new values of what an action changes."""
+        request.__dict__.setdefault("_watched", {})[row._meta.label, row.pk] = audit.state(row)
+
+    def construct_change_message(
+        self, request: HttpRequest, form: Any, formsets: Any, add: bool = False
+    ) -> list[dict[str, Any]]:
+        request.__dict__["_changes"] = audit.changes_of_form(form, formsets or (), is_new=add)
+        return super().construct_change_message(request, form, formsets, add)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        changes = request.__dict__.pop("_changes", {})
+        audit.record(audit.Action.CREATED, request=request, obj=obj, changes=changes)
+        return super().log_addition(request, obj, message)
+
+    def log_change(
+        self, request: HttpRequest, obj: Any, message: Any, *, action: audit.Action = audit.Action.CHANGED
+    ) -> Any:
+        """Note what happened to `obj`, in the row's history and in the audit trail. `message` is Django's for a form
+        that was saved, and a sentence for what else was done, with its `action`."""
+        changes = request.__dict__.pop("_changes", {})
+        before = request.__dict__.get("_watched", {}).pop((obj._meta.label, obj.pk), None)
+        if before is not None:
+            changes = {**changes, **audit.differences(before, audit.state(obj))}
+        if changes or isinstance(message, str):
+            detail = message if isinstance(message, str) else ""
+            audit.record(action, request=request, obj=obj, changes=changes, detail=detail)
+        return super().log_change(request, obj, message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        for row in queryset:
+            changes = audit.differences(audit.state(row), {})
+            audit.record(audit.Action.DELETED, request=request, obj=row, changes=changes)
+        return super().log_deletions(request, queryset)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The row's page, with a link to the row's entries in the trail for those who may read them."""
+        row = context.get("original")
+        if row is not None and request.user.has_perm("foundation.view_auditentry"):
+            about = urlencode({"model": row._meta.label_lower, "object_id": row.pk})
+            context["audit_address"] = f"{reverse('admin:foundation_auditentry_changelist')}?{about}"
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    # --- Its list -----------------------------------------------------------------------------------------------
 
     @property
     def list_address(self) -> str:
@@ -153,9 +203,9 @@ class ButtonsAdmin(NothingToSaveAdmin):
     def construct_change_message(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         return []
 
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+    def log_change(self, request: HttpRequest, obj: Any, message: Any, **words: Any) -> Any:
         """Write a line of history for what a button did. The form itself has an empty message and gets no line."""
-        return super().log_change(request, obj, message) if message else None
+        return super().log_change(request, obj, message, **words) if message else None
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         return HttpResponseRedirect(request.path)

@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from foundation.audit import Action
 from foundation.backoffice.admins import RobustAdmin
 
 
@@ -26,6 +27,8 @@ class ConfirmedActionsAdmin(RobustAdmin):
             raise Http404 from None
         if not self.has_view_permission(request, row):
             raise PermissionDenied
+        if request.method == "POST":
+            self.watch(request, row)
         return row
 
     def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
@@ -36,9 +39,12 @@ class ConfirmedActionsAdmin(RobustAdmin):
         """The page that shows secrets. `words` are title and `secrets`, a dict of the secrets by their names."""
         return self._page(request, row, "backoffice/secrets.html", words)
 
-    def done(self, request: HttpRequest, row: Model, text: str, then: Model | None = None) -> HttpResponse:
-        """Write `text` into the row's history, show it, and go to the page of `then` (or of the row)."""
-        self.log_change(request, row, text)
+    def done(
+        self, request: HttpRequest, row: Model, text: str, then: Model | None = None, *, action: Action = Action.PUSHED
+    ) -> HttpResponse:
+        """Write `text` into the row's history and the audit trail, show it, and go to the page of `then` (or of the
+        row)."""
+        self.log_change(request, row, text, action=action)
         messages.success(request, text)
         return HttpResponseRedirect(_page_of(then or row))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,6 +14,8 @@ from django.conf import settings
 from django.contrib.auth import logout
 from django.contrib.auth.signals import user_logged_in
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+
+from foundation import audit
 
 PREFIX = "/admin/"
 SECOND_FACTOR = f"{PREFIX}second-factor/"
@@ -50,6 +53,8 @@ class BackOfficeMiddleware:
             return self.get_response(request)
         _end_what_is_over(request)
         response = _ask_for_second_factor(request) or self.get_response(request)
+        if response.status_code == HTTPStatus.FORBIDDEN:
+            _note_refusal(request)
         if not hasattr(response, "_csp_config"):  # by which a view tells django-csp of a policy of its own
             response._csp_config = POLICY  # type: ignore[attr-defined]
         return response
@@ -62,6 +67,14 @@ def _ask_for_second_factor(request: HttpRequest) -> HttpResponse | None:
     if request.user.is_verified():  # type: ignore[attr-defined]  # put there by django-otp
         return None
     return HttpResponseRedirect(f"{SECOND_FACTOR}?{urlencode({'next': request.path})}")
+
+
+def _note_refusal(request: HttpRequest) -> None:
+    """An operator asked for what his permissions do not cover. Strangers are sent to the log-in instead."""
+    match = request.resolver_match
+    if request.user.is_authenticated and match is not None:
+        detail = f"{request.method} {match.view_name}"
+        audit.record(audit.Action.DENIED, request=request, object_id=match.kwargs.get("object_id", ""), detail=detail)
 
 
 def note_beginnings() -> None:

@@ -11,7 +11,6 @@ import threading
 import time
 from typing import Any
 
-import structlog
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth import get_user_model
@@ -19,12 +18,14 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
+from foundation import audit
+from foundation.audit import Action
 from foundation.client_ip import client_ip
-
-log = structlog.get_logger("login")
+from foundation.models import AuditEntry
 
 #: Log-ins that one process works on at once, and the time that the others wait for their turn.
 AT_ONCE = 2
@@ -78,30 +79,33 @@ def network_of(request: HttpRequest) -> str | None:
 
 
 def note_log_ins() -> None:
-    """From now on each log-in, each failure and each log-out is a log line."""
+    """From now on each log-in, each failure and each log-out is an entry of the audit trail."""
     user_logged_in.connect(_logged_in, dispatch_uid="backoffice.login")
     user_logged_out.connect(_logged_out, dispatch_uid="backoffice.login")
     user_login_failed.connect(_failed, dispatch_uid="backoffice.login")
 
 
 def _logged_in(sender: object, request: HttpRequest, user: AbstractBaseUser, **_: Any) -> None:
-    log.info("logged_in", account=user.get_username(), address=_address(request))
+    audit.record(Action.LOGGED_IN, request=request, who=user.get_username())
 
 
 def _logged_out(sender: object, request: HttpRequest, user: AbstractBaseUser | None, **_: Any) -> None:
-    log.info("logged_out", account=user.get_username() if user else None, address=_address(request))
+    audit.record(Action.LOGGED_OUT, request=request, who=user.get_username() if user else "")
 
 
 def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
-    """A name that no account bears is not noted: it may be a password, typed into the wrong field."""
-    name = credentials.get("username")
-    account = name if get_user_model()._default_manager.filter(username=name).exists() else None
-    locked = bool(getattr(request, "axes_locked_out", False))
-    log.warning("log_in_failed", account=account, address=_address(request), locked=locked)
-
-
-def _address(request: HttpRequest | None) -> str | None:
-    return client_ip(request) if request is not None and "REMOTE_ADDR" in request.META else None
+    """A name that no account bears is not noted: it may be a password, typed into the wrong field. While an account or
+    address is locked out, one entry stands for all its tries: they must not fill the table."""
+    name = str(credentials.get("username", "")).replace("\0", "")
+    who = name if get_user_model()._default_manager.filter(username=name).exists() else ""
+    if not getattr(request, "axes_locked_out", False):
+        audit.record(Action.LOG_IN_FAILED, request=request, who=who)
+        return
+    address = client_ip(request) if request is not None and "REMOTE_ADDR" in request.META else ""
+    since = timezone.now() - settings.AXES_COOLOFF_TIME
+    noted = AuditEntry.objects.filter(action=Action.LOCKED_OUT, at__gte=since, who=who, address=address)
+    if not noted.exists():
+        audit.record(Action.LOCKED_OUT, request=request, who=who)
 
 
 def _refusal(status: int, text: str, *, after_s: int) -> HttpResponse:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminTextInputWidget
 
+from foundation import audit
 from foundation.backoffice.admins import ReadOnlyAdmin
 from foundation.encryption import blind_index
 from foundation.formats import cpf_is_valid, only_digits
@@ -46,5 +47,6 @@ class PersonalRowsAdmin(ReadOnlyAdmin):
         form = CpfForm(request.POST or None)
         if form.is_valid():
             index = blind_index("cpf", form.cleaned_data["cpf"])
+            audit.record(audit.Action.SEARCHED, request=request, model=self.model, object_id=index)
             return HttpResponseRedirect(f"{self.list_address}?cpf_index={index}")
         return self.form_over_list(request, form, title="Localizar CPF", text=NOT_IN_ADDRESSES, button="Localizar")

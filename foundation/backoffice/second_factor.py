@@ -6,7 +6,6 @@ from typing import Any
 
 import django_otp
 import segno
-import structlog
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.views import redirect_to_login
@@ -20,7 +19,7 @@ from django.views.decorators.csrf import csrf_protect
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-log = structlog.get_logger("login")
+from foundation import audit
 
 WRONG = "Código inválido. Depois de um código errado, espere alguns segundos antes de tentar de novo."
 
@@ -51,7 +50,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
         if form.is_valid() and device.verify_token(form.cleaned_data["code"]):
             return _passed(request, device)
         if request.method == "POST":
-            log.warning("second_factor_failed", account=request.user.get_username())
+            audit.record(audit.Action.SECOND_FACTOR_FAILED, request=request)
             if not form.errors:
                 form.add_error("code", WRONG)
     return TemplateResponse(request, "backoffice/second_factor.html", _context(request, device, form))
@@ -69,10 +68,10 @@ def _passed(request: HttpRequest, device: TOTPDevice) -> HttpResponse:
     if not device.confirmed:
         device.confirmed = True
         device.save(update_fields=["confirmed"])
-        log.warning("second_factor_set_up", account=request.user.get_username())
+        audit.record(audit.Action.SECOND_FACTOR_SET_UP, request=request)
     request.session.cycle_key()
     django_otp.login(request, device)
-    log.info("second_factor_passed", account=request.user.get_username())
+    audit.record(audit.Action.SECOND_FACTOR_PASSED, request=request)
     return HttpResponseRedirect(_next(request))
 
 

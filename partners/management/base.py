@@ -5,30 +5,35 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.core.serializers.json import DjangoJSONEncoder
-from django.db import transaction
 from django.db.models import Model
 
+from foundation import audit
+from foundation.commands import AuditedCommand
 from partners.models import WebhookEvent
 from partners.validators import split_names
 from providers.models import Provider
 
 
-class JSONCommand(BaseCommand):
+class JSONCommand(AuditedCommand):
     """Runs `act(**options)` in one transaction and prints what it returns as JSON, once that is committed.
 
-    `act` may raise CommandError or ValidationError. The operator reads the message, and the transaction is undone.
+    `act` may raise CommandError or ValidationError. The operator reads the message, and the transaction is undone. The
+    audit trail tells what changed in the rows that `act` took by `get_row`; a command that only reads says so by
+    `reads_only`, and leaves no entry.
     """
 
     act: Callable[..., dict[str, Any]]
+    reads_only = False
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            with transaction.atomic():
+            with nullcontext() if self.reads_only else self.audited(options):
                 result = self.act(**options)
         except ValidationError as error:
             raise CommandError(_sentence(error)) from None
@@ -39,7 +44,8 @@ Row = TypeVar("Row", bound=Model)
 
 
 def get_row(model: type[Row], identifier: str) -> Row:
-    """The row of `model` with this UUID. Raises CommandError where it is none, or names nothing."""
+    """The row of `model` with this UUID, which the command's entry in the audit trail will name. Raises CommandError
+    where it is none, or names nothing."""
     what = model._meta.verbose_name
     try:
         key = uuid.UUID(identifier)
@@ -48,6 +54,7 @@ def get_row(model: type[Row], identifier: str) -> Row:
     row = model._default_manager.filter(pk=key).first()
     if row is None:
         raise CommandError(f"Não há {what} com o id {key}.")
+    audit.concerns(row)
     return row
 
 

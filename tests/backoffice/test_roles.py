@@ -36,6 +36,7 @@ PAGES: dict[str, set[str]] = {
     "providers_provider": EVERYBODY,
     "auth_user": {AUDIT, SECURITY},
     "auth_group": {AUDIT, SECURITY},
+    "foundation_auditentry": {AUDIT, SECURITY},
 }
 #: Which roles get the page that asks before each action.
 ACTIONS: dict[str, set[str]] = {
@@ -80,7 +81,12 @@ def rows(story: Story) -> dict[str, Any]:
     own = [story.partner, story.key, story.event, story.session, story.session.terms, story.query, story.offer]
     more = [story.step, story.proposal, story.partner.allowances.first().provider, Group.objects.first()]
     found = {f"{row._meta.app_label}_{row._meta.model_name}": row for row in (*own, *more)}
-    return {**found, "auth_user": User.objects.create_user("outra"), "proposals_erasure": None}
+    return {
+        **found,
+        "auth_user": User.objects.create_user("outra"),
+        "proposals_erasure": None,
+        "foundation_auditentry": None,
+    }
 
 
 def client_of(role: str) -> Client:

@@ -12,8 +12,8 @@ import pytest
 from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.models import User
 from django.test import Client
-from structlog.testing import capture_logs
 
+from foundation.models import AuditEntry
 from tests.processes import ROOT
 
 PASSWORD = "a-right-password-of-this-test"
@@ -119,17 +119,20 @@ def test_what_cannot_be_a_name_is_no_failure_of_the_database(operator: User) -> 
 
 
 def test_log_ins_are_noted_with_account_and_address_but_no_password(operator: User) -> None:
-    with capture_logs() as lines:
-        log_in("operadora", "wrong-password")
-        log_in("typed-into-the-wrong-field", "x")
-        log_in("operadora", PASSWORD)
-    noted = [{name: line[name] for name in ("event", "account", "address")} for line in lines if "account" in line]
+    log_in("operadora", "wrong-password")
+    log_in("typed-into-the-wrong-field", "x")
+    log_in("operadora", PASSWORD)
+    noted = list(AuditEntry.objects.order_by("pk").values("action", "who", "address", "object_name", "detail"))
     assert noted == [
-        {"event": "log_in_failed", "account": "operadora", "address": "203.0.113.7"},
-        {"event": "log_in_failed", "account": None, "address": "203.0.113.7"},
-        {"event": "logged_in", "account": "operadora", "address": "203.0.113.7"},
+        {"action": action, "who": who, "address": "203.0.113.7", "object_name": "", "detail": ""}
+        for action, who in (("log_in_failed", "operadora"), ("log_in_failed", ""), ("logged_in", "operadora"))
     ]
-    assert not [line for line in lines if "wrong" in str(line) or PASSWORD in str(line)]
+
+
+def test_a_lock_out_is_noted_once_for_all_its_tries(operator: User) -> None:
+    fail(25)
+    noted = AuditEntry.objects.order_by("pk").values_list("action", flat=True)
+    assert list(noted) == ["log_in_failed"] * (LIMIT - 1) + ["locked_out"]
 
 
 def test_while_a_password_is_hashed_the_loop_goes_on() -> None:

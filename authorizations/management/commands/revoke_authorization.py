@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from authorizations import endings, sessions
+from foundation import audit
 from foundation.errors import NotFound
 from partners.management.base import JSONCommand
 
@@ -29,6 +30,7 @@ class Command(JSONCommand):
             session = sessions.locked(_read_id())
         except NotFound:
             raise CommandError("A entrada padrão não tem o authorization_id de uma sessão.") from None
+        audit.concerns(session)
         endings.revoke(session, by, reason)
         return {
             "session": session.pk,

@@ -3,14 +3,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from figures import sweep
+from foundation.commands import AuditedCommand
 
 
-class Command(BaseCommand):
+class Command(AuditedCommand):
     help = (
         "Conta de novo os números por hora a partir das linhas que existem. Sem --from e --to, todas as horas cujas "
         "linhas ainda estão guardadas. Pode ser repetido, e interrompido: cada hora é gravada por inteiro."
@@ -27,6 +28,7 @@ class Command(BaseCommand):
             return
         if first < sweep.countable_since():
             self.stderr.write("As horas mais antigas ficam como estão: parte das suas linhas já foi apagada.")
+        self.note({"since": since, "until": until})
         hours = rows = 0
         for _, number in sweep.rebuild(first, _moment("--to", until) or timezone.now()):
             hours, rows = hours + 1, rows + number

@@ -3,9 +3,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection, transaction
+from django.core.management.base import CommandError, CommandParser
+from django.db import connection
 from psycopg import sql
+
+from foundation.commands import AuditedCommand
 
 #: Made by the owner of the tables, for the processes that serve: rows and no more. Tables of later migrations too.
 GRANTS = (
@@ -22,7 +24,7 @@ GRANTS = (
 )
 
 
-class Command(BaseCommand):
+class Command(AuditedCommand):
     """Run after each `migrate`, as the tables' owner. Harmless to repeat."""
 
     help = (
@@ -35,7 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, role: str, **options: Any) -> None:
         password = os.environ.get("APPLICATION_DATABASE_PASSWORD", "")
-        with transaction.atomic(), connection.cursor() as cursor:
+        with self.audited({**options, "role": role}), connection.cursor() as cursor:
             cursor.execute("SELECT current_user = %s", [role])
             if cursor.fetchone() == (True,):
                 raise CommandError("Este comando é do dono das tabelas, não do papel da aplicação.")

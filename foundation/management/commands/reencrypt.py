@@ -4,13 +4,14 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from foundation import rotation
+from foundation.commands import AuditedCommand
 from foundation.rotation import Column, Count
 
 
-class Command(BaseCommand):
+class Command(AuditedCommand):
     """Prints `{columns: {name: {current, rewritten, older, unreadable}}, kept: [name], old_keys_needed}`: values, by
     column; `kept` are the columns that can't be rewritten. Exits with 1 where one could have been and was not.
 
@@ -23,6 +24,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        self.note(options)
         done = rotation.reencrypt(self._progress)
         sealed = {column: count for column, count in done.items() if not column.changes}
         result = {

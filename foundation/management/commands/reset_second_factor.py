@@ -4,11 +4,14 @@ import json
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from foundation import audit
+from foundation.commands import AuditedCommand
 
-class Command(BaseCommand):
+
+class Command(AuditedCommand):
     """Prints `{account, removed}`. The account's open sessions ask for the second factor again too."""
 
     help = "Retira o segundo fator de uma conta: na próxima entrada ela registra outro telefone."
@@ -20,5 +23,7 @@ class Command(BaseCommand):
         user = get_user_model()._default_manager.filter(username=account).first()
         if user is None:
             raise CommandError("Não há usuário com este nome.")
-        removed, _ = TOTPDevice.objects.filter(user=user).delete()
+        audit.concerns(user)
+        with self.audited(options):
+            removed, _ = TOTPDevice.objects.filter(user=user).delete()
         self.stdout.write(json.dumps({"account": account, "removed": removed}))

@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from foundation import audit
 from partners.management.base import JSONCommand, bank_names, event_names
 from partners.models import ApiKey, Partner, WebhookEvent, default_webhook_events
 
@@ -36,6 +37,8 @@ class Command(JSONCommand):
         partner.save()
         partner.allow_only(banks)
         key, secret = ApiKey.issue(partner)
+        audit.concerns(partner, is_new=True)
+        audit.concerns(key, is_new=True)
         return {
             "partner_id": partner.pk,
             "key_id": key.pk,

@@ -4,6 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from datetime import timedelta
 from typing import Any
 
+from foundation import audit
 from partners.management.base import JSONCommand, get_row
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner
 
@@ -25,4 +26,5 @@ class Command(JSONCommand):
     def act(self, *, partner_id: str, label: str, expires_in: timedelta | None, **options: Any) -> dict[str, Any]:
         """`{key_id, api_key}`."""
         key, secret = ApiKey.issue(get_row(Partner, partner_id), label, expires_in)
+        audit.concerns(key, is_new=True)
         return {"key_id": key.pk, "api_key": secret}

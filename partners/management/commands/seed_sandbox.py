@@ -7,9 +7,9 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
+from django.core.management.base import CommandError
 
+from foundation.commands import AuditedCommand
 from partners.models import SANDBOX_KEY, Allowance, ApiKey, Partner, WebhookEvent
 from providers.models import Provider
 
@@ -21,7 +21,7 @@ IN_FLIGHT_LIMIT = 1000
 ADMIN = "admin"
 
 
-class Command(BaseCommand):
+class Command(AuditedCommand):
     """Safe to repeat: what operators changed stays, only the banks' addresses follow the simulator's."""
 
     help = "Cria o que o sandbox precisa: bancos simulados, parceiro com a chave pública e usuário do admin."
@@ -29,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.PRODUCTION:
             raise CommandError("O sandbox não pode ser criado em produção.")
-        with transaction.atomic():
+        with self.audited(options):
             new_banks = _seed_banks(json.loads(BANKS.read_text(encoding="utf-8")))
             _seed_partner(new_banks)
             operator = _seed_admin()

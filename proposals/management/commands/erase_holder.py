@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import getpass
-import os
 import sys
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
 
+from foundation import audit
 from foundation.formats import cpf_is_valid, only_digits
 from partners.management.base import JSONCommand
 from proposals import retention
@@ -26,7 +26,8 @@ class Command(JSONCommand):
 
     def act(self, *, cpf: str, by: str | None, **options: Any) -> dict[str, Any]:
         """`{erasure_id, cpf_index, erased, kept, left}`; where `left` counts anything, to be run again later."""
-        erasure = retention.erase(cpf, by or _system_user())
+        erasure = retention.erase(cpf, by or audit.system_user())
+        audit.concerns(erasure, is_new=True)
         return {
             "erasure_id": erasure.pk,
             "cpf_index": erasure.cpf_index,
@@ -43,10 +44,3 @@ def _read_cpf() -> str:
     if not cpf_is_valid(cpf):
         raise CommandError("A entrada padrão não tem um CPF válido.")
     return cpf
-
-
-def _system_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return f"uid {os.getuid()}"

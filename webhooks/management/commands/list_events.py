@@ -12,6 +12,7 @@ NEWEST = 100
 
 
 class Command(JSONCommand):
+    reads_only = True
     help = f"Lista os eventos de webhook de um parceiro: os {NEWEST} mais novos, do mais novo ao mais antigo."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from foundation import audit
 from partners.management.base import JSONCommand
 from webhooks.models import AlreadyPurged, Event
 
@@ -17,9 +18,10 @@ class Command(JSONCommand):
 
     def act(self, *, event_id: str, **options: Any) -> dict[str, Any]:
         """`{id, state}`."""
-        event = Event.objects.only("pk").filter(pk=event_id).first()
+        event = Event.objects.only("pk", "name").filter(pk=event_id).first()
         if event is None:
             raise CommandError(f"Não há evento com o id {event_id}.")
+        audit.concerns(event)
         try:
             event.resend()
         except AlreadyPurged:

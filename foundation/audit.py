@@ -1,0 +1,268 @@
+"""The audit trail: who did what to which row, from where, and what it was before.
+
+`record` writes one row. Three places call it for everybody, so that most code calls nothing: the base of the back
+office's pages (foundation/backoffice/admins.py) for changes and actions, the gate before the back office for refusals,
+and `AuditedCommand` (foundation/commands.py) for management commands.
+"""
+
+from __future__ import annotations
+
+import getpass
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import partial
+from typing import Any
+
+import structlog
+from django.db import models, transaction
+from django.db.models.expressions import DatabaseDefault
+from django.forms import BaseForm
+from django.http import HttpRequest
+
+from foundation.client_ip import client_ip
+from foundation.encryption import ENCRYPTED_FIELDS
+from foundation.formats import without_personal_data
+from foundation.models import Action, AuditEntry, Channel
+
+__all__ = ["Action", "changes_of_form", "concerns", "differences", "record", "running_command", "shown", "state"]
+
+log = structlog.get_logger("audit")
+
+#: Old and new value by field.
+Changes = dict[str, list[Any]]
+#: What stands in the place of a value that nobody may read here. The trail tells that it changed, and no more.
+HIDDEN = "[oculto]"
+_HIDDEN_NAMES = re.compile(r"secret|password|credential|token|digest|cpf|phone|e_?mail|first_name|last_name", re.ASCII)
+_LONGEST_VALUE = 300
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+#: Fields of a formset's forms that are no field of the row.
+_OF_FORMSETS = ("id", "DELETE")
+#: What is a warning in the log.
+SERIOUS = {
+    Action.LOG_IN_FAILED,
+    Action.LOCKED_OUT,
+    Action.SECOND_FACTOR_FAILED,
+    Action.SECOND_FACTOR_SET_UP,
+    Action.DENIED,
+}
+
+
+def record(
+    action: Action,
+    *,
+    request: HttpRequest | None = None,
+    obj: models.Model | None = None,
+    model: type[models.Model] | None = None,
+    object_id: object = "",
+    changes: Mapping[str, Iterable[Any]] | None = None,
+    detail: str = "",
+    who: str | None = None,
+) -> AuditEntry:
+    """Write one entry of the trail, in the caller's transaction; its log line follows when that is committed.
+
+    `request` tells who, from which address, and under which request id; without it the running command does, else the
+    service itself. `obj` is the row that it is about. Where there is none, `model` and `object_id` say as much as
+    is known: of a person that somebody looked for, the keyed hash of the CPF and never the CPF. `changes` has old and
+    new value by field, `detail` is a Portuguese sentence. `who` is for a name that the request does not tell yet.
+
+    Secrets and personal data need not be taken out before: values of encrypted fields, of fields with a telling name,
+    and whatever looks like a CPF, phone, e-mail or key are hidden here. Names of people are not recognized: leave
+    them out.
+    """
+    about = model or (type(obj) if obj is not None else None)
+    source = _source(request)
+    entry = AuditEntry(
+        who=(source.who if who is None else who)[:150],
+        channel=source.channel,
+        address=source.address,
+        action=action,
+        model=about._meta.label_lower if about else "",
+        object_id=_text(object_id if obj is None else obj.pk, 100),
+        object_name=_text("" if obj is None else obj, 200),
+        changes={name: [_shown(about, name, each) for each in pair] for name, pair in (changes or {}).items()},
+        detail=_text(detail, 500),
+        request_id=source.request_id,
+    )
+    entry.save(force_insert=True)
+    transaction.on_commit(partial(_tell, entry))
+    return entry
+
+
+def _tell(entry: AuditEntry) -> None:
+    names = ("who", "channel", "address", "model", "object_id", "object_name", "changes", "detail")
+    facts = {name: getattr(entry, name) for name in names}
+    tell = log.warning if entry.action in SERIOUS else log.info
+    tell(str(entry.action), entry=entry.pk, at=entry.at.isoformat(), **{k: v for k, v in facts.items() if v})
+
+
+# --- Who, and from where ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Source:
+    who: str
+    channel: Channel
+    address: str = ""
+    request_id: str = ""
+
+
+@dataclass
+class _Command:
+    """A management command while it runs, and the rows that it says it is about, each with its state before."""
+
+    source: _Source
+    rows: list[tuple[models.Model, dict[str, Any]]] = field(default_factory=list)
+
+
+_command: ContextVar[_Command | None] = ContextVar("audited_command", default=None)
+
+
+def _source(request: HttpRequest | None) -> _Source:
+    if request is None:
+        command = _command.get()
+        return command.source if command else _Source("", Channel.SERVICE)
+    address = client_ip(request) if "REMOTE_ADDR" in request.META else ""
+    request_id = getattr(request, "own_id", "")
+    partner = getattr(request, "partner_id", None)
+    if partner:
+        return _Source(f"parceiro {partner}", Channel.API, address, request_id)
+    user = getattr(request, "user", None)
+    name = user.get_username() if user is not None and user.is_authenticated else ""
+    return _Source(name, Channel.BACK_OFFICE, address, request_id)
+
+
+@contextmanager
+def running_command() -> Iterator[list[tuple[models.Model, dict[str, Any]]]]:
+    """While it lasts, entries without a request are by the person at the terminal. Yields the rows that the command is
+    about, as `concerns` adds them, each with its state before."""
+    command = _Command(_Source(system_user(), Channel.COMMAND, _terminal_address()))
+    token = _command.set(command)
+    try:
+        yield command.rows
+    finally:
+        _command.reset(token)
+
+
+def concerns(row: models.Model, *, is_new: bool = False) -> None:
+    """Have the running command's entry name `row`, with what the command changes in it. Outside a command it does
+    nothing. Call it before the change; with `is_new`, after the row was made."""
+    if command := _command.get():
+        command.rows.append((row, {} if is_new else state(row)))
+
+
+def system_user() -> str:
+    """The account of the person at the terminal; behind sudo, the person's own."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return f"uid {os.getuid()}"
+
+
+def _terminal_address() -> str:
+    """Where a terminal over SSH comes from; empty at the machine itself."""
+    try:
+        return str(ipaddress.ip_address(os.environ.get("SSH_CONNECTION", "").partition(" ")[0]))
+    except ValueError:
+        return ""
+
+
+# --- What changed -------------------------------------------------------------------------------------------
+
+
+def state(row: models.Model) -> dict[str, Any]:
+    """The values of `row` that are loaded, by field, and of the rows behind the relations that its class lists in
+    `audited_relations`. Fields that change by themselves are left out."""
+    unread = row.get_deferred_fields()
+    values = {
+        each.name: getattr(row, each.attname)
+        for each in row._meta.concrete_fields
+        if each.attname not in unread and not each.primary_key and not getattr(each, "auto_now", False)
+    }
+    for name in getattr(row, "audited_relations", ()):
+        for each in getattr(row, name).all():
+            own = [field for field in each._meta.concrete_fields if field.related_model is not type(row)]
+            kind = f"{each._meta.model_name} {each}"
+            values |= {f"{kind}: {field.name}": getattr(each, field.attname) for field in own if not field.primary_key}
+    return values
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
+    """Old and new value of each field that differs. Nothing, an empty text and an empty list are alike."""
+    pairs = {name: [before.get(name), after.get(name)] for name in {**before, **after}}
+    return {
+        name: [old, new] for name, (old, new) in pairs.items() if old != new and not (old in _EMPTY and new in _EMPTY)
+    }
+
+
+def changes_of_form(form: BaseForm, formsets: Iterable[Any], *, is_new: bool) -> Changes:
+    """What a page's form, and the forms of the rows below it, changed. Of a new row every value that was given."""
+    data = form.cleaned_data
+    if is_new:
+        changes = differences({}, {name: _plain(value) for name, value in data.items()})
+    else:  # the form for a password names a change of what is no field of its own
+        changes = {name: [form.initial.get(name), data.get(name, HIDDEN)] for name in form.changed_data}
+    for formset in formsets:
+        kind = formset.model._meta.model_name
+        for each in formset.forms:
+            if not each.has_changed() and each not in formset.deleted_forms:
+                continue
+            own = {name: each.cleaned_data.get(name) for name in each.fields if name not in _OF_FORMSETS}
+            own.pop(formset.fk.name, None)  # the row of the page itself
+            before = {name: _plain(each.initial.get(name)) for name in own}
+            after = {} if each in formset.deleted_forms else {name: _plain(value) for name, value in own.items()}
+            pairs = differences(before, after).items()
+            changes |= {f"{kind} {each.instance}: {name}": pair for name, pair in pairs}
+    return changes
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it: rows by their key, many rows by their names."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, DatabaseDefault):
+        return None
+    if isinstance(value, models.Model):
+        return str(value.pk)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        return sorted(str(each) for each in value)
+    return str(value)
+
+
+def shown(name: str, value: Any) -> Any:
+    """`value` of something called `name` as the trail may show it: hidden where the name tells of a secret or of
+    personal data."""
+    return _shown(None, name, value)
+
+
+def _shown(model: type[models.Model] | None, name: str, value: Any) -> Any:
+    if value in _EMPTY:
+        return None
+    if _HIDDEN_NAMES.search(name) or _is_encrypted(model, name):
+        return HIDDEN
+    plain = _plain(value)
+    if isinstance(plain, list):
+        return [_text(each, _LONGEST_VALUE) for each in plain]
+    if isinstance(plain, dict):
+        return {key: _shown(None, key, each) for key, each in plain.items()}
+    return _text(plain, _LONGEST_VALUE) if isinstance(plain, str) else plain
+
+
+def _is_encrypted(model: type[models.Model] | None, name: str) -> bool:
+    return model is not None and any(
+        isinstance(each, ENCRYPTED_FIELDS) and name in (each.name, each.attname) for each in model._meta.concrete_fields
+    )
+
+
+def _text(value: object, longest: int) -> str:
+    text = without_personal_data(str(value).replace("\0", ""))
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,0 +1,64 @@
+"""The audit trail. The database refuses to change an entry, to empty the table, and to delete an entry before its time.
+
+The guards hold for the application's own role and plain SQL, as those of evidence (authorizations/0002_immutability.py).
+"""
+
+import django.db.models.functions.datetime
+import django.utils.timezone
+from django.db import migrations, models
+
+CREATE = """
+CREATE FUNCTION foundation_refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'rows of % never change', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END
+$$;
+
+CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR TRUNCATE ON foundation_auditentry
+    FOR EACH STATEMENT EXECUTE FUNCTION foundation_refuse_audit_change();
+
+CREATE TRIGGER audit_is_kept BEFORE DELETE ON foundation_auditentry
+    FOR EACH ROW WHEN (OLD.at > now() - interval '180 days') EXECUTE FUNCTION foundation_refuse_audit_change();
+"""
+
+DROP = """
+DROP TRIGGER audit_is_kept ON foundation_auditentry;
+DROP TRIGGER audit_is_append_only ON foundation_auditentry;
+DROP FUNCTION foundation_refuse_audit_change();
+"""
+
+
+class Migration(migrations.Migration):
+
+    initial = True
+
+    dependencies = [
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name='AuditEntry',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), default=django.utils.timezone.now, editable=False, verbose_name='quando')),
+                ('who', models.CharField(blank=True, editable=False, max_length=150, verbose_name='quem')),
+                ('channel', models.CharField(choices=[('back_office', 'administração'), ('command', 'comando'), ('api', 'API'), ('service', 'serviço')], editable=False, max_length=12, verbose_name='por onde')),
+                ('address', models.CharField(blank=True, editable=False, max_length=45, verbose_name='endereço')),
+                ('action', models.CharField(editable=False, max_length=24, verbose_name='o quê')),
+                ('model', models.CharField(blank=True, editable=False, max_length=80, verbose_name='tipo')),
+                ('object_id', models.CharField(blank=True, editable=False, max_length=100, verbose_name='id')),
+                ('object_name', models.CharField(blank=True, editable=False, max_length=200, verbose_name='objeto')),
+                ('changes', models.JSONField(default=dict, editable=False, verbose_name='mudanças')),
+                ('detail', models.CharField(blank=True, editable=False, max_length=500, verbose_name='detalhe')),
+                ('request_id', models.CharField(blank=True, editable=False, max_length=128, verbose_name='X-Request-Id')),
+            ],
+            options={
+                'verbose_name': 'registro de auditoria',
+                'verbose_name_plural': 'auditoria',
+                'ordering': ('-at', '-pk'),
+                'default_permissions': ('view',),
+                'indexes': [models.Index(fields=['at'], name='audit_by_time'), models.Index(fields=['who', 'at'], name='audit_by_person'), models.Index(fields=['action', 'at'], name='audit_by_action'), models.Index(fields=['model', 'object_id', 'at'], name='audit_by_object'), models.Index(condition=models.Q(('request_id', ''), _negated=True), fields=['request_id'], name='audit_by_request')],
+            },
+        ),
+        migrations.RunSQL(CREATE, DROP),
+    ]

@@ -1,0 +1,333 @@
+"""The audit trail: every security event and every change by an operator or a command leaves one entry for good."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pkgutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group, Permission, User
+from django.core.management import call_command
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from structlog.testing import capture_logs
+
+from foundation import audit
+from foundation.audit import Action
+from foundation.command_line import FOREIGN, CommandLine
+from foundation.commands import AuditedCommand
+from foundation.encryption import blind_index
+from foundation.models import AuditEntry
+from foundation.tasks import purge_audit
+from partners.models import Partner
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.processes import ROOT
+
+ADDRESS = "203.0.113.7"
+
+
+@pytest.fixture
+def operator(db: None) -> Client:
+    """The back office as a superuser's browser sees it."""
+    client = Client(REMOTE_ADDR=ADDRESS)
+    client.force_login(User.objects.create_superuser("operadora", password="a-right-password"))
+    return client
+
+
+def entries(**wanted: Any) -> list[AuditEntry]:
+    """The trail, oldest first, log-ins left out unless asked for."""
+    found = AuditEntry.objects.filter(**wanted).order_by("pk")
+    return list(found if wanted else found.exclude(action=Action.LOGGED_IN))
+
+
+def page(row: Any, step: str = "change") -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[row.pk])
+
+
+# --- One place for all pages ----------------------------------------------------------------------------------
+
+
+def bank_form(**values: Any) -> dict[str, Any]:
+    base = {"enabled": "on", "base_url": "https://old.example", "max_in_flight": "512", "circuit": "auto"}
+    return {**base, "portfolio": "", "timeout_s": "", "new_credentials": "", "new_callback_secret": "", **values}
+
+
+def test_a_banks_change_tells_old_and_new_but_no_secret(operator: Client) -> None:
+    """Before the fix, the history of a bank said which fields had changed, and not from what to what."""
+    bank = ProviderFactory(name="ipe", base_url="https://old.example", credentials={"client_id": "c"})
+    sent = bank_form(base_url="https://new.example", new_credentials='{"client_secret": "s3cr3t-of-ipe"}')
+    assert operator.post(page(bank), sent, headers={"X-Request-Id": "caller-chose-it"}).status_code == 302
+    [entry] = entries()
+    assert (entry.who, entry.channel, entry.address, entry.action) == ("operadora", "back_office", ADDRESS, "changed")
+    assert (entry.model, entry.object_id, entry.object_name) == ("providers.provider", "ipe", "ipe")
+    assert entry.changes == {
+        "base_url": ["https://old.example", "https://new.example"],
+        "new_credentials": [None, audit.HIDDEN],
+    }
+    assert len(entry.request_id) == 32, "our own id, whatever a caller chose"
+    assert timezone.now() - entry.at < timedelta(minutes=1)
+
+
+def test_a_form_that_changes_nothing_leaves_nothing(operator: Client) -> None:
+    bank = ProviderFactory(name="ipe", base_url="https://old.example")
+    assert operator.post(page(bank), bank_form()).status_code == 302
+    assert entries() == []
+
+
+def test_banks_of_a_contract_are_told_one_by_one(operator: Client) -> None:
+    partner = PartnerFactory(providers=["ipe", "cedro"])
+    ProviderFactory(name="canela")
+    kept, gone = partner.allowances.order_by("-provider_id")
+    sent = {
+        "name": partner.name, "webhook_url": "", "webhook_events": ["lead"], "return_hosts": "", "cnpj": "",
+        "privacy_contact": "", "rate_limit": "",
+        "allowances-TOTAL_FORMS": "3", "allowances-INITIAL_FORMS": "2",
+        "allowances-0-id": kept.pk, "allowances-0-partner": partner.pk,
+        "allowances-0-provider": kept.provider_id, "allowances-0-portfolio": "ouro",
+        "allowances-1-id": gone.pk, "allowances-1-partner": partner.pk,
+        "allowances-1-provider": gone.provider_id, "allowances-1-DELETE": "on",
+        "allowances-2-partner": partner.pk, "allowances-2-provider": "canela",
+        "api_keys-TOTAL_FORMS": "0", "api_keys-INITIAL_FORMS": "0",
+    }  # fmt: skip
+    answer = operator.post(page(partner), sent)
+    assert answer.status_code == 302, answer.content.decode()
+    [entry] = entries()
+    assert {name: pair for name, pair in entry.changes.items() if name.startswith("allowance")} == {
+        "allowance ipe: portfolio": [None, "ouro"],
+        "allowance cedro: provider": ["cedro", None],
+        "allowance canela: provider": [None, "canela"],
+    }
+
+
+def test_an_operators_rights_are_told_and_his_data_is_hidden(operator: Client) -> None:
+    user = User.objects.create_user("outra", email="outra@example.com", first_name="Maria")
+    group = Group.objects.create(name="Mesa")
+    sent = {"username": "outra", "is_active": "on", "is_staff": "on", "groups": [group.pk], "email": "x@example.com"}
+    sent |= {"date_joined_0": user.date_joined.strftime("%d/%m/%Y"), "date_joined_1": "00:00:00", "first_name": "Ana"}
+    answer = operator.post(page(user), sent)
+    assert answer.status_code == 302, answer.context["errors"]
+    [entry] = entries()
+    assert entry.changes["groups"] == [None, ["Mesa"]]
+    assert entry.changes["is_staff"] == [False, True]
+    assert entry.changes["email"] == entry.changes["first_name"] == [audit.HIDDEN, audit.HIDDEN]
+
+
+def test_a_password_is_told_as_changed(operator: Client) -> None:
+    user = User.objects.create_user("outra")
+    sent = {"password1": "a-new-password-of-hers", "password2": "a-new-password-of-hers", "usable_password": "true"}
+    operator.post(reverse("admin:auth_user_password_change", args=[user.pk]), sent)
+    [entry] = entries(action=Action.CHANGED)
+    assert (entry.object_name, entry.changes["password"]) == ("outra", [None, audit.HIDDEN])
+    assert "a-new-password" not in str(entry.changes)
+
+
+def test_what_is_made_and_deleted_is_told(operator: Client) -> None:
+    operator.post("/admin/auth/group/add/", {"name": "Mesa"})
+    group = Group.objects.get(name="Mesa")
+    operator.post(page(group, "delete"), {"post": "yes"})
+    made, deleted = entries()
+    assert (made.action, made.changes) == (Action.CREATED, {"name": [None, "Mesa"]})
+    assert (deleted.action, deleted.object_id, deleted.changes) == (
+        Action.DELETED, str(made.object_id), {"name": ["Mesa", None]},
+    )  # fmt: skip
+
+
+def test_actions_are_told_by_their_kind(operator: Client) -> None:
+    partner = PartnerFactory()
+    key, _ = issue_key(partner)
+    operator.post(page(partner, "suspend"))
+    operator.post(page(key, "revoke"))
+    suspended, revoked_at_partner, revoked = entries()
+    assert (suspended.action, suspended.changes) == (Action.SUSPENDED, {"status": ["active", "suspended"]})
+    assert (revoked_at_partner.action, revoked_at_partner.object_id) == (Action.REVOKED, str(partner.pk))
+    assert (revoked.model, list(revoked.changes)) == ("partners.apikey", ["revoked_at"])
+
+
+# --- Security events ------------------------------------------------------------------------------------------
+
+
+def test_a_log_out_is_told(operator: Client) -> None:
+    """Log-ins and failures: tests/foundation/test_login.py; the second factor: test_second_factor.py."""
+    operator.post("/admin/logout/")
+    told = AuditEntry.objects.order_by("pk").values_list("action", "who", "address")
+    assert list(told)[-1] == (Action.LOGGED_OUT, "operadora", ADDRESS)
+
+
+def test_what_an_operator_may_not_do_is_told(db: None) -> None:
+    client = Client(REMOTE_ADDR=ADDRESS)
+    client.force_login(User.objects.create_user("curiosa", is_staff=True))
+    partner = PartnerFactory()
+    assert client.get(page(partner)).status_code == 403
+    [entry] = entries()
+    assert (entry.action, entry.who, entry.object_id) == (Action.DENIED, "curiosa", str(partner.pk))
+    assert entry.detail == "GET admin:partners_partner_change"
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [("consultas_query", "cpf"), ("proposals_erasure", "cpf"), ("authorizations_session", "what")],
+)
+def test_who_looks_for_a_person_is_told_without_the_cpf(operator: Client, name: str, field: str) -> None:
+    """Before the fix, a search by CPF left nothing."""
+    operator.post(reverse(f"admin:{name}_find"), {field: FULL_FLOW})
+    [entry] = entries()
+    assert (entry.action, entry.object_id) == (Action.SEARCHED, blind_index("cpf", FULL_FLOW))
+    assert FULL_FLOW not in str(vars(entry))
+
+
+# --- Commands -------------------------------------------------------------------------------------------------
+
+#: Commands that change no row: they read, serve, or write a file.
+READ_ONLY = {
+    "deliver_webhooks", "export_chain_head", "list_events", "refresh_bank_list", "verify_dossier", "verify_evidence",
+}  # fmt: skip
+
+
+def test_every_command_that_changes_something_is_audited() -> None:
+    folders = {app.name: Path(app.path) / "management" / "commands" for app in apps.get_app_configs()}
+    own = {
+        name: importlib.import_module(f"{app}.management.commands.{name}").Command
+        for app, folder in folders.items()
+        if folder.is_relative_to(ROOT) and ".venv" not in folder.parts
+        for _, name, _ in pkgutil.iter_modules([str(folder)])
+    }
+    assert len(own) > 12
+    silent = {
+        name
+        for name, command in own.items()
+        if not issubclass(command, AuditedCommand) or getattr(command, "reads_only", False)
+    }
+    assert silent == READ_ONLY
+
+
+def test_a_command_tells_old_and_new(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "maria")
+    monkeypatch.setenv("SSH_CONNECTION", f"{ADDRESS} 51234 10.0.0.1 22")
+    partner = PartnerFactory(providers=["ipe"])
+    ProviderFactory(name="cedro")
+    call_command("set_providers", str(partner.pk), providers="cedro", stdout=io.StringIO())
+    call_command("suspend_partner", str(partner.pk), stdout=io.StringIO())
+    first, second = entries()
+    assert (first.who, first.channel, first.address, first.action) == ("maria", "command", ADDRESS, Action.COMMAND)
+    assert (first.object_id, first.object_name) == (str(partner.pk), partner.name)
+    assert first.changes == {"allowance ipe: provider": ["ipe", None], "allowance cedro: provider": [None, "cedro"]}
+    assert first.detail == f"set_providers partner_id={partner.pk} providers=cedro"
+    assert second.changes == {"status": ["active", "suspended"]}
+
+
+def test_a_command_tells_no_secret_and_no_cpf(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    ProviderFactory(name="ipe")
+    out = io.StringIO()
+    call_command("create_partner", "Financeira", providers="ipe", stdout=out)
+    partner = Partner.objects.get()
+    call_command("set_webhook", str(partner.pk), url="https://p.example/w", rotate_secret=True, stdout=out)
+    monkeypatch.setattr("sys.stdin", io.StringIO(FULL_FLOW))
+    call_command("erase_holder", stdout=out)
+    by_model = {entry.model: entry for entry in entries()}
+    assert set(by_model) == {"partners.partner", "partners.apikey", "proposals.erasure"}
+    assert by_model["partners.partner"].changes["webhook_secret"] == [audit.HIDDEN, audit.HIDDEN]
+    told = " ".join(str(vars(entry)) for entry in entries())
+    assert "whsec_" not in told
+    assert "cpk_test_" not in told.replace(partner.api_keys.get().prefix, "")
+    assert partner.api_keys.get().digest not in told
+    assert FULL_FLOW not in told
+
+
+def test_a_command_that_fails_leaves_nothing(db: None) -> None:
+    partner = PartnerFactory()
+    with pytest.raises(Exception, match="URL"):
+        call_command("set_webhook", str(partner.pk), url="no address")
+    assert entries() == []
+
+
+def test_commands_of_libraries_are_told_too(db: None, capsys: pytest.CaptureFixture[str]) -> None:
+    line = CommandLine(["manage.py"])
+    call_command(line.fetch_command("axes_reset_username"), "operadora")
+    assert [entry.detail for entry in entries()] == ["axes_reset_username username=['operadora']"]
+    known = set(line.main_help_text(commands_only=True).split())
+    assert known >= FOREIGN, "one has another name by now"
+
+
+# --- Kept -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE foundation_auditentry SET who = 'nobody'",
+        "DELETE FROM foundation_auditentry",
+        "TRUNCATE foundation_auditentry",
+    ],
+)
+def test_the_database_keeps_entries(db: None, statement: str) -> None:
+    audit.record(Action.CHANGED)
+    with pytest.raises(IntegrityError, match="never change"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert len(entries()) == 1
+
+
+def test_an_entry_goes_after_its_time(db: None, settings: Any) -> None:
+    settings.AUDIT_RETENTION_DAYS = 200
+    now = timezone.now()
+    for days in (0, 199, 201, 400):
+        AuditEntry.objects.create(at=now - timedelta(days=days), action=Action.CHANGED, channel="service")
+    purge_audit()
+    assert [round((now - entry.at).days) for entry in entries()] == [0, 199]
+
+
+def test_an_entry_leaves_as_a_log_line_once_it_is_committed(
+    db: None, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    with capture_logs() as lines:
+        with django_capture_on_commit_callbacks(execute=True):
+            entry = audit.record(Action.CHANGED, who="operadora", changes={"status": ["a", "b"]}, detail="x")
+            assert lines == []
+        with django_capture_on_commit_callbacks(execute=True), transaction.atomic():
+            audit.record(Action.CHANGED)
+            transaction.set_rollback(True)
+    assert lines == [
+        {
+            "event": "changed", "log_level": "info", "entry": entry.pk, "at": entry.at.isoformat(), "who": "operadora",
+            "channel": "service", "changes": {"status": ["a", "b"]}, "detail": "x",
+        }
+    ]  # fmt: skip
+
+
+# --- Read -----------------------------------------------------------------------------------------------------
+
+
+def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
+    client, partner = Client(), PartnerFactory(name="Financeira Um")
+    user = User.objects.create_user("auditora", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_partner"))
+    client.force_login(user)
+    trail = reverse("admin:foundation_auditentry_changelist")
+    assert client.get(trail).status_code == 403
+    assert trail not in client.get(page(partner)).content.decode()
+
+    user.user_permissions.add(Permission.objects.get(codename="view_auditentry"))
+    about = f"{trail}?model=partners.partner&amp;object_id={partner.pk}"
+    assert about in client.get(page(partner)).content.decode()
+    audit.record(Action.SUSPENDED, obj=partner, who="maria", changes={"status": ["active", "suspended"]})
+    audit.record(Action.SUSPENDED, obj=PartnerFactory(name="Financeira Dois"))
+    listed = client.get(about.replace("&amp;", "&")).content.decode()
+    assert "Financeira Um" in listed
+    assert "Financeira Dois" not in listed
+    for query in ("who=maria", "action=suspended&who=maria", f"q={partner.pk}"):
+        found = client.get(f"{trail}?{query}").context["cl"].result_list
+        assert [entry.object_name for entry in found] == ["Financeira Um"], query
+    entry = AuditEntry.objects.get(who="maria")
+    shown = client.get(page(entry)).content.decode()
+    assert "suspended" in shown
+    assert page(partner) in shown
+    assert client.post(page(entry), {}).status_code == 403
+    assert client.get(f"{trail}?q={FULL_FLOW}").context["cl"].result_count == 0
