@@ -39,10 +39,11 @@ class PartnerView(APIView):
         return response
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check the key, then count the call."""
+        """Check the key, then count the call. The holder's routes take no key: nobody's limits count there."""
         super().initial(request, *args, **kwargs)
-        self._usage = Usage(self.partner)
-        self._usage.count_call()
+        if self.authentication_classes:
+            self._usage = Usage(self.partner)
+            self._usage.count_call()
 
     @property
     def usage(self) -> Usage:
