@@ -139,8 +139,11 @@ def _locked(folder: Path) -> Iterator[bool]:
 def _emptying_passes_the_guards() -> Iterator[None]:
     """Tests with real transactions empty every table afterwards, which the triggers on evidence, terms and the audit
     trail refuse: they are off meanwhile. The first terms of the migrations come back with it. Rows are deleted: new
-    files for all tables and indexes, as TRUNCATE makes them, take longer than most tests."""
-    from django.db.backends.postgresql.operations import DatabaseOperations  # needs the settings
+    files for all tables and indexes, as TRUNCATE makes them, take longer than most tests. What `migrate` itself
+    writes stays: content types, permissions and the back office's roles."""
+    # They need the settings.
+    from django.core.management.commands import flush
+    from django.db.backends.postgresql.operations import DatabaseOperations
 
     guarded = (
         "authorizations_evidence",
@@ -148,11 +151,16 @@ def _emptying_passes_the_guards() -> Iterator[None]:
         "authorizations_terms",
         "foundation_auditentry",
     )
+    kept = ("django_content_type", "auth_permission", "auth_group", "auth_group_permissions")
+    roles = ", ".join(f"'{name}'" for name in settings.BACKOFFICE_ROLES)
+    made_by_tests = f"SELECT id FROM auth_group WHERE name NOT IN ({roles})"
 
     def sql_flush(self: Any, style: Any, tables: list[str], **kwargs: Any) -> list[str]:
         return [
             *(f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in guarded),
-            *(f"DELETE FROM {self.quote_name(table)}" for table in tables),
+            *(f"DELETE FROM {self.quote_name(table)}" for table in tables if table not in kept),
+            f"DELETE FROM auth_group_permissions WHERE group_id IN ({made_by_tests})",
+            f"DELETE FROM auth_group WHERE id IN ({made_by_tests})",
             "SET CONSTRAINTS ALL IMMEDIATE",
             *(f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in guarded),
             "INSERT INTO authorizations_terms (version, text, created_at, published_at)"
@@ -170,6 +178,7 @@ def _emptying_passes_the_guards() -> Iterator[None]:
 
     execute = DatabaseOperations.execute_sql_flush
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *_: None)
         patch.setattr(DatabaseOperations, "sql_flush", sql_flush)
         patch.setattr(DatabaseOperations, "execute_sql_flush", execute_sql_flush)
         yield

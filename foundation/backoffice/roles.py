@@ -30,9 +30,9 @@ def is_role(group: Group | None) -> bool:
     return group is not None and group.name in settings.BACKOFFICE_ROLES
 
 
-def _after_migrate(app_config: AppConfig, apps: Apps, **_: Any) -> None:
+def _after_migrate(app_config: AppConfig, apps: Apps = all_apps, **_: Any) -> None:
     """Django sends this once for each app, with the `apps` that are migrated. The last one completes the
-    permissions."""
+    permissions. `flush` sends it too, without `apps`."""
     is_last = app_config == list(all_apps.get_app_configs())[-1]
     if is_last and "group" in apps.all_models["auth"]:
         write()

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group, Permission, User
+from django.core.management.sql import emit_post_migrate_signal
 from django.test import Client
 from django.urls import reverse
 
@@ -155,6 +156,13 @@ def test_the_roles_hold_what_the_release_says() -> None:
     support.permissions.set([Permission.objects.get(codename="view_evidence")])
     roles.write()
     assert support.permissions.count() == len(settings.BACKOFFICE_ROLES["Papel: suporte"])
+
+
+def test_they_are_back_after_manage_py_flush() -> None:
+    """Before the fix, `flush` ended with a TypeError."""
+    Group.objects.all().delete()
+    emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
+    assert {group.name for group in Group.objects.all()} == set(settings.BACKOFFICE_ROLES)
 
 
 def test_nobody_edits_a_role(admin_client: Client) -> None:
