@@ -36,8 +36,9 @@ def application(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iter
 def test_it_reads_and_writes_rows(application: psycopg.Connection) -> None:
     application.execute("INSERT INTO auth_group (name) VALUES ('desk')")
     application.execute("UPDATE auth_group SET name = 'back' WHERE name = 'desk'")
-    assert application.execute("SELECT name FROM auth_group FOR UPDATE").fetchall() == [("back",)]
-    assert application.execute("DELETE FROM auth_group").rowcount == 1
+    found = application.execute("SELECT name FROM auth_group WHERE name IN ('desk', 'back') FOR UPDATE").fetchall()
+    assert found == [("back",)]
+    assert application.execute("DELETE FROM auth_group WHERE name = 'back'").rowcount == 1
 
 
 @pytest.mark.parametrize(
