@@ -198,6 +198,7 @@ _pool_size = whole("DATABASE_POOL_SIZE", 0, least=0)
 if _pool_size:
     # A pool makes giving the connection back during a wait on the network cheap: close() returns it.
     # Looked at before each use, a connection that died with the database costs a wait for a new one, not a request.
+    DATABASES["default"]["ENGINE"] = "foundation.postgresql"
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),

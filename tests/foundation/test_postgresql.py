@@ -1,0 +1,52 @@
+"""The look at a pooled connection: it asks the server only where there is something to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import connection
+
+from foundation.postgresql.base import check_if_readable
+
+
+class Counting(psycopg.Connection[Any]):
+    """Counts what it executes."""
+
+    executed = 0
+
+    def execute(self, *args: Any, **kwargs: Any) -> Any:
+        self.executed += 1
+        return super().execute(*args, **kwargs)
+
+
+@pytest.fixture
+def pooled(db: None) -> Iterator[Counting]:
+    parameters = {**connection.get_connection_params(), "autocommit": True}
+    with Counting.connect(**parameters) as found:
+        yield found
+
+
+def test_a_quiet_connection_costs_no_statement(pooled: Counting) -> None:
+    check_if_readable(pooled)
+    assert pooled.executed == 0
+
+
+def test_a_connection_that_the_server_ended_is_found(pooled: Counting) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pooled.info.backend_pid])
+    with pytest.raises(psycopg.OperationalError):
+        check_if_readable(pooled)
+
+
+def test_a_notice_is_read_and_the_connection_kept(pooled: Counting) -> None:
+    told: list[psycopg.Notify] = []
+    pooled.add_notify_handler(told.append)
+    pooled.execute("LISTEN something")
+    with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as other:
+        other.execute("NOTIFY something")
+    check_if_readable(pooled)
+    assert len(told) == 1
+    assert pooled.execute("SELECT 1").fetchone() is not None
