@@ -28,6 +28,8 @@ from foundation.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
+from partners import failed_calls
+from partners.authentication import HEADER, visible_prefix
 from providers.errors import ProviderNotAllowed
 
 log = structlog.get_logger(__name__)
@@ -53,6 +55,7 @@ _FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
     """DRF's EXCEPTION_HANDLER: any exception of an API view as its error object."""
     error = _as_api_error(exception)
+    context["request"]._request.api_error = error
     response = Response(error.as_dict(), status=error.http_status)
     if isinstance(exception, drf.MethodNotAllowed):
         view: APIView = context["view"]
@@ -83,8 +86,28 @@ def is_api(request: HttpRequest) -> bool:
 def reply(request: HttpRequest, error: ApiError) -> HttpResponse:
     """Under the API's prefix the error object, elsewhere a plain line for a person."""
     if is_api(request):
+        request.api_error = error  # type: ignore[attr-defined]
         return JsonResponse(error.as_dict(), status=error.http_status)
     return HttpResponse(error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8")
+
+
+def note_failure(request: HttpRequest, status: int) -> None:
+    """Keep for the operators that this call of the API failed with `status`: which route, by its pattern, for whom and
+    why. Neither a body nor an address is kept. It costs no wait and raises nothing."""
+    error: ApiError | None = getattr(request, "api_error", None)
+    sent = request.headers.get(HEADER, "")
+    failed_calls.notes.note(
+        failed_calls.FailedCall(
+            partner_id=getattr(request, "partner_id", None),
+            key_prefix=visible_prefix(sent),
+            method=(request.method or "")[:10],
+            route=request.resolver_match.route[:200] if request.resolver_match else "(nenhuma)",
+            status=status,
+            code=error.code if error else "",
+            field=failed_calls.field_name(error.field) if error else "",
+            request_id=request.request_id,  # type: ignore[attr-defined]
+        )
+    )
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -109,6 +109,17 @@ def post_worker_init(worker: Any) -> None:
 
     freeze_what_is_loaded()
 
+    from partners.failed_calls import keep_writing
+
+    keep_writing()
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    """gunicorn's hook: the process ends, all its requests are answered."""
+    from partners.failed_calls import write
+
+    write()
+
 
 class TimedBody:
     """A request's body, all of which has to come within `BODY_TIMEOUT_S` of the first look at it, however it drips.

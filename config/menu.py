@@ -59,6 +59,7 @@ BACK_OFFICE: dict[str, Any] = {
                     ("Parceiros", "handshake", "partners_partner"),
                     ("Chaves de API", "key", "partners_apikey"),
                     ("Eventos de webhook", "webhook", "webhooks_event"),
+                    ("Chamadas com falha", "running_with_errors", "partners_failedcall"),
                 ],
                 "Configuração": [
                     ("Bancos", "account_balance", "providers_provider"),

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from gunicorn.http.errors import ParseException
 
-from config.exceptions import is_api, reply
+from config.exceptions import is_api, note_failure, reply
 from config.metrics import count_request
 from foundation.errors import PayloadTooLarge
 
@@ -52,6 +52,8 @@ class RequestMiddleware:
             response["Content-Length"], response.content = str(len(response.content)), b""
         seconds = time.monotonic() - started
         count_request(request, response.status_code, seconds)
+        if response.status_code >= 400 and is_api(request):
+            note_failure(request, response.status_code)
         if request.path not in QUIET:
             log.info(
                 "request",

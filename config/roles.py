@@ -10,6 +10,7 @@ _READ = (
     "partners.view_partner",
     "partners.view_allowance",
     "partners.view_apikey",
+    "partners.view_failedcall",
     "webhooks.view_event",
     "webhooks.view_attempt",
     "authorizations.view_session",

@@ -313,6 +313,7 @@ SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of
 WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
 # The database deletes no younger entry of the audit trail, whoever asks (foundation/migrations/0001_audit_trail.py).
 AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)
+FAILED_CALL_RETENTION_DAYS = whole("FAILED_CALL_RETENTION_DAYS", 30)
 if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
     # A holder's leads are found by the holder's queries (proposals/retention.py).
     raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
@@ -366,6 +367,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
     "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
     "count-figures": {"task": "figures.tasks.advance", "schedule": 60, "options": {"expires": 60}},
+    "purge-failed-calls": {"task": "partners.tasks.purge_failed_calls", "schedule": 3600, "options": {"expires": 3600}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},

@@ -28,10 +28,13 @@ from foundation.audit import Action
 from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from partners import limits
+from partners.failed_calls_admin import FailedCallAdmin
 from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
 from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from providers.models import Provider
 
+#: Django looks for pages in this module.
+__all__ = ("FailedCallAdmin",)
 _GOOD, _BAD, _OLD = "success", "danger", "warning"
 LIMITS = ("rate_limit", "in_flight_limit", "daily_cpf_limit")
 

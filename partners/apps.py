@@ -7,4 +7,5 @@ class PartnersConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        import partners.failed_calls
         import partners.schema  # noqa: F401  (registers the extension)

@@ -12,11 +12,16 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from partners.models import ApiKey, Partner
+from partners.models import VISIBLE, ApiKey, Partner
 
 HEADER = "X-Partner-Api-Key"
 _SHAPE = re.compile(r"cpk_(live|test)_[A-Za-z0-9_-]{43}", re.ASCII)
 _LAST_USED_EVERY = timedelta(minutes=1)
+
+
+def visible_prefix(secret: str) -> str:
+    """What an operator may see of a key that was sent: its first characters, empty for what has not a key's form."""
+    return secret[:VISIBLE] if _SHAPE.fullmatch(secret) else ""
 
 
 class ApiKeyAuthentication(BaseAuthentication):

@@ -39,7 +39,7 @@ SECRET_FIELDS = ("webhook_secret", "retired_webhook_secrets")
 SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
 # Public by design: anybody may try the sandbox. Production takes no test key (partners/authentication.py).
 SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
-_VISIBLE = len("cpk_live_") + 6
+VISIBLE = len("cpk_live_") + 6
 
 
 class WebhookEvent(models.TextChoices):
@@ -280,7 +280,7 @@ class ApiKey(models.Model):
             pk=pk or uuid.uuid4(),
             partner=partner,
             label=label,
-            prefix=secret[:_VISIBLE],
+            prefix=secret[:VISIBLE],
             digest=cls.digest_of(secret),
             expires_at=None if expires_in is None else timezone.now() + expires_in,
         )

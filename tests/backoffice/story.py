@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from authorizations.models import Session
 from consultas.models import Offer, Query, Step
+from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from proposals.models import BankCall, Move, Proposal
 from tests.authorizations.clients import HolderClient, open_session
@@ -34,6 +35,7 @@ class Story:
     step: Step
     event: Event
     session: Session
+    failed_call: FailedCall
     secrets: list[str] = field(default_factory=list)
     cpf: str = CPF
 
@@ -82,4 +84,16 @@ def tell() -> Story:
     Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None, fault="status")
     session = open_session(partner)
     HolderClient().accept(session)
-    return Story(partner, key, offer.query, offer, proposal, step, event, session, [secret, text, "segredo-do-banco"])
+    call = FailedCall.objects.create(
+        partner=partner,
+        key_prefix=key.prefix,
+        method="POST",
+        route="partners/v1/consultas",
+        status=422,
+        code="invalid_input",
+        field="cpf",
+        request_id="pedido-com-erro",
+    )
+    return Story(
+        partner, key, offer.query, offer, proposal, step, event, session, call, [secret, text, "segredo-do-banco"]
+    )

@@ -26,6 +26,7 @@ EVERYBODY = {SUPPORT, OPERATION, AUDIT, SECURITY}
 PAGES: dict[str, set[str]] = {
     "partners_partner": EVERYBODY,
     "partners_apikey": EVERYBODY,
+    "partners_failedcall": EVERYBODY,
     "webhooks_event": EVERYBODY,
     "authorizations_session": EVERYBODY,
     "authorizations_terms": EVERYBODY,
@@ -80,7 +81,13 @@ IN_FULL = ("read_evidence", "export_dossier")
 def rows(story: Story) -> dict[str, Any]:
     """A row of each model that has pages."""
     own = [story.partner, story.key, story.event, story.session, story.session.terms, story.query, story.offer]
-    more = [story.step, story.proposal, story.partner.allowances.first().provider, Group.objects.first()]
+    more = [
+        story.failed_call,
+        story.step,
+        story.proposal,
+        story.partner.allowances.first().provider,
+        Group.objects.first(),
+    ]
     found = {f"{row._meta.app_label}_{row._meta.model_name}": row for row in (*own, *more)}
     return {
         **found,

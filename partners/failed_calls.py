@@ -1,0 +1,181 @@
+"""The API's calls that failed, kept for the operator whom a partner asks why.
+
+The reply does not wait for it: a call is noted in the memory of the web process, and a thread of that process writes
+what came together in one statement. Where the database is away the notes are dropped and counted. A flood costs no more
+than a quiet day: of each partner, and of all callers without a known key together, `KEPT_PER_MINUTE` calls a minute are
+kept one by one, and what goes beyond as one row for each kind of failure, with how many they were.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+
+import prometheus_client
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection, models
+from django.utils import timezone
+
+from foundation import batches
+
+log = structlog.get_logger(__name__)
+
+KEPT_PER_MINUTE = 60
+#: Notes that one process holds at most.
+LONGEST = 2_000
+#: How long the thread waits for more after the first note, in seconds.
+GATHERED_S = 0.5
+#: A field is named as the contract spells it. A name that the caller made up is not kept: it may be personal data.
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*", re.ASCII)
+_DIGITS = re.compile(r"\d{5}", re.ASCII)
+
+DROPPED = prometheus_client.Counter(
+    "failed_calls_dropped", "Failed API calls that were not kept: the database was away, or there were too many kinds."
+)
+
+
+class FailedCall(models.Model):
+    """One API call that was answered with 4xx or 5xx, or several alike of one minute. Never a body, an address or an
+    id from an address: `route` is the pattern. `partner` is null where no key told it; `key_prefix` is then what an
+    operator may see of the key that was sent, if it had a key's form."""
+
+    at = models.DateTimeField("quando", default=timezone.now)
+    partner = models.ForeignKey(
+        # Noted without a look at the table: partners are never deleted.
+        "partners.Partner",
+        models.DO_NOTHING,
+        null=True,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        verbose_name="parceiro",
+    )
+    key_prefix = models.CharField("prefixo da chave", max_length=20, blank=True)
+    method = models.CharField("método", max_length=10)
+    route = models.CharField("rota", max_length=200)
+    status = models.PositiveSmallIntegerField("HTTP")
+    code = models.CharField("código", max_length=40, blank=True)
+    field = models.CharField("campo", max_length=100, blank=True)
+    request_id = models.CharField("X-Request-Id", max_length=128)
+    times = models.PositiveIntegerField("vezes", default=1)
+
+    class Meta:
+        verbose_name = "chamada com falha"
+        verbose_name_plural = "chamadas com falha"
+        ordering = ("-at", "-pk")
+        default_permissions = ("view",)
+        indexes = [
+            models.Index(fields=("-at", "-id"), name="failed_call_newest"),
+            models.Index(fields=("partner", "-at"), name="failed_call_partner"),
+            models.Index(fields=("request_id",), name="failed_call_request"),
+            models.Index(fields=("key_prefix",), name="failed_call_key", condition=~models.Q(key_prefix="")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.method} {self.route}"
+
+
+def field_name(field: str | None) -> str:
+    """`field` where it can be a field of the contract, empty otherwise."""
+    is_known = field is not None and len(field) <= 100 and _FIELD.fullmatch(field) and not _DIGITS.search(field)
+    return str(field) if is_known else ""
+
+
+class Notes:
+    """The calls that one process noted and has not written yet. `clock` gives seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._single: list[FailedCall] = []
+        self._together: dict[tuple[object, ...], FailedCall] = {}
+        self._noted: Counter[uuid.UUID | None] = Counter()
+        self._minute = 0
+        self.some = threading.Event()
+
+    def note(self, call: FailedCall) -> None:
+        """Keep `call` until it is written, alone or together with those alike of its minute."""
+        with self._lock:
+            self._turn()
+            self._noted[call.partner_id] += 1
+            if self._noted[call.partner_id] <= KEPT_PER_MINUTE and len(self._single) < LONGEST:
+                self._single.append(call)
+            else:
+                self._add(call)
+        self.some.set()
+
+    def take(self) -> list[FailedCall]:
+        """What can be written now, which is then no longer noted. What is counted together waits for the minute's
+        end."""
+        with self._lock:
+            self._turn()
+            taken, self._single = self._single, []
+            if not self._together:
+                self.some.clear()
+            return taken
+
+    def _turn(self) -> None:
+        minute = int(self._clock() // 60)
+        if minute != self._minute:
+            self._minute = minute
+            self._noted.clear()
+            self._single += self._together.values()
+            self._together.clear()
+
+    def _add(self, call: FailedCall) -> None:
+        call.key_prefix = ""
+        kind = (call.partner_id, call.method, call.route, call.status, call.code, call.field)
+        if kind in self._together:
+            self._together[kind].times += 1
+        elif len(self._together) < LONGEST:
+            self._together[kind] = call
+        else:
+            DROPPED.inc()
+
+
+notes = Notes()
+
+
+def write() -> int:
+    """Store what was noted; returns how many rows. Where the database is away they are dropped, and counted."""
+    rows = notes.take()
+    if not rows:
+        return 0
+    try:
+        FailedCall.objects.bulk_create(rows, batch_size=500)
+    except (DatabaseError, InterfaceError) as fault:
+        DROPPED.inc(len(rows))
+        log.warning("failed_calls_dropped", rows=len(rows), fault=type(fault).__name__)
+        return 0
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()
+    return len(rows)
+
+
+def keep_writing() -> None:
+    """From now on a thread of this process writes what is noted, soon after it was."""
+    threading.Thread(target=_write_forever, name="failed-calls", daemon=True).start()
+
+
+def _write_forever() -> None:
+    while True:
+        notes.some.wait()
+        time.sleep(GATHERED_S)
+        try:
+            write()
+        except Exception as fault:
+            # A bug here must not end the thread, and its words may quote a row.
+            log.error("failed_calls_not_written", fault=type(fault).__name__)
+
+
+def purge() -> int:
+    """Delete rows that are older than `FAILED_CALL_RETENTION_DAYS`; returns how many."""
+    old = FailedCall.objects.filter(at__lt=timezone.now() - timedelta(days=settings.FAILED_CALL_RETENTION_DAYS))
+    return batches.delete_oldest(old, "at", batches.end_of_run())

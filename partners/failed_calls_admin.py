@@ -1,0 +1,75 @@
+"""The operator's page for API calls that failed."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
+from unfold.decorators import display
+
+from foundation.backoffice.admins import FixedChoicesFilter, ReadOnlyAdmin
+from foundation.backoffice.cells import link_to
+from foundation.errors import api_errors
+from partners.failed_calls import FailedCall
+from partners.models import SECRETS_OF_PARTNER
+
+
+class CodeFilter(FixedChoicesFilter):
+    title = "código"
+    parameter_name = "code"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        """All codes; read late, because the errors of higher floors are known by then."""
+        return [(error.code, error.code) for error in api_errors()]
+
+
+class StatusFilter(FixedChoicesFilter):
+    title = "HTTP"
+    parameter_name = "status"
+    choices_offered = tuple((str(status.value), str(status.value)) for status in HTTPStatus if status >= 400)
+
+
+@admin.register(FailedCall)
+class FailedCallAdmin(ReadOnlyAdmin):
+    """Calls that failed, to read: what was called, and what the reply said. Bodies are not kept."""
+
+    list_display = ("at", "partner", "call", "outcome", "field", "request_id", "times")
+    list_filter = (CodeFilter, StatusFilter, ("partner", AutocompleteSelectFilter), "at")
+    list_filter_submit = True
+    list_per_page = 50
+    list_select_related = ("partner",)
+    search_fields = ("request_id__exact", "key_prefix__exact")
+    search_help_text = "X-Request-Id ou prefixo da chave, inteiros"
+    fields = readonly_fields = (
+        "at",
+        "partner_page",
+        "key_prefix",
+        "call",
+        "status",
+        "code",
+        "field",
+        "request_id",
+        "times",
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[FailedCall]:
+        calls: QuerySet[FailedCall] = super().get_queryset(request)
+        return calls.select_related("partner").defer(*SECRETS_OF_PARTNER)
+
+    @admin.display(description="chamada")
+    def call(self, call: FailedCall) -> str:
+        return f"{call.method} {call.route}"
+
+    @display(description="resposta", label={4: "warning", 5: "danger"})
+    def outcome(self, call: FailedCall) -> tuple[int, str]:
+        return call.status // 100, f"{call.status} {call.code}".strip()
+
+    @admin.display(description="parceiro")
+    def partner_page(self, call: FailedCall) -> SafeString | str:
+        if call.partner is None:
+            return "desconhecido: a chave não foi aceita, ou não veio"
+        return link_to("partners_partner", call.partner_id, str(call.partner))
