@@ -83,7 +83,7 @@ def tell() -> Story:
         failed = outbox.store(partner, "lead", CPF, {"cpf": CPF})
     Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None, fault="status")
     session = open_session(partner)
-    HolderClient().accept(session)
+    assert HolderClient().accept(session).status_code == 200
     call = FailedCall.objects.create(
         partner=partner,
         key_prefix=key.prefix,
