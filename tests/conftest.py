@@ -295,7 +295,8 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
         process.orphan_signal = signal.SIGKILL  # beat may be halted when the tests are killed
     programs = Programs(processes, ROOT, data_dir / PROGRAM_LOGS)
     yield programs
-    programs.stop()
+    for process in programs.running:  # nothing that they would still finish counts
+        process.kill()
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,10 @@ START_TIMEOUT_S = 60
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float, what: str, logs: Callable[[], str] = str) -> T:
-    """Poll `condition` until what it gives is true, and return that.
+def wait_until(
+    condition: Callable[[], T], timeout_s: float, what: str, logs: Callable[[], str] = str, *, every_s: float = 0.05
+) -> T:
+    """Poll `condition` every `every_s` seconds until what it gives is true, and return that.
 
     Fails after `timeout_s` seconds, saying `what` was waited for and what `logs` gives.
     """
@@ -27,7 +29,7 @@ def wait_until(condition: Callable[[], T], timeout_s: float, what: str, logs: Ca
     while not (found := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s:g} s: {what}\n{logs()}")
-        time.sleep(0.05)
+        time.sleep(every_s)
     return found
 
 

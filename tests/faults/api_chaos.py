@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -115,11 +115,13 @@ class Crowd:
     def _finish_step(self, partner_id: str, bank: str, outcome: str) -> None:
         cpf, step = STEPS[bank]
         client = self.partners[partner_id]
-        _patiently(lambda: _shows_step(client, bank, cpf), f"{bank}: a query shows the step")
+        shown = f"{bank}: a query shows the step"
+        wait_until(lambda: _shows_step(client, bank, cpf), SETTLE_TIMEOUT_S, shown, every_s=0.5)
         told = self.told()[partner_id, bank]
         self._complete(bank, cpf, step, outcome)
         self.finished[partner_id, bank] += 1
-        _patiently(lambda: self.told()[partner_id, bank] > told, f"{bank}: the partner is told: {outcome}")
+        is_told = f"{bank}: the partner is told: {outcome}"
+        wait_until(lambda: self.told()[partner_id, bank] > told, SETTLE_TIMEOUT_S, is_told, every_s=0.5)
 
     def told(self) -> Counter[tuple[str, str]]:
         """How many different `authorization_result` events arrived, by partner and bank."""
@@ -141,15 +143,6 @@ class Crowd:
         )
         # imbuia's holder ends the step by himself after 15 s, which a fault may outlast.
         assert reply.status in ((200, 409) if bank == "imbuia" else (200,)), reply.data
-
-
-def _patiently(condition: Callable[[], bool], what: str) -> None:
-    """Look twice a second until `condition` holds. Raises TimeoutError, saying `what` was waited for."""
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {SETTLE_TIMEOUT_S} s: {what}")
-        time.sleep(0.5)
 
 
 def _ask(client: Client, cpf: str, banks: list[str], **wish: int) -> tuple[int | None, dict[str, Any]]:
@@ -221,10 +214,10 @@ def run(rounds: int, every: float, down: float, rate: float, sales: float, lease
             work += [pool.submit(crowd.finish_steps, bank) for bank in STEPS]
             try:
                 for fault in FAULTS * rounds:
-                    time.sleep(every)
+                    crowd.over.wait(every)
                     struck.append((fault, time.time()))
                     strike(rig, fault, down)
-                time.sleep(every)
+                crowd.over.wait(every)
             finally:
                 crowd.over.set()
         tally = rig.wait_until_settled(list(crowd.partners), SETTLE_TIMEOUT_S)

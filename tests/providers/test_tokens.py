@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import pytest
 from foundation.redis import redis
 from providers.errors import BankTimedOut
 from providers.tokens import MARGIN_S, SharedTokenCache, Token, TokenCache
+from tests.processes import wait_until
 
 KEY = "a-bank:a-user"
 
@@ -61,8 +63,7 @@ def test_a_refused_token_is_replaced_once_for_all() -> None:
 def test_a_token_near_its_end_is_replaced() -> None:
     login = Login(lasting_s=MARGIN_S + 0.3)
     assert taken(SharedTokenCache(KEY), login) == "token-1"
-    time.sleep(0.4)
-    assert taken(SharedTokenCache(KEY), login) == "token-2"
+    wait_until(lambda: taken(SharedTokenCache(KEY), login) == "token-2", 5, "the token is replaced")
 
 
 def test_redis_holds_no_token_that_can_be_read() -> None:
@@ -96,13 +97,16 @@ def test_whoever_has_time_left_logs_in_where_anothers_time_was_over() -> None:
     """Before the fix, a query with little time left failed the log-ins of all that waited for it."""
     cache, login = TokenCache(None), Login()
 
+    begun, over = threading.Event(), threading.Event()
+
     def too_late(old: Token | None) -> Token:
-        time.sleep(0.2)
+        begun.set()
+        over.wait(0.2)
         raise BankTimedOut(sent=False)
 
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(cache.take, too_late, timeout=0.2)
-        time.sleep(0.05)
+        begun.wait(5)
         others = [pool.submit(cache.take, login, timeout=5) for _ in range(3)]
         with pytest.raises(BankTimedOut):
             first.result()
