@@ -332,7 +332,9 @@ REST_FRAMEWORK = {
 }
 
 # --- Celery -------------------------------------------------------------------------------------------------
-CELERY_BROKER_URL = REDIS_URL
+# A Redis of its own for the messages, where one server is not enough (docs/scale.md).
+_broker = env.str("BROKER_URL", "").strip()
+CELERY_BROKER_URL = address("BROKER_URL", _broker, "redis", "rediss") if _broker else REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_RESULT_BACKEND_THREAD_SAFE = True  # there is none; else each greenlet would make its own
 CELERY_TASK_DEFAULT_QUEUE = "default"

@@ -56,6 +56,12 @@ def test_a_production_deployment_with_all_set_starts() -> None:
     assert proxies == ["10.0.0.0/8", "2001:db8::1"]
 
 
+def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
+    own = "redis://:secret@broker.example.com:6379/1"
+    assert read_one("CELERY_BROKER_URL", **GOOD, BROKER_URL=own) == own
+    assert read_one("CELERY_BROKER_URL", **GOOD, BROKER_URL="") == GOOD["REDIS_URL"]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -77,6 +83,7 @@ def test_a_production_deployment_with_all_set_starts() -> None:
         ("DATABASE_URL", "db.example.com"),
         ("DATABASE_URL", "postgres://user:pass/word@db.example.com/name"),
         ("REDIS_URL", "redis.example.com:6379"),
+        ("BROKER_URL", "broker.example.com:6379"),
         ("EVIDENCE_SIGNING_KEY", "not-a-key"),
         ("EVIDENCE_SIGNING_KEY", "a" * 64),
         ("BANK_TIMEOUT_S", "25 s"),
