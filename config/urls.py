@@ -4,7 +4,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
-from config import exceptions, guide, health, reference
+from config import exceptions, finding, guide, health, reference
 from config.metrics import metrics
 from foundation.backoffice.login import login
 from foundation.backoffice.second_factor import second_factor
@@ -18,6 +18,8 @@ urlpatterns = [
     path("admin/r/<path:row>", exceptions.unknown),
     path("admin/login/", login),
     path("admin/second-factor/", second_factor),
+    path("admin/busca/", admin.site.admin_view(finding.search), name="search"),
+    path("admin/titular/", admin.site.admin_view(finding.holder), name="holder"),
     path("admin/", admin.site.urls),
     path("schema/", reference.schema, name="schema"),
     path(

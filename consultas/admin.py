@@ -49,8 +49,8 @@ class QueryAdmin(PersonalRowsAdmin):
     list_filter = ("kind", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("partner",)
-    search_fields = ("id__exact", "request_id")
-    search_help_text = "id da consulta ou X-Request-Id"
+    search_fields = ("id__exact", "request_id__exact")
+    search_help_text = "id da consulta ou X-Request-Id; sempre inteiro"
     fields = (
         "id",
         "partner",

@@ -59,6 +59,7 @@ class Query(models.Model):
                 condition=~models.Q(fingerprint=""),
             ),
             models.Index(fields=("-created_at",), name="query_newest"),
+            models.Index(fields=("request_id",), name="query_request"),
         ]
 
     def __str__(self) -> str:

@@ -35,7 +35,11 @@ class FixedChoicesFilter(SimpleListFilter):
         return list(self.choices_offered)
 
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
-        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+        if not self.value():
+            return queryset
+        # The address may name any value, such as a word where the column has numbers.
+        is_offered = self.value() in {str(value) for value, _ in self.lookup_choices}
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if is_offered else queryset.none()
 
 
 class RobustAdmin(ModelAdmin):

@@ -1,0 +1,286 @@
+"""The back office's one search box, and the page of one holder.
+
+What is typed is posted: a CPF, or the id of a session that opens the holder's page, must not stand in an address. Each
+source is asked by an index, and only for operators who may view its rows.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from authorizations.models import Session
+from consultas.models import Offer, Query, Step
+from foundation import audit
+from foundation.encryption import blind_index
+from foundation.formats import cpf_is_valid, mask_cpf, only_digits, to_reais_text
+from partners.failed_calls import FailedCall
+from partners.models import SECRETS_OF_PARTNER, VISIBLE, ApiKey, Partner
+from proposals.models import BankCall, Erasure, Proposal
+from webhooks.admin import shown
+from webhooks.models import Event, reference_index
+
+#: Rows of each kind that a page shows; the list has the others.
+MOST = 20
+_LONGEST = 128
+_CPF = re.compile(r"[\d.\-\s]{11,16}", re.ASCII)
+_INDEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_REFERENCE = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row, as a line of the page: what it is, since when, whose, its name and its state in words."""
+
+    what: str
+    name: str
+    state: str
+    partner: str
+    at: datetime | None
+    address: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of row: the permission that shows it, and how a row of it reads."""
+
+    model: type[Model]
+    describe: Callable[[Any], tuple[str, str]]
+    at: str
+    related: tuple[str, ...] = ("partner",)
+    unread: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"{self.model._meta.app_label}_{self.model._meta.model_name}"
+
+    def is_for(self, request: HttpRequest) -> bool:
+        """True for an operator who may view its rows."""
+        return request.user.has_perm(f"{self.model._meta.app_label}.view_{self.model._meta.model_name}")
+
+    def rows(self, *conditions: Q) -> list[Found]:
+        """The newest rows that any of the `conditions` names. One look per condition, each by its index."""
+        if not conditions:
+            return []
+        found: dict[Any, Any] = {}
+        for condition in conditions:
+            for row in self._all().filter(condition).order_by(f"-{self.at}")[:MOST]:
+                found[row.pk] = row
+        newest = sorted(found.values(), key=lambda row: getattr(row, self.at), reverse=True)
+        return [self.found(row) for row in newest[:MOST]]
+
+    def _all(self) -> QuerySet[Any]:
+        hidden = SECRETS_OF_PARTNER if "partner" in self.related else ()
+        return self.model._default_manager.select_related(*self.related).defer(*self.unread, *hidden)
+
+    def found(self, row: Any) -> Found:
+        """The line for `row`."""
+        name, state = self.describe(row)
+        partner = getattr(row, "partner", None) if "partner" in self.related else None
+        address = reverse(f"admin:{self.name}_change", args=[row.pk])
+        what = str(self.model._meta.verbose_name)
+        return Found(what, name, state, str(partner or ""), getattr(row, self.at), address)
+
+
+def _session(row: Session) -> tuple[str, str]:
+    return f"sessão {row.pk}", row.get_status_display()
+
+
+def _proposal(row: Proposal) -> tuple[str, str]:
+    return str(row.pk), f"{row.provider}: {row.get_status_display()}, {row.get_submission_display()}"
+
+
+def _offer(row: Offer) -> tuple[str, str]:
+    return str(row.pk), f"{row.provider}: R$ {to_reais_text(row.loan_value)} em {row.installments}x"
+
+
+def _query(row: Query) -> tuple[str, str]:
+    return str(row.pk), row.get_kind_display() + ("" if row.finished_at else ", em andamento ou interrompida")
+
+
+PARTNERS = Source(Partner, lambda row: (row.name, row.get_status_display()), "created_at", ())
+KEYS = Source(ApiKey, lambda row: (str(row), "revogada" if row.revoked_at else row.label), "created_at")
+FAILED = Source(
+    FailedCall, lambda row: (f"{row.method} {row.route}", f"{row.status} {row.code} {row.field}".strip()), "at"
+)
+QUERIES = Source(Query, _query, "created_at", unread=("answers",))
+OFFERS = Source(Offer, _offer, "refreshed_at", unread=("native",))
+STEPS = Source(Step, lambda row: (str(row), row.get_state_display()), "opened_at")
+SESSIONS = Source(Session, _session, "created_at")
+PROPOSALS = Source(Proposal, _proposal, "created_at", unread=("data", "next_dataset", "signature_url"))
+EVENTS = Source(
+    Event, lambda row: (f"{row.name} {shown(row)}", row.get_state_display()), "created_at", unread=("body",)
+)
+ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at", ())
+
+#: By what a text may be found, beside ids of its form.
+_REFERENCED = [
+    source
+    for source in (QUERIES, PROPOSALS, SESSIONS)
+    if any(each.name == "partner_reference" for each in source.model._meta.concrete_fields)
+]
+
+
+def search_for(text: str, may_see: Callable[[Source], bool]) -> list[Found]:
+    """What bears `text` as an id, a request id, an own reference or the prefix of a key."""
+    found: list[Found] = []
+    for source, conditions in _conditions(text):
+        if may_see(source):
+            found += source.rows(*conditions)
+    return found
+
+
+def _conditions(text: str) -> Iterator[tuple[Source, list[Q]]]:
+    """Each source with the conditions under which `text` names its rows."""
+    by_id = [Q(pk=uuid.UUID(text))] if _is_uuid(text) else []
+    by_request = [Q(request_id=text)]
+    own = {source: [Q(partner_reference=text)] for source in _REFERENCED if _REFERENCE.fullmatch(text)}
+    calls = list(BankCall.objects.filter(request_id=text).values_list("proposal_id", flat=True)[:MOST])
+    is_key = text.startswith("cpk_")
+    yield PARTNERS, by_id
+    yield KEYS, [*by_id, *([Q(prefix__startswith=text[:VISIBLE])] if is_key else [])]
+    yield (
+        PROPOSALS,
+        [
+            *by_id,
+            *by_request,
+            *own.get(PROPOSALS, ()),
+            Q(reference=text),
+            Q(native_id=text),
+            *([Q(pk__in=calls)] if calls else []),
+        ],
+    )
+    yield OFFERS, by_id
+    yield QUERIES, [*by_id, *by_request, *own.get(QUERIES, ())]
+    number = [Q(pk=int(text))] if text.isascii() and text.isdigit() and len(text) <= 9 else []
+    yield SESSIONS, [*number, Q(authorization_id=text), *own.get(SESSIONS, ())]
+    yield EVENTS, [Q(pk=text.lower()), Q(reference_index=reference_index(text))]
+    yield FAILED, [*by_request, *([Q(key_prefix=text[:VISIBLE])] if is_key else [])]
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+class SearchForm(forms.Form):
+    """What is looked for, in one field."""
+
+    what = forms.CharField(
+        label="O que procurar",
+        max_length=_LONGEST,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        help_text="CPF; X-Request-Id; id de proposta, oferta, consulta, evento, sessão ou parceiro; grupo de "
+        "simulação; authorization_id; referência do parceiro; id no banco; prefixo de uma chave. Sempre inteiro. "
+        "O que for digitado aqui não aparece em endereços nem em registros.",
+    )
+
+    def clean_what(self) -> str:
+        what: str = self.cleaned_data["what"]
+        return what.strip()
+
+
+def search(request: HttpRequest) -> HttpResponse:
+    """The page with the box, and what was found. A CPF leads to the holder's page, a single row to its own."""
+    form = SearchForm(request.POST if request.method == "POST" else None)
+    found: list[Found] = []
+    if form.is_valid():
+        what = form.cleaned_data["what"]
+        if _CPF.fullmatch(what) and cpf_is_valid(only_digits(what)):
+            index = blind_index("cpf", only_digits(what))
+            audit.record(audit.Action.SEARCHED, request=request, model=Query, object_id=index)
+            return HttpResponseRedirect(f"{reverse('holder')}?cpf_index={index}")
+        found = search_for(what, lambda source: source.is_for(request))
+        if len(found) == 1:
+            return HttpResponseRedirect(found[0].address)
+    context = {
+        **admin.site.each_context(request),
+        "title": "Busca",
+        "form": form,
+        "found": found,
+        "nothing": form.is_bound and not found and not form.errors,
+        "most": MOST,
+    }
+    return TemplateResponse(request, "admin/search.html", context)
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows of one kind about one holder. `more` is the address of the list with all of them."""
+
+    title: str
+    rows: list[Found]
+    more: str | None
+
+
+@require_GET
+def holder(request: HttpRequest) -> HttpResponse:
+    """Everything about one holder, the CPF masked; the address names the holder by the keyed hash of the CPF."""
+    index = request.GET.get("cpf_index", "")
+    sections = list(_sections(index, request)) if _INDEX.fullmatch(index) else []
+    sources = (QUERIES, OFFERS, STEPS, SESSIONS, PROPOSALS)
+    cpf = _cpf_of(index) if sections else None
+    context = {
+        **admin.site.each_context(request),
+        "title": f"Titular {mask_cpf(cpf)}" if cpf and any(map(_viewer(request), sources)) else "Titular",
+        "sections": [section for section in sections if section.rows],
+        "may_erase": request.user.has_perm("proposals.erase_holder"),
+    }
+    return TemplateResponse(request, "admin/holder.html", context)
+
+
+def _viewer(request: HttpRequest) -> Callable[[Source], bool]:
+    return lambda source: source.is_for(request)
+
+
+def _sections(index: str, request: HttpRequest) -> Iterator[Section]:
+    mine = Q(cpf_index=index)
+    for source in (SESSIONS, QUERIES, STEPS, OFFERS, PROPOSALS):
+        if source.is_for(request):
+            rows = source.rows(mine)
+            yield _section(source, rows, f"cpf_index={index}")
+    if EVENTS.is_for(request):
+        references = [reference_index(text) for text in _references(index)]
+        yield _section(EVENTS, EVENTS.rows(Q(reference_index__in=references)), None)
+    if ERASURES.is_for(request):
+        yield _section(ERASURES, ERASURES.rows(mine), f"cpf_index={index}")
+
+
+def _section(source: Source, rows: list[Found], query: str | None) -> Section:
+    address = reverse(f"admin:{source.name}_changelist")
+    more = f"{address}?{query}" if query and len(rows) == MOST else None
+    return Section(str(source.model._meta.verbose_name_plural), rows, more)
+
+
+def _references(index: str) -> Iterable[str]:
+    """What events about the holder are filed under: the CPF, simulation groups, sessions and proposals."""
+    if cpf := _cpf_of(index):
+        yield cpf
+    newest = Query.objects.filter(cpf_index=index, simulation_group__isnull=False).order_by("-created_at")
+    yield from map(str, newest.values_list("simulation_group", flat=True)[:MOST])
+    yield from Session.objects.filter(cpf_index=index).values_list("authorization_id", flat=True)[:MOST]
+    yield from map(str, Proposal.objects.filter(cpf_index=index).values_list("pk", flat=True)[:MOST])
+
+
+def _cpf_of(index: str) -> str | None:
+    """The holder's CPF, from the newest row that has it: to mask it, and to find what is filed under it."""
+    query = Query.objects.filter(cpf_index=index).only("request").order_by("-created_at").first()
+    if query is not None:
+        return str(query.request["cpf"])
+    session = Session.objects.filter(cpf_index=index, erased_at=None).only("cpf").order_by("-created_at").first()
+    return session.cpf if session is not None else None

@@ -1,0 +1,122 @@
+"""One box finds what a partner names, and one page shows all about a holder, to those who may see it."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from foundation.encryption import blind_index
+from foundation.models import AuditEntry
+from tests.backoffice.story import Story
+from tests.partners.test_admin import staff
+
+pytestmark = pytest.mark.django_db
+
+SEARCH = "/admin/busca/"
+
+
+def find(client: Client, what: str) -> str:
+    """Where the box leads: the address of the only row found, or the page's text."""
+    response = client.post(SEARCH, {"what": what})
+    return response["Location"] if response.status_code == 302 else html.unescape(response.content.decode())
+
+
+def page_of(row: Any) -> str:
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+
+
+def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Story) -> None:
+    for what, row in (
+        (str(story.offer.pk), story.offer),
+        (str(story.query.pk), story.query),
+        (str(story.partner.pk), story.partner),
+        (story.event.pk, story.event),
+        (str(story.session.pk), story.session),
+        ("pedido-com-erro", story.failed_call),
+        (story.proposal.native_id, story.proposal),
+        (story.proposal.reference, story.proposal),
+        (f"  {story.offer.pk} ", story.offer),
+    ):
+        assert find(admin_client, what) == page_of(row), what
+
+
+def test_what_names_several_rows_lists_them(admin_client: Client, story: Story) -> None:
+    """A request that was a query and sent a proposal; a proposal with its events; a key with its failed calls."""
+    for what, rows in (
+        ("request-1", (story.query, story.proposal)),
+        (str(story.proposal.pk), (story.proposal, story.event)),
+        (story.key.prefix, (story.key, story.failed_call)),
+        (story.secrets[1], (story.key, story.failed_call)),
+    ):
+        shown = find(admin_client, what)
+        assert all(page_of(row) in shown for row in rows), what
+    assert story.secrets[1] not in shown.replace(f'value="{story.secrets[1]}"', "")
+
+
+@pytest.mark.parametrize("what", ["nada", "\0", "9" * 40, "🙂", "evt_0", "%", "x" * 129, ""])
+def test_what_nothing_bears_finds_nothing(admin_client: Client, what: str) -> None:
+    assert admin_client.post(SEARCH, {"what": what}).status_code == 200
+
+
+def test_a_cpf_leads_to_the_holder_without_standing_in_the_address(admin_client: Client, story: Story) -> None:
+    for typed in (story.cpf, f"{story.cpf[:3]}.{story.cpf[3:6]}.{story.cpf[6:9]}-{story.cpf[9:]}"):
+        address = find(admin_client, typed)
+        assert address == f"/admin/titular/?cpf_index={blind_index('cpf', story.cpf)}"
+    shown = html.unescape(admin_client.get(address).content.decode())
+    for row in (story.query, story.offer, story.proposal, story.step, story.event):
+        assert page_of(row) in shown
+    assert story.cpf not in shown
+    assert "***.000.001-**" in shown
+    entry = AuditEntry.objects.filter(action="searched").first()
+    assert entry is not None
+    assert story.cpf not in str(vars(entry))
+
+
+def test_each_sees_only_what_that_person_may_view(story: Story) -> None:
+    operator = staff("view_proposal")
+    assert find(operator, str(story.proposal.pk)) == page_of(story.proposal), "its event is not for this operator"
+    assert "Nada foi encontrado" in find(operator, str(story.query.pk))
+    shown = operator.get(find(operator, story.cpf)).content.decode()
+    assert page_of(story.proposal) in shown
+    assert page_of(story.query) not in shown
+    nobody = staff("view_provider")
+    shown = nobody.get(find(nobody, story.cpf)).content.decode()
+    assert "Nada há deste titular" in shown
+    assert "000.001" not in shown
+
+
+def test_a_stranger_is_led_to_the_log_in(client: Client) -> None:
+    for address in (SEARCH, "/admin/titular/?cpf_index=" + "0" * 64):
+        assert client.get(address)["Location"].startswith("/admin/login/")
+
+
+@pytest.mark.parametrize("index", ["", "abc", "%00", "0" * 64, "0" * 63 + "%00"])
+def test_a_holder_that_nobody_knows_has_an_empty_page(admin_client: Client, index: str) -> None:
+    response = admin_client.get(f"/admin/titular/?cpf_index={index}")
+    assert response.status_code == 200
+    assert "Nada há deste titular" in response.content.decode()
+
+
+def test_a_search_reads_no_table_whole(admin_client: Client, story: Story) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.post(SEARCH, {"what": "nada-disso"})
+        admin_client.get(f"/admin/titular/?cpf_index={blind_index('cpf', story.cpf)}")
+    small = ("partners_partner", "partners_apikey", "proposals_erasure")
+    looks = [
+        each["sql"] for each in queries if each["sql"].startswith("SELECT") and "_" in each["sql"].split("FROM")[1][:30]
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # the tables are too small to choose otherwise
+        for sql in looks:
+            cursor.execute(f"EXPLAIN {sql}")
+            plan = "\n".join(line for [line] in cursor.fetchall())
+            scanned = [
+                line for line in plan.splitlines() if "Seq Scan on" in line and not any(t in line for t in small)
+            ]
+            assert scanned == [], f"{sql}\n{plan}"
