@@ -358,7 +358,9 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker for
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 5,
     "socket_connect_timeout": 1,
-    "max_connections": 64,
+    # More than a worker has tasks. Each may acknowledge its message at the same moment, and where kombu has no further
+    # connection it does not wait: the message would stay unacknowledged and keep its place in the worker.
+    "max_connections": 2048,
     "visibility_timeout": 3600,
 }
 CELERY_TIMEZONE = "UTC"

@@ -29,6 +29,12 @@ def waiting_redis() -> Redis:
     return Redis(connection_pool=_pool(connections=1, timeout_s=3.0), single_connection_client=True)
 
 
+def reserved_redis() -> Redis:
+    """A client with one connection, for a process's one thread that must get through: where all connections of `redis`
+    are taken, its commands do not wait for one."""
+    return Redis(connection_pool=_pool(connections=1, timeout_s=TIMEOUT_S))
+
+
 def _pool(connections: int, timeout_s: float) -> BlockingConnectionPool:
     return BlockingConnectionPool.from_url(
         settings.REDIS_URL,

@@ -26,7 +26,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from foundation.encryption import WrongKey, decrypt, encrypt
-from foundation.redis import redis, waiting_redis
+from foundation.redis import redis, reserved_redis, waiting_redis
 from foundation.sealing import seal, unseal
 
 log = structlog.get_logger(__name__)
@@ -190,9 +190,11 @@ def mailbox() -> Mailbox:
 
 
 class _Sender:
-    """Sends this process's messages, all that are there by one pipeline; further ones wait until it is back."""
+    """Sends this process's messages, all that are there by one pipeline; further ones wait until it is back. No answer
+    waits for a connection of the pool, which a thousand tasks share."""
 
     def __init__(self) -> None:
+        self._redis = reserved_redis()
         self._next = _Batch()
         self._lock = threading.Lock()
         self._filled = threading.Event()
@@ -217,7 +219,7 @@ class _Sender:
             if not batch.messages:
                 continue
             try:
-                pipe = redis().pipeline(transaction=False)
+                pipe = self._redis.pipeline(transaction=False)
                 for address, fields in batch.messages:
                     pipe.xadd(address, fields, maxlen=_STREAM_LENGTH, approximate=True)
                 pipe.execute()
@@ -325,20 +327,21 @@ def worker_id() -> str:
     with _lock:
         if os.getpid() not in _workers:
             name = _workers[os.getpid()] = uuid.uuid4().hex
-            _beat_once(name)
-            threading.Thread(target=_beat, args=(name,), name="heartbeat", daemon=True).start()
+            client = reserved_redis()
+            _beat_once(client, name)
+            threading.Thread(target=_beat, args=(client, name), name="heartbeat", daemon=True).start()
         return _workers[os.getpid()]
 
 
-def _beat(name: str) -> None:
+def _beat(client: Redis, name: str) -> None:
     while True:
         time.sleep(_BEAT_S)
-        _beat_once(name)
+        _beat_once(client, name)
 
 
-def _beat_once(name: str) -> None:
+def _beat_once(client: Redis, name: str) -> None:
     try:
-        redis().set(_worker_key(name), 1, ex=_BEAT_TTL_S)
+        client.set(_worker_key(name), 1, ex=_BEAT_TTL_S)
     except RedisError:
         log.warning("heartbeat_unreachable")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from django.conf import settings
+
 from config.local.run import service_processes
 from providers.models import Provider
 
@@ -14,8 +16,19 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_a_bank_worker_has_more_tasks_than_a_bank_has_places(tmp_path: Path) -> None:
     """Before the fix, these were 500 and 512: twenty queries a second filled all tasks before the breaker opened."""
     places = Provider._meta.get_field("max_in_flight").default
-    commands = [" ".join(process.command) for process in service_processes({}, tmp_path) if process.name == "banks"]
+    assert min(tasks_of_bank_workers(tmp_path)) > places
+
+
+def test_every_task_of_a_bank_worker_has_a_connection_to_acknowledge_by(tmp_path: Path) -> None:
+    """Before the fix, 64 for 1,000 tasks: kombu refuses the next one instead of waiting, and its message keeps its
+    place in the worker for good."""
+    assert settings.CELERY_BROKER_TRANSPORT_OPTIONS["max_connections"] > max(tasks_of_bank_workers(tmp_path))
+
+
+def tasks_of_bank_workers(folder: Path) -> list[int]:
+    """How many tasks a bank worker runs at once: under `make run`, and in compose.yaml."""
+    commands = [" ".join(process.command) for process in service_processes({}, folder) if process.name == "banks"]
     commands += re.findall(r"^ *command: (celery .* -Q banks .*)$", (ROOT / "compose.yaml").read_text(), re.MULTILINE)
     tasks = [int(found) for command in commands for found in re.findall(r" -c (\d+)", command)]
     assert len(tasks) == 2
-    assert min(tasks) > places
+    return tasks

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from foundation import replies
 from foundation.encryption import decrypt, encrypt
-from foundation.redis import redis
+from foundation.redis import redis, reserved_redis
 from foundation.sealing import seal
 from tests.processes import wait_until
 
@@ -47,6 +47,22 @@ def test_a_claim_whose_confirmation_was_lost_is_no_other_copys(
         assert waiting.result()
     assert not claim(request_id)
     assert redis().xlen(f"replies:{request_id}") == 2, "the first try was not carried out"
+
+
+def test_no_answer_and_no_heartbeat_waits_for_a_connection_that_others_hold(request_id: str) -> None:
+    """Before the fix, an answer was lost where the tasks of a worker held all connections of the pool."""
+    replies.worker_id()
+    pool = redis().connection_pool
+    held = [pool.get_connection() for _ in range(pool.max_connections)]
+    try:
+        replies.post(f"replies:2:{request_id}", request_id, replies.ANSWER, 7)
+        name = uuid.uuid4().hex
+        replies._beat_once(reserved_redis(), name)
+    finally:
+        for each in held:
+            pool.release(each)
+    assert redis().xlen(f"replies:2:{request_id}") == 1
+    assert redis().exists(f"worker:{name}")
 
 
 def test_all_who_wait_for_the_same_get_each_message(request_id: str) -> None:
