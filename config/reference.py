@@ -52,7 +52,7 @@ def schema(request: HttpRequest) -> HttpResponse:
 @cache
 def document() -> dict[str, Any]:
     """The schema, made once per process: it costs half a second of CPU time, and anybody may ask without a key."""
-    made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+    made: dict[str, Any] = SchemaGenerator(urlconf="config.urls").get_schema(request=None, public=True)
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import HttpResponseBase
+from django.http import HttpResponseBase, StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -15,13 +15,14 @@ from foundation.validation import validated
 from partners import limits
 from partners.limits import Usage
 from partners.models import ApiKey, Partner
+from partners.standing import while_active
 
 
 class PartnerView(APIView):
     """A route that checks the key (401) and the partner's limit of calls (429), then the method (405). Its methods call
     `valid()`, which checks the body (413, 415, 422). A route that uses up other limits says so to `usage`."""
 
-    #: What the call uses of its partner's limits; None before the key is checked.
+    #: What the call uses of its partner's limits; None before the key is checked, and on a route that takes none.
     _usage: Usage | None = None
 
     # OPTIONS is a method like another: 405, and `Allow` does not name it.
@@ -31,11 +32,13 @@ class PartnerView(APIView):
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
         """The response, with what is left of the partner's limits, and `Cache-Control: no-store` unless the view set
-        it: responses contain holders' data."""
+        it: responses contain holders' data. A stream ends at the next event after its partner was suspended."""
         response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
         response.headers.setdefault("Cache-Control", "no-store")
         for name, value in limits.headers(self._usage.quotas if self._usage else ()).items():
             response.headers[name] = value
+        if self._usage and isinstance(response, StreamingHttpResponse):
+            response.streaming_content = while_active(self.partner, iter(response))
         return response
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -49,7 +52,7 @@ class PartnerView(APIView):
     def usage(self) -> Usage:
         """What the call uses of its partner's limits."""
         if self._usage is None:
-            raise RuntimeError("the key was not checked yet")
+            raise RuntimeError("no key was checked")
         return self._usage
 
     @property
