@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Count, Min, Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from redis.exceptions import RedisError
 
 from consultas.models import Step
+from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.breaker import Breaker
 from providers.models import Circuit, Provider
@@ -21,6 +22,8 @@ from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps come every few seconds: what has been due for longer waits for a process that does not run.
 OVERDUE = timedelta(minutes=2)
+#: A key without an end that is older should be replaced.
+OLD_KEY = timedelta(days=365)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,13 @@ def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
 
 def _concerns(may: Any) -> Iterator[Concern]:
     late = timezone.now() - OVERDUE
+    if may("partners.view_apikey"):
+        born = ApiKey.objects.filter(expires_at=None, revoked_at=None, created_at__lt=timezone.now() - OLD_KEY)
+        old = born.aggregate(count=Count("pk"), first=Min("created_at"))
+        days = (timezone.now() - old["first"]).days if old["first"] else 0
+        oldest = f"A mais antiga tem {days} dias." if days else ""
+        address = reverse("admin:partners_apikey_changelist")
+        yield Concern("Chaves sem validade com mais de um ano", old["count"], oldest, f"{address}?o=5")
     if may("webhooks.view_event"):
         events, address = Event.objects.all(), reverse("admin:webhooks_event_changelist")
         due = events.filter(state=Event.State.DUE)
@@ -52,7 +62,7 @@ def _concerns(may: Any) -> Iterator[Concern]:
         waiting = f"{address}?state__exact=due"
         yield Concern("Eventos atrasados", overdue.count(), "A entrega está em execução?", waiting)
         mute = due.filter(UNREACHABLE).count()
-        yield Concern("Eventos à espera de URL ou segredo do parceiro", mute, "", waiting)
+        yield Concern("Eventos retidos, ou à espera de URL ou segredo do parceiro", mute, "", waiting)
     if may("consultas.view_step"):
         steps = Step.objects.filter(state=Step.State.OPEN, next_check_at__lt=late).count()
         address = reverse("admin:consultas_step_changelist")

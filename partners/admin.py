@@ -29,13 +29,14 @@ from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from partners import limits
 from partners.failed_calls_admin import FailedCallAdmin
-from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
+from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerForm, RotateSecretForm
 from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from providers.models import Provider
 
 #: Django looks for pages in this module.
 __all__ = ("FailedCallAdmin",)
 _GOOD, _BAD, _OLD = "success", "danger", "warning"
+_HELD = "suspenso, entregas retidas"
 LIMITS = ("rate_limit", "in_flight_limit", "daily_cpf_limit")
 
 
@@ -108,7 +109,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
     )
     inlines = (AllowanceInline, ApiKeyInline)
-    actions_detail = ("issue_key", "rotate_secret", "suspend", "resume")
+    actions_detail = ("issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         # Fields that are not read are not written when the form is saved: so the secrets stay as they are.
@@ -146,20 +147,23 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         return request.user.has_perm("partners.add_apikey")
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """The page's actions. Of suspend and resume only the one that would change something."""
+        """The page's actions. Of suspend and resume only those that would change something."""
         partner = self.row_of(request, object_id)
-        suspended = partner is not None and partner.status == Partner.Status.SUSPENDED
-        idle = "partners_partner_suspend" if suspended else "partners_partner_resume"
+        idle = {"partners_partner_resume"}
+        if partner is not None and partner.status == Partner.Status.SUSPENDED:
+            idle = {"partners_partner_suspend"}
+            if partner.deliveries_held:
+                idle.add("partners_partner_suspend_and_hold")
         offered = super().get_actions_detail(request, object_id)
-        return [each for each in offered if each.action_name != idle]
+        return [each for each in offered if each.action_name not in idle]
 
     @display(
         description="Situação",
         ordering="status",
-        label={Partner.Status.ACTIVE.label: _GOOD, Partner.Status.SUSPENDED.label: _BAD},
+        label={Partner.Status.ACTIVE.label: _GOOD, Partner.Status.SUSPENDED.label: _BAD, _HELD: _BAD},
     )
     def situation(self, partner: Partner) -> str:
-        return partner.get_status_display()
+        return _HELD if partner.deliveries_held else partner.get_status_display()
 
     @display(description="Bancos")
     def banks(self, partner: Partner) -> str:
@@ -196,7 +200,9 @@ class PartnerAdmin(ConfirmedActionsAdmin):
             if form.is_valid():
                 data = form.cleaned_data
                 validity = timedelta(days=data["days"]) if data["days"] else None
-                key, secret = ApiKey.issue(partner, data["label"], validity, pk=data["key_id"])
+                key, secret = ApiKey.issue(
+                    partner, data["label"], validity, networks=data["networks"], pk=data["key_id"]
+                )
                 self.log_change(request, partner, f"Chave {key} emitida.", action=Action.ISSUED)
                 return self.secrets_page(request, partner, title="Chave emitida", secrets={"Chave de API": secret})
         return self.confirmation_page(
@@ -240,8 +246,27 @@ class PartnerAdmin(ConfirmedActionsAdmin):
             partner,
             forms.Form(),
             title="Suspender parceiro",
-            text="A partir da próxima chamada, todas as chaves do parceiro são recusadas.",
+            text="A partir da próxima chamada, todas as chaves do parceiro são recusadas, e fluxos abertos terminam no "
+            "próximo evento. Os eventos do parceiro continuam a ser entregues.",
             button="Suspender",
+            danger=True,
+        )
+
+    @action(description="Suspender e reter entregas", permissions=["change"], icon="pause_circle")
+    def suspend_and_hold(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            partner = self.locked(request, object_id)
+            if request.method == "POST":
+                partner.suspend(hold_deliveries=True)
+                return self.done(request, partner, "Parceiro suspenso, entregas retidas.", action=Action.SUSPENDED)
+        return self.confirmation_page(
+            request,
+            partner,
+            forms.Form(),
+            title="Suspender parceiro e reter entregas",
+            text="Como Suspender, e nenhum evento de webhook é entregue: todos esperam até Reativar. O conteúdo de um "
+            "evento que espera mais do que o prazo de retenção é apagado.",
+            button="Suspender e reter",
             danger=True,
         )
 
@@ -257,7 +282,8 @@ class PartnerAdmin(ConfirmedActionsAdmin):
             partner,
             forms.Form(),
             title="Reativar parceiro",
-            text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada.",
+            text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada, e eventos retidos são "
+            "entregues.",
             button="Reativar",
         )
 
@@ -277,10 +303,11 @@ class ApiKeyAdmin(KeyState, ConfirmedActionsAdmin, NothingToSaveAdmin):
         "state",
         "created_at",
         "expires_at",
+        "networks_now",
         "last_used_at",
         "revoked_at",
     )
-    actions_detail = ("revoke",)
+    actions_detail = ("restrict", "revoke")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
         return super().get_queryset(request).select_related("partner").defer(*SECRETS_OF_PARTNER)
@@ -290,6 +317,31 @@ class ApiKeyAdmin(KeyState, ConfirmedActionsAdmin, NothingToSaveAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # a revoked key still explains the past
+
+    @display(description="Endereços permitidos")
+    def networks_now(self, key: ApiKey) -> str:
+        return ", ".join(key.networks) or "qualquer um"
+
+    @action(description="Endereços permitidos", permissions=["change"], icon="lan")
+    def restrict(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            key = self.locked(request, object_id)
+            form = NetworksForm(posted(request), initial={"networks": key.networks})
+            if form.is_valid():
+                key.networks = form.cleaned_data["networks"]
+                key.save(update_fields=["networks"])
+                return self.done(
+                    request, key, f"Endereços permitidos: {self.networks_now(key)}.", action=Action.CHANGED
+                )
+        return self.confirmation_page(
+            request,
+            key,
+            form,
+            title="Endereços de que a chave vale",
+            text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma "
+            "chave desconhecida.",
+            button="Salvar",
+        )
 
     @action(description="Revogar", permissions=["change"], icon="key_off")
     def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -17,7 +17,7 @@ from unfold.widgets import (
 
 from foundation.encryption import blind_index
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner, WebhookEvent, default_webhook_events
-from partners.validators import split_names
+from partners.validators import split_names, validate_networks
 
 
 class HostsField(forms.CharField):
@@ -91,6 +91,24 @@ class PartnerForm(forms.ModelForm):
         return super().clean()
 
 
+class NetworksField(NamesField):
+    """Addresses and networks separated by commas; the value is a list."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Endereços permitidos",
+            help_text="Endereços ou redes de que a chave vale, separados por vírgula, como 203.0.113.7, "
+            "198.51.100.0/24. Vazio: de qualquer um.",
+            required=False,
+            validators=[validate_networks],
+            widget=UnfoldAdminTextInputWidget,
+        )
+
+
+class NetworksForm(forms.Form):
+    networks = NetworksField()
+
+
 class IssueKeyForm(forms.Form):
     key_id = forms.UUIDField(widget=forms.HiddenInput)
     label = forms.CharField(label="Rótulo", max_length=60, required=False, widget=UnfoldAdminTextInputWidget)
@@ -102,6 +120,8 @@ class IssueKeyForm(forms.Form):
         required=False,
         widget=UnfoldAdminIntegerFieldWidget,
     )
+
+    networks = NetworksField()
 
     def clean_key_id(self) -> uuid.UUID:
         key_id: uuid.UUID = self.cleaned_data["key_id"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import uuid
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from partners.validators import (
     PORTFOLIO_LENGTH,
     validate_cnpj,
     validate_hosts,
+    validate_networks,
     validate_portfolios,
     validate_webhook_url,
 )
@@ -131,6 +133,7 @@ class Partner(models.Model):
     daily_cpf_limit = models.PositiveIntegerField(
         "CPFs distintos por dia", null=True, blank=True, validators=[MinValueValidator(1)], help_text=NO_LIMIT
     )
+    deliveries_held = models.BooleanField("entregas retidas", default=False, db_default=False, editable=False)
     webhook_url = models.CharField("URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url])
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
     #: Of each secret that still signs beside the current one, the newest first: `[secret, until]`, ISO 8601.
@@ -146,15 +149,18 @@ class Partner(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def suspend(self) -> None:
-        """Refuses the partner's calls from the next one on."""
+    def suspend(self, *, hold_deliveries: bool = False) -> None:
+        """Refuses the partner's calls from the next one on. With `hold_deliveries` no webhook is sent either: what is
+        due waits, and what comes is kept with it."""
         self.status = self.Status.SUSPENDED
-        self.save(update_fields=["status"])
+        self.deliveries_held = self.deliveries_held or hold_deliveries
+        self.save(update_fields=["status", "deliveries_held"])
 
     def resume(self) -> None:
-        """Takes the partner's calls again."""
+        """Takes the partner's calls again, and delivers what was held."""
         self.status = self.Status.ACTIVE
-        self.save(update_fields=["status"])
+        self.deliveries_held = False
+        self.save(update_fields=["status", "deliveries_held"])
 
     def allowed_banks(self) -> list[AllowedBank]:
         """The contract's banks by name, disabled ones included. At most one query; no credentials are read."""
@@ -241,6 +247,9 @@ class ApiKey(models.Model):
     digest = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField("criada em", default=timezone.now, editable=False)
     expires_at = models.DateTimeField("expira em", null=True, blank=True)
+    networks = models.JSONField(
+        "endereços permitidos", default=list, db_default=[], blank=True, validators=[validate_networks]
+    )
     revoked_at = models.DateTimeField("revogada em", null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField("último uso", null=True, blank=True, editable=False)
 
@@ -264,14 +273,16 @@ class ApiKey(models.Model):
         label: str = "",
         expires_in: timedelta | None = None,
         *,
+        networks: list[str] | None = None,
         secret: str | None = None,
         pk: uuid.UUID | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key of `partner`, and its text. The text is not stored: this is the only time that it is shown.
 
+        `networks` are the addresses from which the key may be used, any where there are none.
         `secret` sets the text of a key that is public by design (the sandbox's); all others are random.
         `pk` is given by a caller that chose it beforehand, so that a repeated request makes no second key.
-        Raises ValidationError for a label that is too long.
+        Raises ValidationError for a label that is too long, and for a faulty network.
         """
         if secret is None:
             kind = "live" if settings.PRODUCTION else "test"
@@ -283,6 +294,7 @@ class ApiKey(models.Model):
             prefix=secret[:VISIBLE],
             digest=cls.digest_of(secret),
             expires_at=None if expires_in is None else timezone.now() + expires_in,
+            networks=networks or [],
         )
         key.full_clean()
         key.save()
@@ -304,6 +316,16 @@ class ApiKey(models.Model):
     def is_live(self, now: datetime) -> bool:
         """Whether the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def may_come_from(self, address: str) -> bool:
+        """Whether the key may be used from `address`, as `foundation.client_ip` tells it."""
+        if not self.networks:
+            return True
+        try:
+            found = ipaddress.ip_address(address)
+        except ValueError:  # not over TCP
+            return False
+        return any(found in ipaddress.ip_network(network) for network in self.networks)
 
     def revoke(self) -> None:
         """Ends the key from the next request on; the first revocation's time stays."""

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from foundation.formats import cnpj_is_valid
 
 PORTFOLIO_LENGTH, MOST_PORTFOLIOS = 60, 100
+MOST_NETWORKS = 50
 _HOST = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}", re.ASCII)
 
 
@@ -60,6 +61,17 @@ def validate_hosts(hosts: list[str]) -> None:
     """Raises ValidationError unless `hosts` is a list of host names in lower case, without port and path."""
     if not isinstance(hosts, list) or not all(isinstance(host, str) and _HOST.fullmatch(host) for host in hosts):
         raise ValidationError("Informe domínios como chat.exemplo.com.br, sem https:// e sem caminho.")
+
+
+def validate_networks(networks: list[str]) -> None:
+    """Raises ValidationError unless `networks` is a list of IP addresses and networks such as 203.0.113.0/24."""
+    if not isinstance(networks, list) or len(networks) > MOST_NETWORKS:
+        raise ValidationError(f"Informe até {MOST_NETWORKS} endereços ou redes.")
+    for network in networks:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            raise ValidationError(f"“{network}” não é um endereço IP nem uma rede como 203.0.113.0/24.") from None
 
 
 def validate_portfolios(portfolios: list[str]) -> None:

@@ -21,9 +21,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Terms
+from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.models import Provider
-from tests.factories import PartnerFactory, ProviderFactory
+from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from webhooks import outbox
 from webhooks.models import Event
@@ -169,14 +170,19 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
     a_step(offer, next_check_at=now - timedelta(minutes=3))
     a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
     Provider.objects.update(circuit="open")
+    for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
+        key, _ = issue_key(partner, expires_in=expires_in)
+        ApiKey.objects.filter(pk=key.pk).update(created_at=now - timedelta(days=days))
     assert concerns(admin_client) == {
+        "Chaves sem validade com mais de um ano": 1,
         "Eventos de webhook falhados": 1,
         "Eventos atrasados": 1,
-        "Eventos à espera de URL ou segredo do parceiro": 1,
+        "Eventos retidos, ou à espera de URL ou segredo do parceiro": 1,
         "Autorizações externas sem verificação": 1,
         "Propostas de resultado desconhecido": 1,
         "Bancos sem chamadas": 1,
     }
+    assert "A mais antiga tem 366 dias." in admin_client.get("/admin/").content.decode()
     for each in admin_client.get("/admin/").context["concerns"]:
         assert admin_client.get(each.address).context["cl"].result_count >= 1
 

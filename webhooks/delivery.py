@@ -62,7 +62,7 @@ WITH claimable AS (
         )
         FOR UPDATE SKIP LOCKED
     ) AS due
-    WHERE partner.webhook_url <> '' AND partner.webhook_secret IS NOT NULL
+    WHERE partner.webhook_url <> '' AND partner.webhook_secret IS NOT NULL AND NOT partner.deliveries_held
 )
 UPDATE webhooks_event SET claim = %(token)s, claimed_until = %(until)s
 WHERE id IN (SELECT id FROM claimable ORDER BY place, next_attempt_at LIMIT %(room)s)
@@ -103,7 +103,7 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
     """Lease up to `room` due events.
 
     No partner gets more places than `WEBHOOK_PARTNER_LIMIT` over all processes, those in `slow` fewer.
-    Events of a partner without address or secret wait.
+    Events of a partner without address or secret wait, and those of a partner whose deliveries are held.
     """
     token, now = uuid.uuid4(), timezone.now()
     with transaction.atomic(), connection.cursor() as cursor:

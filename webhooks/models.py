@@ -19,8 +19,8 @@ JITTER = 0.1
 #: After an attempt that failed by our own fault (a wrong key, a bug) the next one comes at a tenth of the event's age,
 #: within these bounds, in seconds.
 OUR_FAULT_FIRST_S, OUR_FAULT_LONGEST_S = 60, 3_600
-#: Events whose partner has no address, or no secret to sign with: they wait for it.
-UNREACHABLE = Q(partner__webhook_url="") | Q(partner__webhook_secret__isnull=True)
+#: Events whose partner has no address, no secret to sign with, or an operator who holds them: they wait for it.
+UNREACHABLE = Q(partner__webhook_url="") | Q(partner__webhook_secret__isnull=True) | Q(partner__deliveries_held=True)
 #: Events erased in one transaction.
 BATCH = 500
 

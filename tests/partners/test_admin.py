@@ -132,6 +132,37 @@ def test_suspend_and_resume_ask_first(admin_client, partner):
     assert history() == ["Parceiro suspenso.", "Parceiro reativado."]
 
 
+def test_deliveries_are_held_beside_the_suspension(admin_client, partner):
+    hold, resume = page(partner, "suspend_and_hold"), page(partner, "resume")
+    for suspend_first in (False, True):
+        if suspend_first:
+            admin_client.post(page(partner, "suspend"))
+        assert hold in admin_client.get(page(partner)).content.decode()
+        assert "esperam até Reativar" in admin_client.get(hold).content.decode()
+        admin_client.post(hold)
+        partner.refresh_from_db()
+        assert (partner.status, partner.deliveries_held) == (Partner.Status.SUSPENDED, True)
+        shown = admin_client.get(page(partner)).content.decode()
+        assert "suspenso, entregas retidas" in shown
+        assert hold not in shown
+        admin_client.post(resume)
+        partner.refresh_from_db()
+        assert (partner.status, partner.deliveries_held) == (Partner.Status.ACTIVE, False)
+    assert "Parceiro suspenso, entregas retidas." in history()
+
+
+def test_the_addresses_of_a_key_are_changed_on_its_page(admin_client, partner):
+    key, _ = issue_key(partner)
+    url = page(key, "restrict")
+    faulty = admin_client.post(url, {"networks": "203.0.113.0/24, x"}).content.decode()
+    assert "“x” não é um endereço IP" in faulty
+    assert admin_client.post(url, {"networks": "203.0.113.0/24, 2001:db8::1"}).status_code == 302
+    key.refresh_from_db()
+    assert key.networks == ["203.0.113.0/24", "2001:db8::1"]
+    assert "203.0.113.0/24, 2001:db8::1" in admin_client.get(page(key)).content.decode()
+    assert history() == ["Endereços permitidos: 203.0.113.0/24, 2001:db8::1."]
+
+
 def test_a_key_is_revoked_after_a_question(admin_client):
     key, _ = issue_key()
     url = page(key, "revoke")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.http import StreamingHttpResponse
 from django.test import Client
 from django.utils import timezone
+from rest_framework.request import Request
 
+from partners import standing
 from partners.models import SANDBOX_KEY, ApiKey, Partner
+from partners.views import PartnerView
 from tests.factories import PartnerFactory, issue_key
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
@@ -199,3 +203,55 @@ def test_accept_changes_nothing(client, accept):
 def test_a_partner_counts_as_authenticated_but_is_no_user():
     assert Partner().is_authenticated is True
     assert not hasattr(Partner(), "is_staff")
+
+
+@pytest.mark.parametrize(
+    ("networks", "address", "taken"),
+    [
+        ([], "198.51.100.1", True),
+        (["203.0.113.7"], "203.0.113.7", True),
+        (["203.0.113.7"], "203.0.113.8", False),
+        (["192.0.2.0/24", "2001:db8::/48"], "2001:db8::1", True),
+        (["192.0.2.0/24", "2001:db8::/48"], "2001:db9::1", False),
+        (["192.0.2.0/24"], "::ffff:192.0.2.9", True),
+        (["192.0.2.0/24"], "", False),
+    ],
+)
+def test_a_key_with_an_allowlist_opens_from_its_addresses_only(client, networks, address, taken):
+    """Before the fix, a stolen key opened from anywhere."""
+    _, secret = issue_key(networks=networks)
+    response = client.get(URL, headers={"X-Partner-Api-Key": secret}, REMOTE_ADDR=address)
+    assert response.status_code == 200 if taken else is_refused(response)
+
+
+def test_a_proxys_word_for_the_address_counts_only_where_it_is_trusted(client, settings):
+    _, secret = issue_key(networks=["203.0.113.7"])
+    headers = {"X-Partner-Api-Key": secret, "X-Forwarded-For": "203.0.113.7"}
+    assert is_refused(client.get(URL, headers=headers, REMOTE_ADDR="10.0.0.1"))
+    settings.TRUSTED_PROXIES = ["10.0.0.0/8"]
+    assert client.get(URL, headers=headers, REMOTE_ADDR="10.0.0.1").status_code == 200
+
+
+def test_an_open_stream_ends_at_the_next_event_after_the_suspension(rf, monkeypatch):
+    """Before the fix, a stream of a suspended partner went on to its end."""
+    monkeypatch.setattr(standing, "LOOK_EVERY_S", 0)
+    key, secret = issue_key()
+    ends = []
+
+    def events():
+        try:
+            yield from (b"one", b"two", b"three")
+        finally:
+            ends.append(True)
+
+    class Stream(PartnerView):
+        def get(self, request: Request) -> StreamingHttpResponse:
+            return StreamingHttpResponse(events())
+
+    response = Stream.as_view()(rf.get("/", headers={"X-Partner-Api-Key": secret}))
+    taken = iter(response)
+    assert next(taken) == b"one"
+    key.partner.suspend()
+    assert list(taken) == []
+    response.close()
+    assert ends == [True], "what the stream held is freed"

@@ -172,6 +172,24 @@ def test_suspend_and_resume():
     assert partner.status == Partner.Status.ACTIVE
 
 
+def test_suspend_and_hold_deliveries():
+    partner = PartnerFactory()
+    told = {"partner_id": str(partner.pk), "status": "suspended", "deliveries_held": True}
+    assert run("suspend_partner", partner.pk, "--hold-deliveries") == told
+    assert run("suspend_partner", partner.pk) == told, "to suspend again releases nothing"
+    run("resume_partner", partner.pk)
+    partner.refresh_from_db()
+    assert (partner.status, partner.deliveries_held) == ("active", False)
+
+
+def test_a_key_may_have_an_allowlist_of_addresses():
+    partner = PartnerFactory()
+    result = run("issue_api_key", partner.pk, "--networks", "203.0.113.7, 2001:db8::/48")
+    assert ApiKey.find(result["api_key"]).networks == ["203.0.113.7", "2001:db8::/48"]
+    assert "não é um endereço IP" in refusal("issue_api_key", partner.pk, "--networks", "203.0.113.7/24")
+    assert ApiKey.objects.count() == 1
+
+
 def test_set_webhook_alone_keeps_the_secret():
     partner = PartnerFactory()
     secret = partner.rotate_webhook_secret()

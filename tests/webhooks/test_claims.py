@@ -14,7 +14,7 @@ from tests.processes import wait_until
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import end_leases, new_partner, send
 from webhooks import delivery
-from webhooks.models import Event
+from webhooks.models import UNREACHABLE, Event
 
 NOBODY = "http://127.0.0.1:1/"
 
@@ -36,6 +36,19 @@ def test_only_what_is_due(partner: Partner) -> None:
     Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
 
     assert [claimed.event_id for claimed in delivery.claim(10)] == [past.pk]
+
+
+def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) -> None:
+    """Before the fix, a suspended partner went on getting what its webhook told."""
+    [event] = send(partner)
+    partner.suspend()
+    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk], "suspended alone: delivered"
+    end_leases()
+    partner.suspend(hold_deliveries=True)
+    assert delivery.claim(10) == []
+    assert Event.objects.filter(UNREACHABLE).count() == 1, "told as waiting, not as late"
+    partner.resume()
+    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -7,6 +7,7 @@ from typing import Any
 from foundation import audit
 from partners.management.base import JSONCommand, get_row
 from partners.models import MAX_KEY_DAYS, ApiKey, Partner
+from partners.validators import split_names
 
 
 def _days(text: str) -> timedelta:
@@ -23,8 +24,17 @@ class Command(JSONCommand):
         parser.add_argument("--label", default="", help="rótulo, até 60 caracteres")
         parser.add_argument("--expires-in", type=_days, metavar="DAYS", help="validade em dias (padrão: sem fim)")
 
-    def act(self, *, partner_id: str, label: str, expires_in: timedelta | None, **options: Any) -> dict[str, Any]:
+        parser.add_argument(
+            "--networks",
+            default="",
+            metavar="a,b",
+            help="endereços e redes de que a chave vale, como 203.0.113.7,198.51.100.0/24 (padrão: de qualquer um)",
+        )
+
+    def act(
+        self, *, partner_id: str, label: str, expires_in: timedelta | None, networks: str, **options: Any
+    ) -> dict[str, Any]:
         """`{key_id, api_key}`."""
-        key, secret = ApiKey.issue(get_row(Partner, partner_id), label, expires_in)
+        key, secret = ApiKey.issue(get_row(Partner, partner_id), label, expires_in, networks=split_names(networks))
         audit.concerns(key, is_new=True)
         return {"key_id": key.pk, "api_key": secret}

@@ -12,9 +12,15 @@ class Command(JSONCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("partner_id", metavar="PARTNER_ID")
+        parser.add_argument(
+            "--hold-deliveries",
+            action="store_true",
+            help="também não entrega webhooks: os eventos esperam até resume_partner",
+        )
 
-    def act(self, *, partner_id: str, **options: Any) -> dict[str, Any]:
-        """`{partner_id, status}`."""
+    def act(self, *, partner_id: str, hold_deliveries: bool, **options: Any) -> dict[str, Any]:
+        """`{partner_id, status}`, and with `--hold-deliveries` `deliveries_held`."""
         partner = get_row(Partner, partner_id)
-        partner.suspend()
-        return {"partner_id": partner.pk, "status": partner.status}
+        partner.suspend(hold_deliveries=hold_deliveries)
+        told = {"partner_id": partner.pk, "status": partner.status}
+        return {**told, "deliveries_held": True} if partner.deliveries_held else told

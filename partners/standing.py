@@ -1,0 +1,44 @@
+"""Whether a partner may still be answered, for answers that take long."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+
+from django.db import DatabaseError
+
+from foundation import statements
+from foundation.database import give_back_connection
+from partners.models import Partner
+
+#: Seconds for which a process relies on its last look at a partner, however many streams the partner has.
+LOOK_EVERY_S = 1.0
+_SQL = "SELECT status FROM partners_partner WHERE id = %s"
+
+
+def while_active(partner: Partner, events: Iterator[bytes]) -> Iterator[bytes]:
+    """The `events` of a stream to `partner`, until the first one after its suspension."""
+    for event in events:
+        if not _is_active(partner.pk):
+            return
+        yield event
+
+
+def _is_active(partner: uuid.UUID) -> bool:
+    """False for a partner that is suspended. While the database is away the last look counts."""
+    looked_at, active = _looks.get(partner, (float("-inf"), True))
+    if time.monotonic() - looked_at < LOOK_EVERY_S:
+        return active
+    try:
+        row = statements.fetch_one(_SQL, [partner])
+        active = row is not None and row[0] == Partner.Status.ACTIVE
+    except DatabaseError:
+        pass
+    finally:
+        give_back_connection()
+    _looks[partner] = (time.monotonic(), active)
+    return active
+
+
+_looks: dict[uuid.UUID, tuple[float, bool]] = {}
