@@ -1,10 +1,12 @@
-"""The back office's first page: what needs a person now, each with a link to the rows in question."""
+"""The back office's first page: what needs a person now, each with a link to the rows in question; then the figures of
+today beside those of a week ago, and by the hour."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Min, Q
@@ -14,6 +16,10 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from consultas.models import Step
+from figures import reports
+from figures.charts import BLUE, GREEN, ORANGE, Line, Plot, plot, shown
+from figures.counting import hour_of
+from figures.views import PERMISSION, counted_until, period_links, period_of
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.breaker import Breaker
@@ -24,22 +30,86 @@ from webhooks.models import UNREACHABLE, Event
 OVERDUE = timedelta(minutes=2)
 #: A key without an end that is older should be replaced.
 OLD_KEY = timedelta(days=365)
+#: A bank is degraded whose answers of the last hours failed to this part (percent), of at least so many.
+DEGRADED_SHARE, DEGRADED_LEAST = 10, 10
+_DEGRADED_HOURS = timedelta(hours=1)
+#: So many names stand in a line.
+_NAMES = 5
 
 
 @dataclass(frozen=True)
 class Concern:
-    """A line of the page. `count` is 0 where all is well; `what` may add words to the number."""
+    """A line of the page. `count` is 0 where all is well, `what` may add words to the number, and `since` is when the
+    oldest of them began to wait."""
 
     title: str
     count: int
     what: str
     address: str
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """A figure of today. `change` is in percent of that of a week ago, None where that was nothing."""
+
+    title: str
+    value: str
+    amount: str
+    before: str
+    change: int | None
 
 
 def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """UNFOLD's DASHBOARD_CALLBACK. A user sees only the concerns whose rows that user may view."""
-    context["concerns"] = list(_concerns(request.user.has_perm))
+    """UNFOLD's DASHBOARD_CALLBACK. A user sees only the concerns whose rows that user may view, and the figures with
+    their permission. All in at most 15 statements."""
+    concerns = list(_concerns(request.user.has_perm))
+    context["concerns"] = concerns
+    waiting = [each.since for each in concerns if each.count and each.since]
+    context["oldest"] = min(waiting, default=None)
+    if request.user.has_perm(PERMISSION):
+        now, period = timezone.now(), period_of(request)
+        # One look for both: a week and a day back for the comparison, or the whole period.
+        hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
+        context["cards"] = [_card(each) for each in reports.today_compared(hours, now)]
+        context["plots"] = _plots(hours, period.all_hours(now))
+        context["periods"] = period_links(request, period)
+        context["counted_until"] = counted_until()
     return context
+
+
+def _card(figure: reports.Compared) -> Card:
+    return Card(
+        figure.title,
+        shown(round(figure.today)),
+        "" if figure.amount is None else f"R$ {shown(round(figure.amount))}",
+        shown(round(figure.before)),
+        figure.change,
+    )
+
+
+def _plots(hours: reports.Hours, shown_hours: list[datetime]) -> list[Plot]:
+    def line(title: str, colour: str, column: str) -> Line:
+        values: list[int | float | Decimal | None] = [*hours.series(shown_hours, column)]
+        return Line(title, colour, values)
+
+    return [
+        plot(
+            "Consultas por hora",
+            shown_hours,
+            [line("Consultas", BLUE, "queries"), line("Com ofertas", GREEN, "with_offers")],
+        ),
+        plot("Ofertas por hora", shown_hours, [line("Ofertas", ORANGE, "offers")]),
+        plot(
+            "Propostas por hora",
+            shown_hours,
+            [
+                line("Enviadas", BLUE, "submitted"),
+                line("Assinadas", ORANGE, "signed"),
+                line("Pagas", GREEN, "disbursed"),
+            ],
+        ),
+    ]
 
 
 def _concerns(may: Any) -> Iterator[Concern]:
@@ -52,36 +122,74 @@ def _concerns(may: Any) -> Iterator[Concern]:
         address = reverse("admin:partners_apikey_changelist")
         yield Concern("Chaves sem validade com mais de um ano", old["count"], oldest, f"{address}?o=5")
     if may("webhooks.view_event"):
-        events, address = Event.objects.all(), reverse("admin:webhooks_event_changelist")
-        due = events.filter(state=Event.State.DUE)
-        failed = events.filter(state=Event.State.FAILED, purged_at=None).count()
-        yield Concern("Eventos de webhook falhados", failed, "", f"{address}?state__exact=failed")
-        overdue = due.exclude(UNREACHABLE).filter(
-            Q(claimed_until=None) | Q(claimed_until__lte=timezone.now()), next_attempt_at__lt=late
-        )
-        waiting = f"{address}?state__exact=due"
-        yield Concern("Eventos atrasados", overdue.count(), "A entrega está em execução?", waiting)
-        mute = due.filter(UNREACHABLE).count()
-        yield Concern("Eventos retidos, ou à espera de URL ou segredo do parceiro", mute, "", waiting)
+        yield from _webhook_concerns(late)
     if may("consultas.view_step"):
-        steps = Step.objects.filter(state=Step.State.OPEN, next_check_at__lt=late).count()
-        address = reverse("admin:consultas_step_changelist")
-        yield Concern("Autorizações externas sem verificação", steps, "", f"{address}?state__exact=open")
+        steps = Step.objects.filter(state=Step.State.OPEN, next_check_at__lt=late)
+        found = steps.aggregate(count=Count("pk"), since=Min("next_check_at"))
+        address = f"{reverse('admin:consultas_step_changelist')}?state__exact=open"
+        yield Concern("Autorizações externas sem verificação", found["count"], "", address, found["since"])
     if may("proposals.view_proposal"):
-        unknown = Proposal.objects.filter(
-            submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False
-        ).count()
-        address = reverse("admin:proposals_proposal_changelist")
-        yield Concern("Propostas de resultado desconhecido", unknown, "", f"{address}?submission__exact=unknown")
+        unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
+        found = unknown.aggregate(count=Count("pk"), since=Min("created_at"))
+        address = f"{reverse('admin:proposals_proposal_changelist')}?submission__exact=unknown"
+        yield Concern("Propostas de resultado desconhecido", found["count"], "", address, found["since"])
     if may("providers.view_provider"):
         held = _held_back()
         yield Concern("Bancos sem chamadas", len(held), ", ".join(held), reverse("admin:providers_provider_changelist"))
+    if may(PERMISSION):
+        degraded = _degraded()
+        yield Concern("Bancos com muitas falhas", len(degraded), ", ".join(degraded), reverse("figures:banks"))
+
+
+def _webhook_concerns(late: datetime) -> Iterator[Concern]:
+    now, address = timezone.now(), reverse("admin:webhooks_event_changelist")
+    due = Q(state=Event.State.DUE)
+    overdue = due & ~UNREACHABLE & Q(next_attempt_at__lt=late) & (Q(claimed_until=None) | Q(claimed_until__lte=now))
+    found = Event.objects.filter(state__in=(Event.State.DUE, Event.State.FAILED)).aggregate(
+        failed=Count("pk", filter=Q(state=Event.State.FAILED, purged_at=None)),
+        overdue=Count("pk", filter=overdue),
+        overdue_since=Min("next_attempt_at", filter=overdue),
+        mute=Count("pk", filter=due & UNREACHABLE),
+        mute_since=Min("created_at", filter=due & UNREACHABLE),
+    )
+    waiting = f"{address}?state__exact=due"
+    yield Concern("Eventos de webhook falhados", found["failed"], "", f"{address}?state__exact=failed")
+    refusing = _refusing_partners()
+    since = min((first for _, first in refusing), default=None)
+    yield Concern(
+        "Parceiros que não recebem agora", len(refusing), _named([name for name, _ in refusing]), waiting, since
+    )
+    yield Concern("Eventos atrasados", found["overdue"], "A entrega está em execução?", waiting, found["overdue_since"])
+    yield Concern(
+        "Eventos retidos, ou à espera de URL ou segredo do parceiro", found["mute"], "", waiting, found["mute_since"]
+    )
+
+
+def _refusing_partners() -> list[tuple[str, datetime]]:
+    """The partners an event of whom was tried without success and is going to be tried again: name, and when the oldest
+    of these events was made."""
+    failing = Event.objects.filter(~UNREACHABLE, state=Event.State.DUE, failures__gt=0).order_by()
+    rows = failing.values_list("partner__name").annotate(since=Min("created_at"))
+    return sorted(rows, key=lambda row: row[1])
+
+
+def _degraded() -> list[str]:
+    """The banks whose answers failed often in this hour and the last, with the part of them in percent."""
+    found = reports.banks(hour_of(timezone.now()) - _DEGRADED_HOURS)
+    told = [(each.bank, each.share("failed") or 0) for each in found if each.answers >= DEGRADED_LEAST]
+    return [f"{name} ({share:.0f}%)" for name, share in told if share >= DEGRADED_SHARE]
+
+
+def _named(names: list[str]) -> str:
+    rest = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
 
 
 def _held_back() -> list[str]:
     """The banks that nobody calls now, by name: switched off, or the breaker is open. Of a breaker that can't be
     read nothing is said; the bank's own page does."""
-    circuits = dict(Provider.objects.filter(enabled=True).values_list("name", "circuit"))
+    banks = list(Provider.objects.values_list("name", "enabled", "circuit"))
+    circuits = {name: circuit for name, enabled, circuit in banks if enabled}
     try:
         states = Breaker.states(circuits) if circuits else {}
     except RedisError:
@@ -91,4 +199,4 @@ def _held_back() -> list[str]:
         for name, circuit in circuits.items()
         if circuit == Circuit.OPEN or (circuit == Circuit.AUTO and states.get(name, "closed") != "closed")
     ]
-    return sorted([*opened, *Provider.objects.filter(enabled=False).values_list("name", flat=True)])
+    return sorted([*opened, *(name for name, enabled, _ in banks if not enabled)])

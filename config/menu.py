@@ -10,14 +10,21 @@ from django.urls import reverse_lazy
 from config.environment import ENVIRONMENT
 
 
-def _section(title: str, icon: str, model: str) -> dict[str, Any]:
-    """An entry of the admin's menu, shown to those who may look at the model's rows."""
-    app, name = model.split("_")
+def _section(title: str, icon: str, page: str) -> dict[str, Any]:
+    """An entry of the admin's menu, shown to those who may look at it: a model's rows, as `partners_partner`, or a page
+    of figures, as `figures:banks`."""
+    if ":" in page:
+        return _entry(title, icon, page, "figures.view_bankhour")
+    app, name = page.split("_")
+    return _entry(title, icon, f"admin:{page}_changelist", f"{app}.view_{name}")
+
+
+def _entry(title: str, icon: str, page: str, permission: str) -> dict[str, Any]:
     return {
         "title": title,
         "icon": icon,
-        "link": reverse_lazy(f"admin:{model}_changelist"),
-        "permission": lambda request: request.user.has_perm(f"{app}.view_{name}"),
+        "link": reverse_lazy(page),
+        "permission": lambda request: request.user.has_perm(permission),
     }
 
 
@@ -36,7 +43,7 @@ BACK_OFFICE: dict[str, Any] = {
         }
     ],
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [lambda request: static("backoffice/backoffice.css")],
+    "STYLES": [lambda request: static("backoffice/backoffice.css"), lambda request: static("figures/figures.css")],
     "SCRIPTS": [lambda request: static("backoffice/copy.js")],
     "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
     "SIDEBAR": {
@@ -44,6 +51,10 @@ BACK_OFFICE: dict[str, Any] = {
         "navigation": [
             {"title": title, "separator": True, "items": [_section(*item) for item in items]}
             for title, items in {
+                "Números": [
+                    ("Desempenho dos bancos", "monitoring", "figures:banks"),
+                    ("Funil", "filter_alt", "figures:funnel"),
+                ],
                 "Operação": [
                     ("Consultas", "search", "consultas_query"),
                     ("Ofertas", "sell", "consultas_offer"),

@@ -23,6 +23,7 @@ _READ = (
     "proposals.view_bankcall",
     "proposals.view_erasure",
     "providers.view_provider",
+    "figures.view_bankhour",
 )
 #: The permissions of each role, as `app.codename`, by the group's name.
 ROLES: dict[str, tuple[str, ...]] = {

@@ -20,6 +20,7 @@ urlpatterns = [
     path("admin/second-factor/", second_factor),
     path("admin/busca/", admin.site.admin_view(finding.search), name="search"),
     path("admin/titular/", admin.site.admin_view(finding.holder), name="holder"),
+    path("admin/figures/", include("figures.urls")),
     path("admin/", admin.site.urls),
     path("schema/", reference.schema, name="schema"),
     path(

@@ -1,9 +1,10 @@
 from celery import shared_task
 
-from figures import sweep
+from figures import breaker_history, sweep
 
 
 @shared_task
 def advance() -> None:
     """Count what happened since the last time. Swept by beat."""
     sweep.advance()
+    breaker_history.fetch()

@@ -14,6 +14,7 @@ a second. Without Redis calls go through: the breaker protects, it is not allowe
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import structlog
+from redis.client import Pipeline
 from redis.exceptions import RedisError
 
 from foundation.redis import redis
@@ -35,6 +37,11 @@ PROBE_S = 30
 CACHE_S = 1.0
 FLUSH_S = 2.0
 
+
+#: A list in Redis of the breakers' openings and closings, the newest last, for who keeps their history. Each is JSON:
+#: bank, scope, whether it opened, and seconds since the epoch. Only the newest are kept where nobody fetches them.
+HISTORY = "breaker:history"
+_HISTORY_LENGTH = 10_000
 
 #: The scope of a breaker that is open for all partners; any other scope is a partner's id.
 ALL = ""
@@ -202,7 +209,10 @@ class Breaker:
         now = self._now()
         if not redis().set(self._key("opened_at", scope), now, ex=300, nx=not anew):
             return
-        redis().delete(self._key("probe", scope))
+        pipe = redis().pipeline()
+        pipe.delete(self._key("probe", scope))
+        self._note(pipe, scope, is_open=True)
+        pipe.execute()
         self._state.opened_at[scope] = now
         log.warning("breaker_opened", bank=self.name, partner=scope or None)
 
@@ -215,9 +225,14 @@ class Breaker:
                 pipe.delete(key)
             else:
                 pipe.hdel(key, f"{_GOOD}:{scope}", f"{_BAD}:{scope}")
+        self._note(pipe, scope, is_open=False)
         pipe.execute()
         self._state.opened_at.pop(scope, None)
         log.info("breaker_closed", bank=self.name, partner=scope or None)
+
+    def _note(self, pipe: Pipeline, scope: str, *, is_open: bool) -> None:
+        pipe.rpush(HISTORY, json.dumps([self.name, scope, is_open, self._now()]))
+        pipe.ltrim(HISTORY, -_HISTORY_LENGTH, -1)
 
     def _opened(self) -> dict[str, float]:
         """When the breaker opened, for the scopes that hold this partner back: ALL, and the partner's own."""

@@ -21,6 +21,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Terms
+from figures.counting import hour_of
+from figures.models import BankHour
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.models import Provider
@@ -166,25 +168,46 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
     assert failed is not None
     assert overdue is not None
     Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
-    Event.objects.filter(pk=overdue.pk).update(next_attempt_at=now - timedelta(minutes=3))
+    Event.objects.filter(pk=overdue.pk).update(next_attempt_at=now - timedelta(minutes=3), failures=1)
     a_step(offer, next_check_at=now - timedelta(minutes=3))
     a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
     Provider.objects.update(circuit="open")
     for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
         key, _ = issue_key(partner, expires_in=expires_in)
         ApiKey.objects.filter(pk=key.pk).update(created_at=now - timedelta(days=days))
+    BankHour.objects.create(hour=hour_of(now), partner=partner, bank="ipe", ok=8, failed=2)
     assert concerns(admin_client) == {
         "Chaves sem validade com mais de um ano": 1,
         "Eventos de webhook falhados": 1,
+        "Parceiros que não recebem agora": 1,
         "Eventos atrasados": 1,
         "Eventos retidos, ou à espera de URL ou segredo do parceiro": 1,
         "Autorizações externas sem verificação": 1,
         "Propostas de resultado desconhecido": 1,
         "Bancos sem chamadas": 1,
+        "Bancos com muitas falhas": 1,
     }
     assert "A mais antiga tem 366 dias." in admin_client.get("/admin/").content.decode()
     for each in admin_client.get("/admin/").context["concerns"]:
-        assert admin_client.get(each.address).context["cl"].result_count >= 1
+        page = admin_client.get(each.address)
+        assert page.status_code == 200
+        assert "cl" not in page.context or page.context["cl"].result_count >= 1
+
+
+def test_the_first_page_says_who_waits_the_longest(admin_client: Client) -> None:
+    now = timezone.now()
+    partner = PartnerFactory(name="Financeira Um", webhook_url="https://partner.example/w")
+    partner.rotate_webhook_secret()
+    offer = an_offer(partner, "ipe")
+    a_step(offer, next_check_at=now - timedelta(hours=2, minutes=1))
+    with transaction.atomic():
+        event = outbox.send(partner, "lead", "group-1", {})
+    assert event is not None
+    Event.objects.filter(pk=event.pk).update(created_at=now - timedelta(days=1, minutes=1), failures=3)
+    page = admin_client.get("/admin/").content.decode()
+    assert "A espera mais longa: 1\xa0dia" in page
+    assert "o mais antigo há 2\xa0horas" in page
+    assert "Financeira Um" in page
 
 
 def test_nobody_is_told_of_what_he_may_not_see(client: Client, db: None) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from pytest_django.live_server_helper import LiveServer
 
 from tests.browser import DESK, PHONE, Desk, is_wider_than_its_window, shoot, violations
+from tests.factories import PartnerFactory, ProviderFactory
+from tests.figures.rows import figures_of_a_month
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -21,3 +24,31 @@ def test_the_first_page(desk: Desk, operator: User, width: int) -> None:
     shoot(page, f"first-{width}")
     assert violations(page) == []
     assert not is_wider_than_its_window(page)
+
+
+def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: User) -> None:
+    """Plots are drawn by the theme's own script, under the policy; each page at both widths."""
+    for name in ("ipe", "cedro"):
+        ProviderFactory(name=name)
+    figures_of_a_month(PartnerFactory(name="Financeira Exemplo"), PartnerFactory(name="Corresponde Crédito e Serviços"))
+    found = {}
+    for width in (DESK, PHONE):
+        page = desk.open("/admin/", operator, width=width)
+        for name, address in {
+            "first": "/admin/?period=7d",
+            "banks": "/admin/figures/banks/",
+            "bank": "/admin/figures/banks/ipe/?period=24h",
+            "bank-30d": "/admin/figures/banks/ipe/?period=30d",
+            "funnel": "/admin/figures/funnel/?period=30d",
+        }.items():
+            page.goto(live_server.url + address)
+            for summary in page.locator(".figures details summary").all():
+                summary.click()
+            shoot(page, f"{name}-{width}")
+            drawn = page.locator("canvas.chart").evaluate_all(
+                "all => all.map(each => Chart.getChart(each) !== undefined)"
+            )
+            assert all(drawn), name
+            assert len(drawn) == {"first": 3, "bank": 4, "bank-30d": 4}.get(name, 0)
+            found[name, width] = [*violations(page), *(["too wide"] if is_wider_than_its_window(page) else [])]
+    assert {key: told for key, told in found.items() if told} == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -9,9 +10,12 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+from django.utils import timezone
 
 from consultas.fan_out import Answer
 from consultas.models import Offer, Query, Step
+from figures.counting import hour_of
+from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour, Source
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Cause, Move, Proposal
@@ -76,3 +80,61 @@ def a_moved_proposal(
         Move.objects.create(proposal=proposal, from_status=before, to_status=status, cause=Cause.REFRESH, at=at)
         before = status
     return proposal
+
+
+def figures_of_a_month(*partners: Partner) -> None:
+    """Figures for each hour of thirty days, more of them by day than by night."""
+    chance = random.Random(5)
+    hour = hour_of(timezone.now())
+    queries, banks, reasons, latencies = [], [], [], []
+    for _ in range(720):
+        busy = 1 + 10 * max(0, 8 - abs(hour.hour - 17))
+        for partner in partners:
+            asked = chance.randint(busy, 3 * busy)
+            offered = asked * 45 // 100
+            queries.append(
+                QueryHour(
+                    hour=hour,
+                    partner=partner,
+                    queries=asked,
+                    with_offers=offered,
+                    offers=offered * 20,
+                    offered=offered * 4000,
+                )
+            )
+            for bank in ("ipe", "cedro"):
+                ok, failed, sent = asked * 40 // 100, asked * chance.randint(0, 9) // 100, asked * 6 // 100
+                banks.append(
+                    BankHour(
+                        hour=hour,
+                        partner=partner,
+                        bank=bank,
+                        ok=ok,
+                        no_offers=asked - ok - failed,
+                        failed=failed,
+                        offers=ok * 18,
+                        offered=ok * 3500,
+                        submitted=sent,
+                        submitted_amount=sent * 3000,
+                        signed=sent // 2,
+                        signed_amount=sent // 2 * 3000,
+                        disbursed=sent // 3,
+                        disbursed_amount=sent // 3 * 3000,
+                    )
+                )
+                for stage, code in (("offer", "no_margin"), ("offer", "age_limit"), ("signature", "signature_expired")):
+                    reasons.append(
+                        ReasonHour(
+                            hour=hour, partner=partner, bank=bank, stage=stage, code=code, count=chance.randint(1, 9)
+                        )
+                    )
+        for bank in ("ipe", "cedro"):
+            for bound in (500, 1000, 2000, 5000):
+                latencies.append(LatencyHour(hour=hour, bank=bank, up_to_ms=bound, count=chance.randint(1, 50)))
+        hour -= timedelta(hours=1)
+    QueryHour.objects.bulk_create(queries)
+    BankHour.objects.bulk_create(banks)
+    ReasonHour.objects.bulk_create(reasons)
+    LatencyHour.objects.bulk_create(latencies)
+    Progress.objects.create(source=Source.QUERIES, until=timezone.now())
+    BreakerMove.objects.create(bank="ipe", is_open=True, at=timezone.now() - timedelta(hours=3))

@@ -1,0 +1,100 @@
+"""The data of plots, as the theme's chart components take them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.utils import timezone
+
+#: Colours that stand apart in light and dark, and for people who see few colours (Okabe and Ito).
+BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#8c8c8c"
+_GREY_TEXT = "#737373"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of numbers in a plot: its name, its colour, and a number for each hour."""
+
+    name: str
+    colour: str
+    values: Sequence[int | float | Decimal | None]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot over hours, with the table that says the same to who does not see it. `data` and `options` are JSON."""
+
+    title: str
+    data: str
+    options: str
+    is_bars: bool
+    head: list[str]
+    rows: list[list[str]]
+
+    @property
+    def component(self) -> str:
+        return f"unfold/components/chart/{'bar' if self.is_bars else 'line'}.html"
+
+
+def plot(
+    title: str, hours: Sequence[datetime], lines: Iterable[Line], *, stacked: bool = False, bars: bool = True
+) -> Plot:
+    """A plot of `lines` over `hours`: bars for a day, unless not `bars`; lines for more. The table has the newest hours
+    that are not empty, at most 48."""
+    found = list(lines)
+    is_a_day = len(hours) <= 48
+    is_bars = bars and is_a_day
+    label = "%Hh" if is_a_day else "%d/%m %Hh"
+    times = [timezone.localtime(hour) for hour in hours]
+    data = {
+        "labels": [time.strftime(label) for time in times],
+        "datasets": [
+            {
+                "label": line.name,
+                "data": [float(value) if isinstance(value, Decimal) else value for value in line.values],
+                "borderColor": line.colour,
+                "backgroundColor": line.colour,
+                "pointRadius": 0,
+                "borderWidth": 0 if is_bars else 1.5,
+                "fill": stacked and not is_bars,
+            }
+            for line in found
+        ],
+    }
+    rows = [
+        [times[index].strftime("%d/%m %Hh"), *(shown(line.values[index]) for line in found)]
+        for index in reversed(range(len(hours)))
+        if any(line.values[index] for line in found)
+    ]
+    return Plot(
+        title, json.dumps(data), json.dumps(_options(stacked)), is_bars, [line.name for line in found], rows[:48]
+    )
+
+
+def shown(value: int | float | Decimal | None) -> str:
+    """A number as it is written in Portuguese, at most two decimals."""
+    if value is None:
+        return "—"
+    text = f"{value:,.2f}".rstrip("0").rstrip(".") if isinstance(value, float | Decimal) else f"{value:,}"
+    return text.translate(str.maketrans(",.", ".,"))
+
+
+def _options(stacked: bool) -> dict[str, Any]:
+    """Without animation, which costs a second of a slow machine for each plot."""
+    ticks = {"color": _GREY_TEXT, "maxRotation": 0, "autoSkipPadding": 16}
+    return {
+        "animation": False,
+        "responsive": True,
+        "maintainAspectRatio": False,
+        "interaction": {"mode": "index", "intersect": False},
+        "plugins": {"legend": {"display": True, "align": "start", "labels": {"color": _GREY_TEXT, "boxWidth": 12}}},
+        "scales": {
+            "x": {"stacked": stacked, "ticks": ticks, "grid": {"display": False}},
+            "y": {"stacked": stacked, "beginAtZero": True, "ticks": {"color": _GREY_TEXT, "precision": 0}},
+        },
+    }

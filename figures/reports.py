@@ -1,0 +1,331 @@
+"""Reads the figures for the pages of the back office: sums by hour, by bank, by partner, of a period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import F, QuerySet, Sum
+from django.utils import timezone
+
+from figures.counting import LATENCY_BOUNDS_MS, LONGER_MS, hour_of
+from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
+
+HOUR = timedelta(hours=1)
+WEEK = timedelta(days=7)
+Row = dict[str, Any]
+#: The columns of `QueryHour` and of `BankHour` that are summed.
+QUERY_COLUMNS = ("queries", "unfinished", "with_offers", "offers", "offered")
+BANK_COLUMNS = tuple(
+    each.name for each in BankHour._meta.concrete_fields if each.name not in ("id", "hour", "partner", "bank")
+)
+
+
+@dataclass(frozen=True)
+class Period:
+    """The last `hours` hours, the one that runs included. `name` stands in addresses, `label` on pages."""
+
+    name: str
+    label: str
+    hours: int
+
+    def since(self, now: datetime) -> datetime:
+        return hour_of(now) - (self.hours - 1) * HOUR
+
+    def all_hours(self, now: datetime) -> list[datetime]:
+        """Its hours, the oldest first."""
+        return [self.since(now) + number * HOUR for number in range(self.hours)]
+
+
+PERIODS = {
+    each.name: each
+    for each in (Period("24h", "24 horas", 24), Period("7d", "7 dias", 168), Period("30d", "30 dias", 720))
+}
+
+
+def _sums(rows: QuerySet[Any], by: str | tuple[str, ...], columns: Iterable[str]) -> list[Row]:
+    names = (by,) if isinstance(by, str) else by
+    return list(rows.order_by().values(*names).annotate(**{f"sum_{name}": Sum(name) for name in columns}))
+
+
+def _plain(row: Row) -> Row:
+    return {name.removeprefix("sum_"): value or 0 for name, value in row.items() if name.startswith("sum_")}
+
+
+@dataclass(frozen=True)
+class Hours:
+    """Sums by hour. An hour without a row has zeros."""
+
+    rows: dict[datetime, Row]
+
+    def series(self, hours: Iterable[datetime], column: str) -> list[int | Decimal]:
+        return [self.rows.get(hour, {}).get(column, 0) for hour in hours]
+
+    def total(self, column: str, since: datetime, until: datetime) -> Decimal:
+        """The sum over [since, until). Of the hour in which `until` lies counts the share before it."""
+        found = Decimal(0)
+        for hour, row in self.rows.items():
+            if since <= hour < until:
+                share = min(Decimal(1), Decimal((until - hour) / HOUR))
+                found += Decimal(row.get(column, 0)) * share
+        return found
+
+
+def hours_of_all(since: datetime) -> Hours:
+    """The sums of all partners and banks since then: queries and proposals. Two statements."""
+    found: dict[datetime, Row] = {}
+    for row in _sums(QueryHour.objects.filter(hour__gte=since), "hour", QUERY_COLUMNS):
+        found.setdefault(row["hour"], {}).update(_plain(row))
+    sold = ("submitted", "submitted_amount", "signed", "disbursed", "disbursed_amount")
+    for row in _sums(BankHour.objects.filter(hour__gte=since), "hour", sold):
+        found.setdefault(row["hour"], {}).update(_plain(row))
+    return Hours(found)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure of today until now beside that of the same weekday a week ago until the same time."""
+
+    title: str
+    today: Decimal
+    before: Decimal
+    amount: Decimal | None = None
+
+    @property
+    def change(self) -> int | None:
+        """Percent; None where there was nothing."""
+        return round((self.today - self.before) * 100 / self.before) if self.before else None
+
+
+def today_compared(hours: Hours, now: datetime) -> list[Compared]:
+    """Queries, offers, proposals and payments of today, in the service's time zone."""
+    midnight = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
+    # Today is counted whole: the hour that runs has what has happened in it.
+    tomorrow = hour_of(now) + HOUR
+
+    def compared(title: str, column: str, amount: str | None = None) -> Compared:
+        return Compared(
+            title,
+            hours.total(column, midnight, tomorrow),
+            hours.total(column, midnight - WEEK, now - WEEK),
+            hours.total(amount, midnight, tomorrow) if amount else None,
+        )
+
+    return [
+        compared("Consultas", "queries"),
+        compared("Consultas com ofertas", "with_offers", "offered"),
+        compared("Ofertas", "offers"),
+        compared("Propostas enviadas", "submitted", "submitted_amount"),
+        compared("Propostas pagas", "disbursed", "disbursed_amount"),
+    ]
+
+
+@dataclass
+class BankFigures:
+    """A bank over a period: sums, and how long its answers took."""
+
+    bank: str
+    sums: Row
+    latencies: dict[int, int] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in BANK_COLUMNS:
+            return self.sums.get(name, 0)
+        raise AttributeError(name)
+
+    @property
+    def answers(self) -> int:
+        """All that partners got for this bank."""
+        statuses = ("ok", "no_offers", "requires_action", "pending", "refused", "failed")
+        return sum(self.sums.get(name, 0) for name in statuses)
+
+    def share(self, name: str) -> Decimal | None:
+        """Percent of the answers."""
+        return Decimal(self.sums.get(name, 0)) * 100 / self.answers if self.answers else None
+
+    @property
+    def offers_per_answer(self) -> Decimal | None:
+        return Decimal(self.sums.get("offers", 0)) / self.answers if self.answers else None
+
+    def percentile(self, share: float) -> float | None:
+        """Milliseconds within which so much of the answers came; infinity beyond the last class. None without any."""
+        return percentile(self.latencies, share)
+
+
+def percentile(classes: dict[int, int], share: float) -> float | None:
+    """Milliseconds within which the part `share` (0 to 1) of the answers came: counts by the upper bound of their
+    class, taken as evenly spread within it. Infinity where it lies beyond the last bound; None without answers."""
+    total = sum(classes.values())
+    if not total:
+        return None
+    wanted, passed, lower = share * total, 0, 0
+    for bound in LATENCY_BOUNDS_MS:
+        inside = classes.get(bound, 0)
+        if inside and passed + inside >= wanted:
+            return lower + (bound - lower) * (wanted - passed) / inside
+        passed, lower = passed + inside, bound
+    return float("inf") if classes.get(LONGER_MS) else float(lower)
+
+
+def banks(since: datetime) -> list[BankFigures]:
+    """Every bank that has figures since then, by name. Two statements."""
+    found = {
+        row["bank"]: BankFigures(row["bank"], _plain(row))
+        for row in _sums(BankHour.objects.filter(hour__gte=since), "bank", BANK_COLUMNS)
+    }
+    for row in _sums(LatencyHour.objects.filter(hour__gte=since), ("bank", "up_to_ms"), ("count",)):
+        found.setdefault(row["bank"], BankFigures(row["bank"], {})).latencies[row["up_to_ms"]] = row["sum_count"]
+    return sorted(found.values(), key=lambda each: each.bank)
+
+
+@dataclass(frozen=True)
+class BankByHour:
+    """One bank, hour by hour."""
+
+    hours: Hours
+    latencies: dict[datetime, dict[int, int]]
+
+    def percentiles(self, hours: Iterable[datetime], share: float) -> list[float | None]:
+        """Seconds, None for an hour without answers; the last class counts as its lower bound."""
+        found = [percentile(self.latencies.get(hour, {}), share) for hour in hours]
+        return [None if ms is None else min(ms, LATENCY_BOUNDS_MS[-1]) / 1000 for ms in found]
+
+    def whole(self, bank: str) -> BankFigures:
+        """The sum of all hours."""
+        sums: Row = {}
+        for row in self.hours.rows.values():
+            for name, value in row.items():
+                sums[name] = sums.get(name, 0) + value
+        latencies: dict[int, int] = {}
+        for classes in self.latencies.values():
+            for bound, count in classes.items():
+                latencies[bound] = latencies.get(bound, 0) + count
+        return BankFigures(bank, sums, latencies)
+
+
+def bank_by_hour(bank: str, since: datetime) -> BankByHour:
+    """Two statements."""
+    rows = _sums(BankHour.objects.filter(bank=bank, hour__gte=since), "hour", BANK_COLUMNS)
+    latencies: dict[datetime, dict[int, int]] = {}
+    classes = LatencyHour.objects.filter(bank=bank, hour__gte=since).values_list("hour", "up_to_ms", "count")
+    for hour, bound, count in classes:
+        latencies.setdefault(hour, {})[bound] = count
+    return BankByHour(Hours({row["hour"]: _plain(row) for row in rows}), latencies)
+
+
+@dataclass(frozen=True)
+class ReasonFigures:
+    """How often something ended for a reason."""
+
+    stage: str
+    code: str
+    count: int
+    amount: Decimal
+
+
+def reasons(since: datetime, *, bank: str = "", partner: Any = None, most: int = 8) -> dict[str, list[ReasonFigures]]:
+    """The commonest reasons of each stage, of one bank and one partner where they are given. One statement."""
+    rows = _of(ReasonHour.objects.filter(hour__gte=since), bank, partner)
+    found: dict[str, list[ReasonFigures]] = {stage: [] for stage in Stage.values}
+    for row in sorted(_sums(rows, ("stage", "code"), ("count", "amount")), key=lambda each: -each["sum_count"]):
+        if len(found[row["stage"]]) < most:
+            found[row["stage"]].append(ReasonFigures(row["stage"], row["code"], row["sum_count"], row["sum_amount"]))
+    return found
+
+
+def _of(rows: QuerySet[Any], bank: str, partner: Any) -> QuerySet[Any]:
+    chosen: Row = {**({"bank": bank} if bank else {}), **({"partner": partner} if partner else {})}
+    return rows.filter(**chosen)
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """How many came how far. `asked` are queries, or a bank's answers where one bank is looked at."""
+
+    name: str
+    key: str
+    asked: int
+    with_offers: int
+    submitted: int
+    signed: int
+    disbursed: int
+    offered: Decimal
+    submitted_amount: Decimal
+    signed_amount: Decimal
+    disbursed_amount: Decimal
+
+
+def _funnel(name: str, key: str, row: Row, queries: Row | None = None) -> Funnel:
+    """Of a bank's sums; with the sums of the queries, of all banks."""
+    answers = BankFigures(key, row)
+    waited, amount = row.get("steps_with_offers", 0), row.get("step_offered", Decimal(0))
+    first = queries if queries is not None else {"queries": answers.answers, "with_offers": answers.ok, **row}
+    return Funnel(
+        name,
+        key,
+        asked=first.get("queries", 0),
+        with_offers=first.get("with_offers", 0) + waited,
+        offered=first.get("offered", Decimal(0)) + amount,
+        **{
+            column: row.get(column, 0)
+            for each in ("submitted", "signed", "disbursed")
+            for column in (each, f"{each}_amount")
+        },
+    )
+
+
+def funnel_of_bank(bank: str, sums: Row) -> Funnel:
+    """The funnel of one bank with these sums."""
+    return _funnel(bank, bank, sums)
+
+
+@dataclass(frozen=True)
+class Funnels:
+    """The whole, and the same by bank and by partner."""
+
+    whole: Funnel
+    by_bank: list[Funnel]
+    by_partner: list[Funnel]
+
+
+def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
+    """Of one bank and one partner where they are given. Two statements."""
+    rows = _of(BankHour.objects.filter(hour__gte=since), bank, partner)
+    columns = ("ok", "no_offers", "requires_action", "pending", "refused", "failed", "offered", "steps_with_offers")
+    sold = [f"{each}{suffix}" for each in ("submitted", "signed", "disbursed") for suffix in ("", "_amount")]
+    cells = _sums(
+        rows.annotate(partner_name=F("partner__name")),
+        ("bank", "partner_id", "partner_name"),
+        (*columns, "step_offered", *sold),
+    )
+    asked: dict[Any, Row] = {}
+    if not bank:
+        queries = _of(QueryHour.objects.filter(hour__gte=since), "", partner)
+        asked = {row["partner_id"]: _plain(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
+
+    def added(found: Iterable[Row]) -> Row:
+        whole: Row = {}
+        for row in found:
+            for name, value in row.items():
+                whole[name] = whole.get(name, 0) + value
+        return whole
+
+    names = {cell["bank"] for cell in cells}
+    partners = {cell["partner_id"]: cell["partner_name"] for cell in cells}
+    by_bank = [
+        _funnel(name, name, added(_plain(cell) for cell in cells if cell["bank"] == name)) for name in sorted(names)
+    ]
+    by_partner = [
+        _funnel(
+            name,
+            str(key),
+            added(_plain(cell) for cell in cells if cell["partner_id"] == key),
+            None if bank else asked.get(key, {}),
+        )
+        for key, name in sorted(partners.items(), key=lambda each: str(each[1]).casefold())
+    ]
+    whole = _funnel("", "", added(map(_plain, cells)), None if bank else added(asked.values()))
+    return Funnels(whole, by_bank, by_partner)

@@ -1,0 +1,138 @@
+"""The tables of the figures' pages: cells as they are written in Portuguese, and what several pages show."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from figures.breaker_history import openings
+from figures.charts import shown
+from figures.reports import Funnel, Period, ReasonFigures
+from foundation.backoffice.cells import link_to
+from partners.models import Partner
+from providers import registry
+from providers.reasons import MEANINGS, ReasonCode
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page. The first column names the row."""
+
+    head: tuple[str, ...]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    empty: str = "Nada neste período."
+
+
+_FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas", "Ofertado", "Enviado", "Assinado", "Pago")
+#: A partner asks; a bank answers.
+FUNNEL_OF_QUERIES, FUNNEL_OF_ANSWERS = ("", "Consultas", *_FUNNEL_HEAD), ("", "Respostas", *_FUNNEL_HEAD)
+
+
+def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
+    """A row of a funnel's table: each step with its share of the step before, then the amounts."""
+    steps = (funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed)
+    amounts = (funnel.offered, funnel.submitted_amount, funnel.signed_amount, funnel.disbursed_amount)
+    return (
+        first,
+        shown(steps[0]),
+        *(_of_the_step_before(now, before) for before, now in pairwise(steps)),
+        *(whole_reais(amount) for amount in amounts),
+    )
+
+
+def whole_reais(amount: Decimal | int) -> str:
+    """`R$ 1.235`: sums of figures need no cents."""
+    return f"R$ {shown(round(amount))}"
+
+
+def _of_the_step_before(now: int, before: int) -> str:
+    return f"{shown(now)} ({percent(Decimal(now) * 100 / before)})" if before else shown(now)
+
+
+def reason_table(found: list[ReasonFigures], of: int, *, has_amount: bool) -> Table:
+    """Reasons, the commonest first; with their share of `of` answers where that is given."""
+    head = ("Motivo", "Código", "Vezes", *(("Das respostas",) if of else ()), *(("Valor",) if has_amount else ()))
+    rows = [
+        (
+            _meaning(each.code),
+            each.code,
+            shown(each.count),
+            *((percent(Decimal(each.count) * 100 / of),) if of else ()),
+            *((whole_reais(each.amount),) if has_amount else ()),
+        )
+        for each in found
+    ]
+    return Table(head, rows)
+
+
+def _meaning(code: str) -> str:
+    """What the code tells; a code of a later release has no words here."""
+    try:
+        return MEANINGS[ReasonCode(code)].meaning
+    except ValueError:
+        return "—"
+
+
+def opening_table(name: str, now: datetime) -> Table:
+    """The breaker's history of 30 days: two statements."""
+    found = openings(name, now - timedelta(days=30), now)
+    partners = Partner.objects.in_bulk({each.partner_id for each in found if each.partner_id})
+    rows = [
+        (
+            timezone.localtime(each.since).strftime("%d/%m %H:%M:%S"),
+            timezone.localtime(each.until).strftime("%d/%m %H:%M:%S") if each.until else "ainda aberto",
+            f"{((each.until or now) - each.since).total_seconds():.0f} s",
+            _whom(each.partner_id, partners),
+        )
+        for each in found
+    ]
+    return Table(("Abriu", "Fechou", "Duração", "Para quem"), rows, "O disjuntor não abriu nos últimos 30 dias.")
+
+
+def _whom(partner_id: Any, partners: dict[Any, Partner]) -> Any:
+    if partner_id is None:
+        return "todos os parceiros"
+    partner = partners.get(partner_id)
+    return link_to("partners_partner", partner.pk, partner.name) if partner else str(partner_id)
+
+
+def label(name: str) -> str:
+    """The bank's name for people."""
+    adapter = registry.get(name)
+    return adapter.label if adapter else name
+
+
+def bank_link(name: str, period: Period) -> SafeString:
+    """A link to the bank's page of figures, for the same period."""
+    return link(f"{reverse('figures:bank', args=[name])}?period={period.name}", label(name))
+
+
+def link(address: str, text: str) -> SafeString:
+    """A link as text of a page."""
+    return format_html('<a class="text-link" href="{}">{}</a>', address, text)
+
+
+def added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """The sum of two shares; None where there is none."""
+    return None if one is None or other is None else one + other
+
+
+def percent(share: Decimal | None) -> str:
+    """`12,5%`."""
+    return "—" if share is None else f"{share:.1f}%".replace(".", ",")
+
+
+def seconds(ms: float | None) -> str:
+    """Milliseconds as `1,2 s`; infinity is what lies beyond the last class."""
+    if ms is None:
+        return "—"
+    return "> 25 s" if math.isinf(ms) else f"{ms / 1000:.1f} s".replace(".", ",")

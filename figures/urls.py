@@ -1,0 +1,10 @@
+from django.urls import path
+
+from figures import views
+
+app_name = "figures"
+urlpatterns = [
+    path("banks/", views.banks, name="banks"),
+    path("banks/<str:name>/", views.bank, name="bank"),
+    path("funnel/", views.funnel, name="funnel"),
+]

@@ -1,0 +1,297 @@
+"""The back office's pages of figures: all banks side by side, one bank by the hour, and the funnel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from decimal import Decimal
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from figures import reports
+from figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Line, plot, shown
+from figures.models import Progress, Stage
+from figures.reports import PERIODS, BankFigures, Period
+from figures.tables import (
+    FUNNEL_OF_ANSWERS,
+    FUNNEL_OF_QUERIES,
+    Table,
+    added,
+    bank_link,
+    funnel_cells,
+    label,
+    link,
+    opening_table,
+    percent,
+    reason_table,
+    seconds,
+    whole_reais,
+)
+from partners.models import Partner
+from providers import registry
+from providers.breaker import Breaker
+
+PERMISSION = "figures.view_bankhour"
+View = Callable[..., HttpResponse]
+_BREAKER_WORDS = {"closed": "fechado", "half_open": "em teste", "open": "aberto"}
+
+
+def figures_page(view: View) -> View:
+    """A page of the back office for those who may see figures."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, **words: Any) -> HttpResponse:
+        if not request.user.has_perm(PERMISSION):
+            raise PermissionDenied
+        return view(request, **words)
+
+    page: View = admin.site.admin_view(guarded)
+    return page
+
+
+def period_of(request: HttpRequest) -> Period:
+    """The period that the address names; a day where it names none of them."""
+    return PERIODS.get(request.GET.get("period", ""), PERIODS["24h"])
+
+
+def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
+    """The links that change a page's period and keep the rest of its address."""
+    links = []
+    for each in PERIODS.values():
+        asked = request.GET.copy()
+        asked["period"] = each.name
+        links.append({"label": each.label, "address": f"?{asked.urlencode()}", "is_chosen": each == chosen})
+    return links
+
+
+def _page(request: HttpRequest, template: str, title: str, period: Period, **words: Any) -> HttpResponse:
+    context = {
+        **admin.site.each_context(request),
+        "title": title,
+        "periods": period_links(request, period),
+        "period": period,
+        **words,
+    }
+    return TemplateResponse(request, template, context)
+
+
+def counted_until() -> datetime | None:
+    """Up to which moment everything is counted; None before the first sweep. One statement."""
+    return min(Progress.objects.values_list("until", flat=True), default=None)
+
+
+@figures_page
+def banks(request: HttpRequest) -> HttpResponse:
+    """All banks side by side."""
+    period, now = period_of(request), timezone.now()
+    found = {each.bank: each for each in reports.banks(period.since(now))}
+    states = _breaker_states()
+    head = (
+        "Banco",
+        "Respostas",
+        "Com ofertas",
+        "Sem ofertas",
+        "Aguardam o titular",
+        "Recusadas",
+        "Falhas",
+        "p50",
+        "p95",
+        "Ofertas por resposta",
+        "Enviadas",
+        "Pagas",
+        "Disjuntor",
+    )
+    rows = []
+    for name in registry.names():
+        bank = found.get(name) or BankFigures(name, {})
+        rows.append((bank_link(name, period), *_bank_cells(bank), states.get(name, "não se sabe")))
+    return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
+
+
+def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
+    return (
+        shown(bank.answers),
+        percent(bank.share("ok")),
+        percent(bank.share("no_offers")),
+        percent(added(bank.share("pending"), bank.share("requires_action"))),
+        percent(bank.share("refused")),
+        percent(bank.share("failed")),
+        seconds(bank.percentile(0.5)),
+        seconds(bank.percentile(0.95)),
+        shown(None if bank.offers_per_answer is None else round(bank.offers_per_answer, 1)),
+        shown(bank.submitted),
+        shown(bank.disbursed),
+    )
+
+
+@figures_page
+def bank(request: HttpRequest, name: str) -> HttpResponse:
+    """One bank, by the hour."""
+    adapter = registry.get(name)
+    if adapter is None:
+        raise Http404
+    period, now = period_of(request), timezone.now()
+    since, hours = period.since(now), period.all_hours(now)
+    found = reports.bank_by_hour(name, since)
+    whole = found.whole(name)
+    statuses = (
+        ("Com ofertas", GREEN, "ok"),
+        ("Sem ofertas", GREY, "no_offers"),
+        ("Falta um passo do titular", PURPLE, "requires_action"),
+        ("Aguardando o titular", BLUE, "pending"),
+        ("Recusadas", ORANGE, "refused"),
+        ("Falhas", RED, "failed"),
+    )
+    proposals = (("Enviadas", BLUE, "submitted"), ("Assinadas", ORANGE, "signed"), ("Pagas", GREEN, "disbursed"))
+
+    def lines(columns: Iterable[tuple[str, str, str]]) -> list[Line]:
+        return [Line(title, colour, found.hours.series(hours, column)) for title, colour, column in columns]
+
+    plots = [
+        plot("Respostas por hora", hours, lines(statuses), stacked=True),
+        plot(
+            "Tempo de resposta (s)",
+            hours,
+            [
+                Line(f"p{share}", colour, found.percentiles(hours, share / 100))
+                for share, colour in ((50, BLUE), (95, RED))
+            ],
+            bars=False,
+        ),
+        plot("Ofertas por hora", hours, lines([("Ofertas", GREEN, "offers")])),
+        plot("Propostas por hora", hours, lines(proposals)),
+    ]
+    told = reports.reasons(since, bank=name)
+    return _page(
+        request,
+        "figures/bank.html",
+        f"Desempenho: {adapter.label}",
+        period,
+        cards=_bank_cards(whole),
+        plots=plots,
+        reasons=reason_table(told[Stage.OFFER], whole.answers, has_amount=False),
+        funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of_bank(name, whole.sums))]),
+        breaker=opening_table(name, now),
+        all_banks=f"{reverse('figures:banks')}?period={period.name}",
+        settings=reverse("admin:providers_provider_change", args=[name])
+        if request.user.has_perm("providers.view_provider")
+        else "",
+    )
+
+
+def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
+    steps = bank.steps_approved + bank.steps_refused + bank.steps_expired
+    told = (
+        ("Respostas", shown(bank.answers), ""),
+        ("Com ofertas", percent(bank.share("ok")), f"{shown(bank.ok)} respostas"),
+        ("Recusadas", percent(bank.share("refused")), f"{shown(bank.refused)} respostas"),
+        ("Falhas", percent(bank.share("failed")), f"{shown(bank.failed)} respostas"),
+        ("p50 e p95", f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}", "por resposta"),
+        ("Ofertas", shown(bank.offers + bank.step_offers), f"{shown(bank.offers_per_answer)} por resposta"),
+        ("Passos do titular", shown(steps), f"{shown(bank.steps_approved)} concluídos"),
+        ("Propostas pagas", shown(bank.disbursed), whole_reais(bank.disbursed_amount)),
+    )
+    return [{"title": title, "value": value, "note": note} for title, value, note in told]
+
+
+@figures_page
+def funnel(request: HttpRequest) -> HttpResponse:
+    """How many came how far, of a partner and a bank where the address names them."""
+    period, now = period_of(request), timezone.now()
+    since = period.since(now)
+    name, partner = request.GET.get("bank", ""), _partner(request.GET.get("partner", ""))
+    if name and registry.get(name) is None:
+        raise Http404
+    found = reports.funnels(since, bank=name, partner=partner.pk if partner else None)
+    told = reports.reasons(since, bank=name, partner=partner.pk if partner else None)
+    whole = found.whole
+
+    def narrowed(**chosen: str) -> str:
+        asked = request.GET.copy()
+        asked["period"] = period.name
+        for key, value in chosen.items():
+            if value:
+                asked[key] = value
+            else:
+                asked.pop(key, None)
+        return f"?{asked.urlencode()}"
+
+    steps = [
+        {
+            "title": title,
+            "count": shown(count),
+            "share": percent(Decimal(count) * 100 / before) if before else "—",
+            "width": min(100, round(count * 100 / whole.asked)) if whole.asked else 0,
+            "amount": whole_reais(amount) if amount is not None else "",
+            "reasons": reason_table(told[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,
+            "lost": lost,
+        }
+        for title, count, before, amount, stage, lost in (
+            ("Respostas" if name else "Consultas", whole.asked, 0, None, Stage.OFFER, "Por que não houve oferta"),
+            ("Com ofertas", whole.with_offers, whole.asked, whole.offered, None, ""),
+            (
+                "Propostas enviadas",
+                whole.submitted,
+                whole.with_offers,
+                whole.submitted_amount,
+                Stage.SIGNATURE,
+                "Por que não foram assinadas",
+            ),
+            (
+                "Assinadas",
+                whole.signed,
+                whole.submitted,
+                whole.signed_amount,
+                Stage.PAYMENT,
+                "Por que não foram pagas",
+            ),
+            ("Pagas", whole.disbursed, whole.signed, whole.disbursed_amount, None, ""),
+        )
+    ]
+    adapter = registry.get(name)
+    return _page(
+        request,
+        "figures/funnel.html",
+        "Funil",
+        period,
+        steps=steps,
+        of_bank=adapter.label if adapter else "",
+        of_partner=partner,
+        all_banks=narrowed(bank=""),
+        all_partners=narrowed(partner=""),
+        by_bank=Table(
+            FUNNEL_OF_ANSWERS,
+            [funnel_cells(link(narrowed(bank=each.key), label(each.key)), each) for each in found.by_bank],
+        ),
+        by_partner=Table(
+            FUNNEL_OF_ANSWERS if name else FUNNEL_OF_QUERIES,
+            [funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in found.by_partner],
+        ),
+    )
+
+
+def _partner(text: str) -> Partner | None:
+    """The partner whose id is `text`; None for an empty text. Raises Http404."""
+    if not text:
+        return None
+    try:
+        return Partner.objects.get(pk=UUID(text))
+    except (ValueError, Partner.DoesNotExist):
+        raise Http404 from None
+
+
+def _breaker_states() -> dict[str, str]:
+    """In words, by one look; empty while Redis is away."""
+    try:
+        return {name: _BREAKER_WORDS[state] for name, state in Breaker.states(registry.names()).items()}
+    except RedisError:
+        return {}

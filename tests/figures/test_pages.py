@@ -1,0 +1,192 @@
+"""The pages of figures: who gets them, what they say, and how many statements they cost."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from figures.counting import hour_of
+from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
+from partners.models import Partner
+from tests.factories import PartnerFactory, ProviderFactory
+
+pytestmark = pytest.mark.django_db
+
+PAGES = ("/admin/figures/banks/", "/admin/figures/banks/ipe/", "/admin/figures/funnel/")
+
+
+def some_figures(partner: Partner) -> None:
+    """A few of everything for two banks, in the last three hours."""
+    now = hour_of(timezone.now())
+    for number in range(3):
+        hour = now - timedelta(hours=number)
+        QueryHour.objects.create(
+            hour=hour, partner=partner, queries=1200, with_offers=500, offers=20_000, offered=Decimal("4000000.50")
+        )
+        for bank in ("ipe", "cedro"):
+            BankHour.objects.create(
+                hour=hour,
+                partner=partner,
+                bank=bank,
+                ok=500,
+                no_offers=400,
+                pending=50,
+                refused=150,
+                failed=100,
+                offers=20_000,
+                offered=Decimal("4000000.50"),
+                submitted=40,
+                submitted_amount=Decimal(200_000),
+                signed=30,
+                signed_amount=Decimal(150_000),
+                disbursed=20,
+                disbursed_amount=Decimal(100_000),
+            )
+            for code, stage in (("no_margin", "offer"), ("signature_expired", "signature"), ("none_yet", "payment")):
+                ReasonHour.objects.create(
+                    hour=hour, partner=partner, bank=bank, stage=stage, code=code, count=10 + number
+                )
+            for bound in (500, 1000, 5000):
+                LatencyHour.objects.create(hour=hour, bank=bank, up_to_ms=bound, count=400)
+    BreakerMove.objects.create(bank="ipe", is_open=True, at=now)
+    BreakerMove.objects.create(bank="ipe", is_open=False, at=now + timedelta(seconds=17))
+    BreakerMove.objects.create(bank="ipe", partner_id=partner.pk, is_open=True, at=now)
+    Progress.objects.create(source="queries", until=timezone.now())
+
+
+@pytest.fixture
+def partner() -> Partner:
+    for name in ("ipe", "cedro"):
+        ProviderFactory(name=name)
+    return PartnerFactory(name="Financeira Um")
+
+
+@pytest.fixture
+def figures(partner: Partner) -> Partner:
+    some_figures(partner)
+    return partner
+
+
+def text_of(response: Any) -> str:
+    """The words of a page, in one line."""
+    assert response.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_without_figures(admin_client: Client, partner: Partner, page: str) -> None:
+    for period in ("24h", "7d", "30d", "nonsense"):
+        assert admin_client.get(page, {"period": period}).status_code == 200
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_figures_are_for_who_may_see_them(client: Client, partner: Partner, page: str) -> None:
+    assert client.get(page).status_code == 302
+    client.force_login(User.objects.create_user("curious", is_staff=True))
+    assert client.get(page).status_code == 403
+    assert "Desempenho dos bancos" not in client.get("/admin/").content.decode()
+    assert "cards" not in client.get("/admin/").context
+    for group in Group.objects.filter(name__startswith="Papel: "):
+        user = User.objects.create_user(f"member of {group}", is_staff=True)
+        user.groups.add(group)
+        client.force_login(user)
+        assert client.get(page).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "banks/none/",
+        "banks/%00/",
+        "funnel/?bank=none",
+        "funnel/?partner=1",
+        f"funnel/?partner={'0' * 32}",
+        "funnel/?partner=%00",
+    ],
+)
+def test_what_does_not_exist_is_not_found(admin_client: Client, wrong: str) -> None:
+    assert admin_client.get(f"/admin/figures/{wrong}").status_code == 404
+
+
+def test_all_banks_side_by_side(admin_client: Client, figures: Partner) -> None:
+    page = admin_client.get(PAGES[0])
+    found = {row[0]: row[1:] for row in page.context["table"].rows}
+    assert len(found) == 8
+    [told] = [cells for link, cells in found.items() if "/banks/ipe/" in link]
+    assert told == (
+        "3.600",
+        "41,7%",
+        "33,3%",
+        "4,2%",
+        "12,5%",
+        "8,3%",
+        "0,9 s",
+        "4,8 s",
+        "16,7",
+        "120",
+        "60",
+        "fechado",
+    )
+
+
+def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
+    page = admin_client.get(PAGES[1])
+    text = text_of(page)
+    assert "O titular não tem margem consignável suficiente. no_margin 33 0,9%" in text
+    assert "todos os parceiros" in text
+    assert "17 s" in text
+    assert f"/admin/partners/partner/{figures.pk}/change/" in page.content.decode()
+    assert "3.600 1.500 (41,7%) 120 (8,0%) 90 (75,0%) 60 (66,7%)" in text
+    plots = {plot.title: plot for plot in page.context["plots"]}
+    assert plots["Ofertas por hora"].rows[0][1:] == ["20.000"]
+    assert plots["Tempo de resposta (s)"].rows[0][1:] == ["0,88", "4,85"]
+
+
+def test_the_funnel(admin_client: Client, figures: Partner) -> None:
+    page = admin_client.get(PAGES[2])
+    text = text_of(page)
+    assert "Consultas 3.600" in text
+    assert "Com ofertas 1.500 41,7% da etapa anterior R$ 12.000.002" in text
+    assert "Pagas 120 66,7% da etapa anterior R$ 600.000" in text
+    assert "A assinatura não" in text or "signature_expired 66" in text
+    assert "none_yet 66" in text, "a code of another release is shown as it is"
+    narrowed = admin_client.get(f"{PAGES[2]}?bank=cedro&partner={figures.pk}&period=7d")
+    assert "Financeira Um, Cedro" in text_of(narrowed)
+    assert [step["count"] for step in narrowed.context["steps"]] == ["3.600", "1.500", "120", "90", "60"]
+
+
+def test_the_first_page_shows_today_and_the_hours(admin_client: Client, figures: Partner) -> None:
+    page = admin_client.get("/admin/", {"period": "7d"})
+    assert [card.title for card in page.context["cards"]] == [
+        "Consultas",
+        "Consultas com ofertas",
+        "Ofertas",
+        "Propostas enviadas",
+        "Propostas pagas",
+    ]
+    plots = {plot.title: plot for plot in page.context["plots"]}
+    assert plots["Propostas por hora"].rows[0][1:] == ["80", "60", "40"]
+    assert "Contado até" in text_of(page)
+
+
+@pytest.mark.parametrize(("page", "most"), [("/admin/", 14), (PAGES[0], 4), (PAGES[1], 7), (PAGES[2], 5)])
+def test_a_page_costs_few_statements(
+    admin_client: Client, figures: Partner, django_assert_max_num_queries: Any, page: str, most: int
+) -> None:
+    """Session and user among them; and as many whatever the number of banks, partners and hours."""
+    with django_assert_max_num_queries(most):
+        admin_client.get(page, {"period": "30d"})
+
+
+def test_every_page_has_its_place_in_the_menu(admin_client: Client) -> None:
+    menu = admin_client.get("/admin/").content.decode()
+    assert reverse("figures:banks") in menu
+    assert reverse("figures:funnel") in menu

@@ -1,0 +1,160 @@
+"""What the pages of figures read: percentiles, the same weekday a week ago, funnels and breakers' histories."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.utils import timezone
+
+from figures import breaker_history, reports
+from figures.breaker_history import Opening
+from figures.counting import LONGER_MS
+from figures.models import BankHour, BreakerMove, QueryHour, ReasonHour
+from foundation.redis import redis
+from providers.breaker import ALL, HISTORY, Breaker
+from tests.factories import PartnerFactory
+
+pytestmark = pytest.mark.django_db
+
+#: 14:30 on a Sunday in São Paulo.
+NOW = datetime(2026, 11, 22, 17, 30, tzinfo=UTC)
+TODAY = datetime(2026, 11, 22, tzinfo=ZoneInfo("America/Sao_Paulo"))
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("classes", "share", "found"),
+    [
+        ({}, 0.5, None),
+        ({1000: 10}, 0.5, 875.0),  # between 750 and 1000 ms
+        ({100: 50, 1000: 50}, 0.5, 100.0),
+        ({100: 95, 20_000: 5}, 0.95, 100.0),
+        ({100: 94, 20_000: 6}, 0.95, 15_000 + 5_000 / 6),
+        ({100: 1, LONGER_MS: 9}, 0.5, float("inf")),
+    ],
+)
+def test_percentiles(classes: dict[int, int], share: float, found: float | None) -> None:
+    assert reports.percentile(classes, share) == (None if found is None else pytest.approx(found))
+
+
+def test_today_beside_the_same_weekday_a_week_ago() -> None:
+    """Last week's hour that runs now counts by the part of it that is over: half of it at 14:30."""
+    partner = PartnerFactory()
+    for hour, queries in (
+        (TODAY - HOUR, 1000),
+        (TODAY, 10),
+        (TODAY + 14 * HOUR, 5),
+        (TODAY - timedelta(days=7) - HOUR, 1000),
+        (TODAY - timedelta(days=7), 8),
+        (TODAY - timedelta(days=7) + 14 * HOUR, 4),
+        (TODAY - timedelta(days=7) + 15 * HOUR, 1000),
+    ):
+        QueryHour.objects.create(hour=hour, partner=partner, queries=queries)
+    BankHour.objects.create(hour=TODAY, partner=partner, bank="ipe", submitted=3, submitted_amount=Decimal("900.50"))
+    hours = reports.hours_of_all(NOW - timedelta(days=8))
+    found = {each.title: each for each in reports.today_compared(hours, NOW)}
+    queries = found["Consultas"]
+    assert (queries.today, queries.before, queries.change) == (15, 10, 50)
+    sent = found["Propostas enviadas"]
+    assert (sent.today, sent.before, sent.change, sent.amount) == (3, 0, None, Decimal("900.50"))
+
+
+def test_the_hours_of_a_period() -> None:
+    day = reports.PERIODS["24h"].all_hours(NOW)
+    assert (len(day), day[-1]) == (24, NOW.replace(minute=0))
+    assert reports.PERIODS["30d"].since(NOW) == NOW.replace(minute=0) - 719 * HOUR
+
+
+def test_funnels() -> None:
+    one, other = PartnerFactory(name="Um"), PartnerFactory(name="Outro")
+    for partner, queries, with_offers in ((one, 100, 40), (other, 10, 10)):
+        QueryHour.objects.create(
+            hour=NOW, partner=partner, queries=queries, with_offers=with_offers, offered=Decimal(with_offers * 1000)
+        )
+    values = {"submitted": 5, "signed": 3, "disbursed": 2, "disbursed_amount": Decimal(2000)}
+    BankHour.objects.create(hour=NOW, partner=one, bank="ipe", ok=30, no_offers=50, failed=20, **values)
+    BankHour.objects.create(hour=NOW, partner=one, bank="cedro", pending=100, steps_with_offers=7, submitted=1)
+    BankHour.objects.create(hour=NOW, partner=other, bank="ipe", ok=10, offered=Decimal(500))
+    BankHour.objects.create(hour=NOW - 25 * HOUR, partner=other, bank="ipe", ok=10_000)
+
+    def shown(funnel: reports.Funnel) -> tuple[int, ...]:
+        return funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed
+
+    all_of_it = reports.funnels(NOW - 24 * HOUR)
+    assert shown(all_of_it.whole) == (110, 57, 6, 3, 2), "with the offers that came after a step"
+    assert {each.name: shown(each) for each in all_of_it.by_bank} == {
+        "cedro": (100, 7, 1, 0, 0),
+        "ipe": (110, 40, 5, 3, 2),
+    }
+    assert {each.name: shown(each) for each in all_of_it.by_partner} == {
+        "Outro": (10, 10, 0, 0, 0),
+        "Um": (100, 47, 6, 3, 2),
+    }
+    assert shown(reports.funnels(NOW - 24 * HOUR, bank="ipe").whole) == (110, 40, 5, 3, 2), "answers of that bank"
+    assert shown(reports.funnels(NOW - 24 * HOUR, partner=other.pk).whole) == (10, 10, 0, 0, 0)
+    assert shown(reports.funnels(NOW - 24 * HOUR, bank="ipe", partner=other.pk).whole) == (10, 10, 0, 0, 0)
+
+
+def test_the_commonest_reasons() -> None:
+    partner = PartnerFactory()
+    for number, code in enumerate(("no_margin", "age_limit", "timeout"), 1):
+        for bank in ("ipe", "cedro"):
+            ReasonHour.objects.create(hour=NOW, partner=partner, bank=bank, stage="offer", code=code, count=number)
+    ReasonHour.objects.create(hour=NOW, partner=partner, bank="ipe", stage="payment", code="other", count=9, amount=90)
+    found = reports.reasons(NOW - HOUR, most=2)
+    assert [(each.code, each.count) for each in found["offer"]] == [("timeout", 6), ("age_limit", 4)]
+    assert [(each.code, each.amount) for each in found["payment"]] == [("other", Decimal(90))]
+    assert reports.reasons(NOW - HOUR, bank="cedro")["payment"] == found["signature"] == []
+
+
+@pytest.fixture
+def history() -> None:
+    redis().delete(HISTORY)
+
+
+def test_what_breakers_did_is_kept_once(history: None) -> None:
+    partner = PartnerFactory()
+    for scope in (ALL, str(partner.pk), "-"):
+        breaker = Breaker("ipe")
+        breaker._open(scope)
+        breaker._close(scope)
+    told = redis().lrange(HISTORY, 0, -1)
+    assert breaker_history.fetch() == 6
+    assert redis().llen(HISTORY) == 0
+    redis().rpush(HISTORY, *told)
+    breaker_history.fetch()
+    kept = BreakerMove.objects.order_by("at").values_list("bank", "partner_id", "is_open")
+    assert list(kept) == [
+        ("ipe", None, True),
+        ("ipe", None, False),
+        ("ipe", partner.pk, True),
+        ("ipe", partner.pk, False),
+    ], "the call without a partner is nobody's"
+
+
+def test_the_times_for_which_a_breaker_was_open(history: None) -> None:
+    at, partner = timezone.now().replace(microsecond=0), PartnerFactory().pk
+
+    def ago(seconds: int) -> datetime:
+        return at - timedelta(seconds=seconds)
+
+    for seconds, scope, is_open in (
+        (9000, None, True),  # nobody tried again
+        (5000, None, True),
+        (4990, partner, True),
+        (4985, None, True),  # a probe failed
+        (4960, None, False),
+        (4950, partner, False),
+        (20, None, True),
+    ):
+        BreakerMove.objects.create(bank="ipe", partner_id=scope, is_open=is_open, at=ago(seconds))
+    assert breaker_history.openings("ipe", ago(10_000), at) == [
+        Opening(ago(20), None, None),
+        Opening(ago(4990), ago(4950), partner),
+        Opening(ago(5000), ago(4960), None),
+        Opening(ago(9000), ago(8700), None),
+    ]
+    assert breaker_history.openings("cedro", ago(10_000), at) == []
