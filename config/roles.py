@@ -24,6 +24,7 @@ _READ = (
     "proposals.view_erasure",
     "providers.view_provider",
     "figures.view_bankhour",
+    "providers.view_maintenance",
 )
 #: The permissions of each role, as `app.codename`, by the group's name.
 ROLES: dict[str, tuple[str, ...]] = {
@@ -44,6 +45,9 @@ ROLES: dict[str, tuple[str, ...]] = {
         "consultas.change_step",
         "proposals.change_proposal",
         "providers.change_provider",
+        "providers.add_maintenance",
+        "providers.change_maintenance",
+        "providers.delete_maintenance",
     ),
     "Papel: auditoria": (
         *_READ,

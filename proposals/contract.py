@@ -13,6 +13,7 @@ from proposals import requirements
 from providers import registry
 from providers.bank import Bank
 from providers.breaker import ALL, Breaker
+from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
 
 log = structlog.get_logger(__name__)
@@ -70,8 +71,9 @@ def _described(partner: Partner, allowed: list[AllowedBank]) -> list[dict[str, A
 
 
 def _states(names: list[str], partner: Partner) -> dict[str, str]:
-    """How each bank stands for `partner`: what an operator forced, else the worse word of the breaker for all and the
+    """How each bank stands for `partner`: what an operator said, else the worse word of the breaker for all and the
     partner's own. Without Redis calls go through."""
+    closed = dict.fromkeys(Maintenance.now(names), UNAVAILABLE)
     circuits = dict(Provider.objects.filter(name__in=names).values_list("name", "circuit"))
     try:
         of_all, own = (Breaker.states(names, scope) if names else {} for scope in (ALL, str(partner.pk)))
@@ -79,7 +81,8 @@ def _states(names: list[str], partner: Partner) -> dict[str, str]:
         log.warning("breaker_unreachable")
         of_all = own = {}
     return {
-        name: _BY_CIRCUIT.get(Circuit(circuit))
+        name: closed.get(name)
+        or _BY_CIRCUIT.get(Circuit(circuit))
         or _BY_BREAKER[max(of_all.get(name, "closed"), own.get(name, "closed"), key=_WORSE.index)]
         for name, circuit in circuits.items()
     }

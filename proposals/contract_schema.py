@@ -69,7 +69,8 @@ class ProviderSchema(drf.Serializer[Any]):
     query = QueryFactsSchema(help_text="O que o banco usa de uma consulta.")
     status = drf.ChoiceField(
         contract.STATUSES,
-        help_text="`available`; `degraded`: volta aos poucos de uma falha; `unavailable`: ninguém o chama agora.",
+        help_text="`available`; `degraded`: volta aos poucos de uma falha; `unavailable`: ninguém o chama agora, por "
+        "falhas ou por manutenção (o motivo `bank_closed` das consultas diz até quando).",
     )
 
     class Meta:

@@ -4,6 +4,7 @@ and not in the history."""
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,15 +12,25 @@ from django import forms
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
+from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from redis.exceptions import RedisError
-from unfold.decorators import display
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
+from unfold.decorators import action, display
+from unfold.widgets import (
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
-from foundation.backoffice.admins import FixedChoicesFilter, RobustAdmin
+from foundation import audit
+from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline
+from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from providers import registry
 from providers.breaker import Breaker
+from providers.maintenance import Maintenance
 from providers.models import Circuit, Provider
 
 
@@ -109,40 +120,74 @@ class ProviderForm(forms.ModelForm):
 #: The form's fields that take a secret in. They are no columns, and to whoever may only look they say nothing.
 _SECRETS_IN = ("new_credentials", "new_callback_secret")
 _BREAKER_WORDS = {
-    "closed": "fechado",
-    "half_open": "em teste",
-    "open": "aberto",
+    "closed": "no ar",
+    "half_open": "voltando: uma chamada de teste de cada vez",
+    "open": "fora do ar: falhas seguidas; nova tentativa a cada 15 s",
     "unread": "desconhecido (Redis não responde)",
 }
 
 
-def _read_breakers(banks: list[Provider]) -> None:
-    """Sets `breaker_state` of each."""
+class CloseForm(forms.Form):
+    """Until when nobody calls the bank, from now on, and why."""
+
+    minutes = forms.IntegerField(
+        label="Por quantos minutos",
+        min_value=1,
+        max_value=7 * 24 * 60,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="A partir de agora. Uma janela mais tarde se escreve na página do banco.",
+    )
+    reason = forms.CharField(
+        label="Motivo",
+        max_length=200,
+        widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
+        help_text="Os parceiros leem este texto.",
+    )
+
+
+class MaintenanceInline(LabelledInline):
+    """The bank's windows out of service, those to come and those that were."""
+
+    model = Maintenance
+    fields = ("starts_at", "ends_at", "reason")
+    extra = 0
+    hide_title = True
+
+
+def _read_standing(banks: list[Provider]) -> None:
+    """Sets `breaker_state` and `window` of each."""
+    windows = Maintenance.now([bank.name for bank in banks])
     try:
         states = Breaker.states(bank.name for bank in banks) if banks else {}
     except RedisError:
         states = {}
     for bank in banks:
         vars(bank)["breaker_state"] = states.get(bank.name, "unread")
+        vars(bank)["window"] = windows.get(bank.name)
 
 
 @admin.register(Provider)
-class ProviderAdmin(RobustAdmin):
+class ProviderAdmin(ConfirmedActionsAdmin):
     form = ProviderForm
-    list_display = ("name", "label", "enabled", "breaker", "timeout_s", "max_in_flight", "updated_at")
+    inlines = (MaintenanceInline,)
+    actions_detail = ("close", "reopen")
+    list_display = ("name", "label", "standing", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")
-    readonly_fields = ("stored_credentials", "stored_callback_secret", "breaker_now", "updated_at")
+    readonly_fields = ("stored_credentials", "stored_callback_secret", "standing_now", "updated_at")
     fieldsets = (
-        (None, {"fields": ("name", "enabled", "base_url", "portfolio")}),
+        (None, {"fields": ("name", "standing_now", "enabled", "circuit", "base_url", "portfolio")}),
         ("Credenciais", {"fields": ("stored_credentials", "new_credentials")}),
         ("Avisos do banco", {"fields": ("stored_callback_secret", "new_callback_secret")}),
-        ("Limites", {"fields": ("timeout_s", "max_in_flight", "circuit", "breaker_now", "updated_at")}),
+        ("Limites", {"fields": ("timeout_s", "max_in_flight", "updated_at")}),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
         """The list needs no secret; a bank's own page reads them."""
         banks: QuerySet[Provider] = super().get_queryset(request)
         return banks.defer("credentials", "callback_secret")
+
+    def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
+        return self.inlines if obj else ()
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fields. Those that take a secret in are for operators who may change the bank."""
@@ -167,37 +212,88 @@ class ProviderAdmin(RobustAdmin):
         return bank.label if bank else "sem adaptador"
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """The list, its breakers read by one look."""
+        """The list, its breakers and its windows read by one look each."""
         changes = super().get_changelist_instance(request)
-        _read_breakers(list(changes.result_list))
+        _read_standing(list(changes.result_list))
         return changes
 
     @display(
-        description="Disjuntor",
+        description="Agora",
         ordering="circuit",
         label={
             "closed": "success",
             "half_open": "warning",
             "open": "danger",
             "unread": "warning",
-            Circuit.OPEN.label: "danger",
-            Circuit.CLOSED.label: "warning",
+            "out": "danger",
+            "unguarded": "warning",
         },
     )
-    def breaker(self, provider: Provider) -> str | tuple[str, str]:
-        """How it stands now, where it is not forced."""
-        if provider.circuit != Circuit.AUTO:
-            return provider.get_circuit_display()
+    def standing(self, provider: Provider) -> tuple[str, str]:
+        """Whether the bank is called now, in words: by an operator's, else by the breaker's."""
+        if not provider.enabled:
+            return "out", "desligado"
         if not hasattr(provider, "breaker_state"):
-            _read_breakers([provider])
+            _read_standing([provider])
+        if window := vars(provider)["window"]:
+            return "out", str(window)
+        if provider.circuit == Circuit.OPEN:
+            return "out", "fora do ar por ordem do operador, sem fim marcado"
+        if provider.circuit == Circuit.CLOSED:
+            return "unguarded", "no ar, chamado mesmo que falhe"
         state = vars(provider)["breaker_state"]
-        return state, f"automático: {_BREAKER_WORDS[state]}"
+        return state, _BREAKER_WORDS[state]
 
-    @display(description="Disjuntor agora")
-    def breaker_now(self, provider: Provider) -> str:
+    @display(description="Agora")
+    def standing_now(self, provider: Provider) -> str:
         """The words alone: on a bank's own page nothing is coloured."""
-        shown = self.breaker(provider)
-        return shown if isinstance(shown, str) else shown[1]
+        return self.standing(provider)[1]
+
+    def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
+        """The page's actions. Of the two the one that would change something."""
+        idle = "reopen" if object_id not in Maintenance.now([object_id]) else "close"
+        offered = super().get_actions_detail(request, object_id)
+        return [each for each in offered if each.action_name != f"providers_provider_{idle}"]
+
+    @action(description="Pôr fora do ar", permissions=["change"], icon="block")
+    def close(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        form = CloseForm(posted(request))
+        with transaction.atomic():
+            provider = self.locked(request, object_id)
+            if form.is_valid():
+                until = timezone.now() + timedelta(minutes=form.cleaned_data["minutes"])
+                window = Maintenance.objects.create(
+                    provider=provider, ends_at=until, reason=form.cleaned_data["reason"]
+                )
+                return self.done(request, provider, f"{provider}: {window}.", action=audit.Action.SUSPENDED)
+        return self.confirmation_page(
+            request,
+            provider,
+            form,
+            title="Pôr o banco fora do ar",
+            text="Ninguém chama o banco até lá. Consultas dizem bank_closed com o motivo, envios são recusados sem "
+            "sair, e o que já foi enviado é procurado depois. No fim o banco volta por si.",
+            button="Pôr fora do ar",
+            danger=True,
+        )
+
+    @action(description="Pôr de volta no ar", permissions=["change"], icon="check_circle")
+    def reopen(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        with transaction.atomic():
+            provider = self.locked(request, object_id)
+            if request.method == "POST":
+                now = timezone.now()
+                windows = Maintenance.objects.filter(provider=provider, starts_at__lt=now, ends_at__gt=now)
+                windows.update(ends_at=now)
+                return self.done(request, provider, f"{provider}: de volta no ar.", action=audit.Action.RESUMED)
+        return self.confirmation_page(
+            request,
+            provider,
+            forms.Form(),
+            title="Pôr o banco de volta no ar",
+            text="A janela de agora termina já, e o banco volta a ser chamado. As que ainda não começaram ficam.",
+            button="Pôr de volta",
+        )
 
     @display(description="Credenciais guardadas")
     def stored_credentials(self, provider: Provider) -> str:

@@ -53,6 +53,8 @@ class Connection:
     max_in_flight: int = 512
     portfolio: str | None = None
     circuit: str = "auto"
+    #: Why and until when nobody calls the bank now, by an operator's word.
+    closed: str | None = None
 
     @cached_property
     def fingerprint(self) -> str:

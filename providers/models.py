@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import lru_cache
 
 import msgspec
@@ -9,13 +10,17 @@ from django.db import models
 
 from foundation import statements
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.formats import sentence
 from providers.bank import Connection
+from providers.maintenance import Maintenance, out_of_service, window_sql
+
+__all__ = ["Circuit", "Maintenance", "Provider"]
 
 
 class Circuit(models.TextChoices):
-    AUTO = "auto", "automático"
-    OPEN = "open", "forçado aberto (ninguém chama)"
-    CLOSED = "closed", "forçado fechado (sempre chama)"
+    AUTO = "auto", "automático: com pausa quando falha"
+    OPEN = "open", "nunca: o banco fica fora do ar"
+    CLOSED = "closed", "sempre, mesmo que falhe"
 
 
 class Provider(models.Model):
@@ -31,7 +36,7 @@ class Provider(models.Model):
     portfolio = models.CharField("carteira padrão", max_length=60, blank=True)
     timeout_s = models.PositiveIntegerField("tempo limite (s)", null=True, blank=True)
     max_in_flight = models.PositiveIntegerField("chamadas simultâneas", default=512)
-    circuit = models.CharField("disjuntor", max_length=10, choices=Circuit.choices, default=Circuit.AUTO)
+    circuit = models.CharField("chamar o banco", max_length=10, choices=Circuit.choices, default=Circuit.AUTO)
     updated_at = models.DateTimeField("atualizado em", auto_now=True)
 
     class Meta:
@@ -42,8 +47,8 @@ class Provider(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def connection(self) -> Connection:
-        """These settings as the adapter takes them."""
+    def connection(self, closed: str | None = None) -> Connection:
+        """These settings as the adapter takes them. `closed` says why and until when nobody calls the bank now."""
         return Connection(
             base_url=self.base_url,
             credentials=self.credentials,
@@ -51,6 +56,7 @@ class Provider(models.Model):
             max_in_flight=self.max_in_flight,
             portfolio=self.portfolio or None,
             circuit=self.circuit,
+            closed=closed,
         )
 
 
@@ -63,8 +69,9 @@ def enabled_connections(names: Sequence[str]) -> dict[str, Connection]:
 def connections_sql(names: str) -> str:
     """An SQL expression for what `read_connections` reads: the enabled banks among the text array `names`, itself an
     SQL expression."""
+    columns = f"{_connection_columns().sql}, {window_sql('b.name')}"
     return (
-        f"ARRAY(SELECT json_build_array({_connection_columns().sql})::text FROM providers_provider b"  # noqa: S608 - names of ours
+        f"ARRAY(SELECT json_build_array({columns})::text FROM providers_provider b"  # noqa: S608 - names of ours
         f" WHERE b.enabled AND b.name = ANY({names}))"
     )
 
@@ -78,8 +85,13 @@ def read_connections(found: Iterable[str]) -> dict[str, Connection]:
 def _connection(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
     """The bank's name and its connection. The cache key is all that the connection is made of, the encrypted
     credentials included: so a cached connection is never older than its row, and credentials are decrypted once."""
-    row = _connection_columns().row(msgspec.json.decode(columns))
-    return row.name, row.connection()
+    *values, window = msgspec.json.decode(columns)
+    row = _connection_columns().row(values)
+    closed = None
+    if window is not None:
+        until, reason = window
+        closed = sentence(f"O banco está {out_of_service(datetime.fromisoformat(until), reason)}")
+    return row.name, row.connection(closed)
 
 
 @lru_cache(maxsize=1)

@@ -25,6 +25,7 @@ from providers import http, registry, rules
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker
 from providers.errors import (
+    BankClosed,
     BankFailure,
     BankSwitchedOff,
     BankTimedOut,
@@ -202,9 +203,11 @@ class Operation:
 
     def _ask_breaker(self) -> None:
         """Ask once for the operation as a whole: its login and further requests belong to it, also where the
-        operation is the breaker's probe. Raises ProviderUnavailable."""
+        operation is the breaker's probe. Raises ProviderUnavailable; BankClosed in a window of maintenance."""
         if self._is_admitted:
             return
+        if self._client.connection.closed:
+            raise BankClosed(self._client.connection.closed, sent=False, held_back=True)
         circuit = self._client.connection.circuit
         if circuit == "open" or (circuit == "auto" and not self._breaker.allows()):
             raise ProviderUnavailable(sent=False, held_back=True)

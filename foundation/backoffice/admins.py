@@ -177,7 +177,11 @@ class LabelledInline(TabularInline):
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field is not None:
             inner = getattr(field.widget, "widget", field.widget)  # of a foreign key the wrapper with its links
-            inner.attrs["aria-label"] = str(field.label)
+            for each in (
+                inner,
+                *getattr(inner, "widgets", ()),
+            ):  # a moment has a field for the day and one for the time
+                each.attrs["aria-label"] = str(field.label)
         return field
 
 

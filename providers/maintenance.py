@@ -1,0 +1,67 @@
+"""Times at which a bank is out of service by an operator's word: planned, or from now on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+#: The table, for statements written by hand.
+TABLE = "providers_maintenance"
+
+
+class Maintenance(models.Model):
+    """A window in which nobody calls the bank. Partners read its reason and its end."""
+
+    provider = models.ForeignKey("providers.Provider", models.CASCADE, related_name="maintenance", verbose_name="banco")
+    starts_at = models.DateTimeField("início", default=timezone.now)
+    ends_at = models.DateTimeField("fim")
+    reason = models.CharField("motivo", max_length=200, help_text="Os parceiros leem este texto.")
+
+    class Meta:
+        verbose_name = "janela fora do ar"
+        verbose_name_plural = "janelas fora do ar"
+        ordering = ("-starts_at",)
+        constraints = [
+            models.CheckConstraint(
+                name="maintenance_has_a_length",
+                condition=Q(ends_at__gt=F("starts_at")),
+                violation_error_message="O fim tem de ser depois do início.",
+            )
+        ]
+        indexes = [models.Index(fields=("provider", "ends_at"), name="maintenance_of_bank")]
+
+    def __str__(self) -> str:
+        return out_of_service(self.ends_at, self.reason)
+
+    def clean(self) -> None:
+        """Raises ValidationError for a window that is over already."""
+        if self._state.adding and self.ends_at is not None and self.ends_at <= timezone.now():
+            raise ValidationError({"ends_at": "O fim já passou."})
+
+    @classmethod
+    def now(cls, names: Iterable[str]) -> dict[str, Maintenance]:
+        """The window that each of the banks `names` is in, by its name; of several the one that ends last."""
+        moment = timezone.now()
+        found = cls.objects.filter(provider__in=list(names), starts_at__lte=moment, ends_at__gt=moment)
+        return {window.provider_id: window for window in found.order_by("ends_at")}
+
+
+def out_of_service(until: datetime, reason: str) -> str:
+    """`fora do ar até 18:00: motivo`, with the day where it is not today."""
+    local, today = timezone.localtime(until), timezone.localtime().date()
+    moment = f"{local:%H:%M}" if local.date() == today else f"{local:%d/%m %H:%M}"
+    return f"fora do ar até {moment}: {reason}"
+
+
+def window_sql(name: str) -> str:
+    """An SQL expression: the end and the reason of the window that the bank `name`, itself an SQL expression, is in, as
+    a JSON array; null where it is in none."""
+    return (
+        f"(SELECT json_build_array(w.ends_at, w.reason) FROM {TABLE} w WHERE w.provider_id = {name}"  # noqa: S608 - names of ours
+        " AND w.starts_at <= now() AND w.ends_at > now() ORDER BY w.ends_at DESC LIMIT 1)"
+    )

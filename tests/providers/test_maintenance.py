@@ -1,0 +1,145 @@
+"""A bank out of service by an operator's word: nobody calls it, and partners read why and until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from foundation.models import AuditEntry
+from partners.models import SANDBOX_KEY
+from providers import operation
+from providers.errors import BankClosed
+from providers.maintenance import Maintenance, out_of_service
+from providers.models import Provider, enabled_connections
+from providers.reasons import ReasonCode
+from tests.client import Client as PartnerClient
+from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.processes import LiveService
+from tests.providers.samples import a_query
+
+pytestmark = pytest.mark.django_db
+
+
+def a_window(bank: Provider, begins: int = -60, ends: int = 60, reason: str = "virada de folha") -> Maintenance:
+    """A window that begins and ends so many minutes from now."""
+    now = timezone.now()
+    return Maintenance.objects.create(
+        provider=bank, starts_at=now + timedelta(minutes=begins), ends_at=now + timedelta(minutes=ends), reason=reason
+    )
+
+
+@pytest.mark.parametrize(("begins", "ends", "is_closed"), [(-60, 60, True), (-60, -1, False), (1, 60, False)])
+def test_only_the_window_of_this_moment_closes_the_bank(begins: int, ends: int, is_closed: bool) -> None:
+    bank = ProviderFactory(name="ipe")
+    window = a_window(bank, begins, ends)
+    [connection] = enabled_connections(["ipe"]).values()
+    assert connection.closed == (f"O banco está {window}" if is_closed else None)
+    assert list(Maintenance.now(["ipe", "cedro"])) == (["ipe"] if is_closed else [])
+
+
+def test_of_windows_that_overlap_the_last_end_counts() -> None:
+    bank = ProviderFactory(name="ipe")
+    late, early = a_window(bank, -60, 90, "longa"), a_window(bank, -30, 30, "curta")
+    assert Maintenance.now(["ipe"]) == {"ipe": late}
+    assert "longa" in str(enabled_connections(["ipe"])["ipe"].closed)
+    assert early.ends_at < late.ends_at
+
+
+def test_no_request_leaves_for_a_bank_in_its_window() -> None:
+    """At an address where nobody listens: an attempt would be "unavailable"."""
+    bank = ProviderFactory(name="ipe")
+    a_window(bank)
+    client = operation.client("ipe", request_id="r", partner="p")
+    with pytest.raises(BankClosed) as caught:
+        client.query(a_query())
+    assert (caught.value.sent, caught.value.reason.code) == (False, ReasonCode.BANK_CLOSED)
+    assert "fora do ar até" in caught.value.reason.message
+    assert caught.value.reason.retryable
+    assert replace(client.connection, closed=None).closed is None
+
+
+def test_partners_read_that_the_bank_is_unavailable(client: Client) -> None:
+    partner = PartnerFactory(providers=["ipe", "cedro"])
+    a_window(partner.allowances.get(provider="ipe").provider)
+    _, secret = issue_key(partner)
+    told = client.get("/partners/v1/providers", headers={"X-Partner-Api-Key": secret}).json()["providers"]
+    assert {bank["name"]: bank["status"] for bank in told} == {"ipe": "unavailable", "cedro": "available"}
+
+
+def test_the_end_is_told_with_its_day_where_it_is_not_today() -> None:
+    noon = timezone.localtime().replace(hour=23, minute=59)
+    assert out_of_service(noon, "x") == "fora do ar até 23:59: x"
+    assert out_of_service(noon + timedelta(days=2), "x") == f"fora do ar até {noon + timedelta(days=2):%d/%m} 23:59: x"
+
+
+def test_a_window_that_is_over_can_not_be_planned() -> None:
+    bank = ProviderFactory(name="ipe")
+    now = timezone.now()
+    for begins, ends in ((-60, -1), (60, 30)):
+        window = Maintenance(
+            provider=bank,
+            starts_at=now + timedelta(minutes=begins),
+            ends_at=now + timedelta(minutes=ends),
+            reason="x",
+        )
+        with pytest.raises(ValidationError):
+            window.full_clean()
+
+
+def page(bank: Provider, step: str) -> str:
+    return reverse(f"admin:providers_provider_{step}", args=[bank.pk])
+
+
+def test_an_operator_closes_a_bank_and_opens_it_again(admin_client: Client) -> None:
+    bank = ProviderFactory(name="ipe")
+    shown = admin_client.get(page(bank, "change")).content.decode()
+    assert page(bank, "close") in shown
+    assert page(bank, "reopen") not in shown
+    for wrong in ({"minutes": "0", "reason": "x"}, {"minutes": "10", "reason": ""}, {}):
+        assert admin_client.post(page(bank, "close"), wrong).status_code == 200
+    assert not Maintenance.objects.exists()
+    assert admin_client.post(page(bank, "close"), {"minutes": "30", "reason": "virada"}).status_code == 302
+    for address in (page(bank, "change"), reverse("admin:providers_provider_changelist")):
+        assert str(Maintenance.objects.get()) in admin_client.get(address).content.decode()
+    assert admin_client.post(page(bank, "reopen")).status_code == 302
+    assert Maintenance.now(["ipe"]) == {}
+    assert set(AuditEntry.objects.values_list("action", flat=True)) >= {"suspended", "resumed"}
+
+
+def test_an_operator_plans_a_window(admin_client: Client) -> None:
+    bank = ProviderFactory(name="ipe")
+    day = timezone.localtime() + timedelta(days=3)
+    form: dict[str, Any] = {
+        "enabled": "on",
+        "base_url": "https://api.banco.com.br",
+        "max_in_flight": "64",
+        "circuit": "auto",
+        "maintenance-TOTAL_FORMS": "1",
+        "maintenance-INITIAL_FORMS": "0",
+        "maintenance-0-provider": "ipe",
+        "maintenance-0-starts_at_0": f"{day:%d/%m/%Y}",
+        "maintenance-0-starts_at_1": "18:00",
+        "maintenance-0-ends_at_0": f"{day:%d/%m/%Y}",
+        "maintenance-0-ends_at_1": "22:00",
+        "maintenance-0-reason": "troca de sistema",
+    }
+    assert admin_client.post(page(bank, "change"), form).status_code == 302
+    window = Maintenance.objects.get()
+    assert (window.ends_at - window.starts_at, window.reason) == (timedelta(hours=4), "troca de sistema")
+    assert Maintenance.now(["ipe"]) == {}
+
+
+def test_a_query_in_the_window_says_why_and_until_when(live_service: LiveService) -> None:
+    window = a_window(Provider.objects.get(name="ipe"))
+    told = PartnerClient(live_service.url, SANDBOX_KEY).query(providers=["ipe", "cedro"])
+    found = told["providerResults"]
+    assert [reason["code"] for reason in found["ipe"]["reasons"]] == ["bank_closed"]
+    assert str(window) in found["ipe"]["reasons"][0]["message"]
+    assert found["cedro"]["reasons"] == []
