@@ -25,8 +25,9 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from authorizations import dossier, endings, views
-from authorizations.models import Evidence, Session, Terms
+from authorizations import dossier, endings, holder_views
+from authorizations.models import Evidence, PhoneCode, Session, Terms
+from authorizations.phone_code import CODES
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ReadOnlyAdmin
@@ -107,7 +108,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
         return terms.sha256
 
     @action(description="Ver como o titular", permissions=["view"], icon="visibility")
-    @method_decorator(csp(views.PAGE_POLICY))
+    @method_decorator(csp(holder_views.PAGE_POLICY))
     def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The holder's page with these terms and an invented holder; its button leads nowhere."""
         terms = self.get_object(request, object_id)
@@ -121,7 +122,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
             terms=terms,
             expires_at=timezone.now(),
         )
-        return views.holder_page(request, "ask", {"session": sample, "preview": True})
+        return holder_views.holder_page(request, "ask", {"session": sample, "preview": True})
 
     @action(description="Publicar", permissions=["publish"], icon="publish")
     def publish(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -205,6 +206,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         "partner_reference",
         "accepted_at",
         "evidence_number",
+        "code",
         "declined_at",
         "revoked_at",
         "revoked_by",
@@ -282,6 +284,17 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         if not hasattr(session, "evidence"):
             return None
         return date_format(timezone.localtime(session.evidence.sealed_at), "DATETIME_FORMAT")
+
+    @display(description="Código por SMS")
+    def code(self, session: Session) -> str | None:
+        if hasattr(session, "evidence") and session.evidence.phone_confirmation:
+            return f"confirmado por {session.evidence.phone_confirmation['number']}"
+        found = PhoneCode.objects.filter(session=session).first()
+        return (
+            None
+            if found is None
+            else f"{found.number} de {CODES} pedidos; o último: {found.stage(timezone.now()).label}"
+        )
 
     @display(description="Evidência")
     def evidence_number(self, session: Session) -> str | None:

@@ -115,6 +115,7 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "opened_at": datetime.fromisoformat(observed["session_created_at"]),
             "rendered_at": datetime.fromisoformat(rendered_at) if rendered_at else None,
             "told": told,
+            "confirmation": _confirmation(evidence),
             "device": [(_in_words(name), value) for name, value in told["device"].items()],
             "left_out": [_in_words(name.removeprefix("device.")) for name in told.get("invalid", ())],
             "declared": content["declared_by_partner"],
@@ -129,6 +130,15 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "read_by": read_by,
         },
     )
+
+
+def _confirmation(evidence: Evidence) -> dict[str, Any] | None:
+    """The code by which the holder confirmed the phone, its times as times."""
+    told = evidence.phone_confirmation
+    if told is None:
+        return None
+    times = {name: datetime.fromisoformat(told[name]) for name in ("sent_at", "confirmed_at")}
+    return {"number": told["number"], **times}
 
 
 def _in_words(name: str) -> str:

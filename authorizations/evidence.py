@@ -12,9 +12,9 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from authorizations import seal, sessions
+from authorizations import codes, seal, sessions
 from authorizations.models import Evidence, EvidenceUse, Session
-from foundation.errors import Gone, InvalidInput, NotFound
+from foundation.errors import InvalidInput, NotFound
 from foundation.formats import iso_utc
 from partners.models import Partner
 from providers.types import Geolocation
@@ -33,8 +33,8 @@ class Observed:
 
     `forwarded_for` is X-Forwarded-For as received, of a very long one the end, and `forwarded_for_sha256` the digest
     of all of it; `peer` is the address at the other end of the connection. They only tell how `ip` was found.
-    `page_rendered_at` and `declaration` are known where the request carries the token of our own page, else None: what
-    a JSON caller showed the holder is not known.
+    `page_rendered_at`, `declaration` and `page_round` (`Session.page_round` when it was shown) are known where the
+    request carries the token of our own page, else None: what a JSON caller showed the holder is not known.
     """
 
     ip: str
@@ -46,6 +46,7 @@ class Observed:
     page_rendered_at: str | None = None
     declaration: str | None = None
     forwarded_for_sha256: str | None = None
+    page_round: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,14 @@ class QueryEvidence:
     terms_sha256: str
 
 
-def accept(authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None) -> Evidence:
+def accept(
+    authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None, code: str = ""
+) -> Evidence:
     """Record the holder's acceptance and tell the partner. The first one counts; a repeat returns it, revoked or not.
 
-    Raises NotFound, Gone (expired, declined, revoked), and InvalidInput where `terms_version` is not the one that
-    the session shows, or where the partner's registration wants our own page and the request is not from it.
+    `code` is what the holder typed, where the partner's registration asks for a code sent to the phone.
+    Raises NotFound, Gone (expired, declined, revoked), InvalidInput where `terms_version` is not the one that the
+    session shows, NotFromPage where the registration wants our own page, PageUsed, and WrongCode.
     """
     with transaction.atomic():
         session = sessions.locked(authorization_id)
@@ -87,18 +91,22 @@ def accept(authorization_id: str, observed: Observed, told: Told, terms_version:
         now = timezone.now()
         if session.status == Session.Status.AUTHORIZED:
             return session.evidence
-        if session.status_at(now) != Session.Status.PENDING:
-            raise Gone
-        if observed.page_rendered_at is None and not session.partner.takes_acceptance_without_page:
-            raise InvalidInput("O envio não veio da página deste pedido, aberta neste navegador.", field="page")
-        evidence = _append(session, _record(session, observed, told, now), now)
-        session.status = Session.Status.AUTHORIZED
-        session.save(update_fields=["status"])
-        outbox.send(session.partner, EVENT, session.authorization_id, _payload(session, now))
-    return evidence
+        sessions.check_pending(session, now)
+        if observed.page_round is not None or not session.partner.takes_acceptance_without_page:
+            sessions.use_page(session, observed.page_round)
+        confirmation = codes.check(session, code, now)
+        if not isinstance(confirmation, codes.WrongCode):
+            evidence = _append(session, _record(session, observed, told, confirmation, now), now)
+            session.status = Session.Status.AUTHORIZED
+            session.save(update_fields=["status"])
+            outbox.send(session.partner, EVENT, session.authorization_id, _payload(session, now))
+            return evidence
+    raise confirmation  # behind the transaction: the try counts
 
 
-def _record(session: Session, observed: Observed, told: Told, now: datetime) -> dict[str, Any]:
+def _record(
+    session: Session, observed: Observed, told: Told, confirmation: dict[str, Any] | None, now: datetime
+) -> dict[str, Any]:
     """The record: every fact under who it comes from."""
     return {
         "format": FORMAT,
@@ -137,6 +145,7 @@ def _record(session: Session, observed: Observed, told: Told, now: datetime) -> 
             "terms_version": session.terms.version,
             "terms_sha256": session.terms.sha256,
         },
+        "phone_confirmation": confirmation,
     }
 
 

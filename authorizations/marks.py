@@ -25,10 +25,11 @@ _BROWSER = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 
 @dataclass(frozen=True)
 class Shown:
-    """What our page showed: `at` is the time in ISO 8601, UTC."""
+    """What our page showed: `at` is the time in ISO 8601, UTC, `round` the session's `page_round` then."""
 
     at: str
     declaration: str
+    round: int
 
 
 def cookie_name() -> str:
@@ -49,7 +50,7 @@ def remember(response: HttpResponse, browser: str) -> None:
 
 def issue(session: Session, browser: str, now: datetime) -> str:
     """The token for a page that is shown now in the browser with this mark."""
-    shown = Shown(iso_utc(now), session.declaration)
+    shown = Shown(iso_utc(now), session.declaration, session.page_round)
     return signing.dumps(asdict(shown), salt=_salt(session.authorization_id, browser))
 
 

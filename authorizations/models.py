@@ -12,6 +12,7 @@ from django.db import models
 from django.utils import timezone
 
 from authorizations import seal
+from authorizations.phone_code import PhoneCode as PhoneCode
 from foundation.encryption import EncryptedTextField
 from foundation.formats import mask_cpf
 from partners.models import Partner
@@ -137,6 +138,8 @@ class Session(models.Model):
     return_url = models.CharField("link de volta", max_length=500, null=True, blank=True)
     #: How many uses of its evidence were noted: the last one's number, so that a lost end of them shows.
     use_count = models.PositiveIntegerField(default=0, editable=False)
+    #: How many forms of the page were taken: each shown page is answered once.
+    page_round = models.PositiveIntegerField(default=0, db_default=0, editable=False)
 
     class Meta:
         verbose_name = "sessão de autorização"
@@ -197,6 +200,15 @@ class Session(models.Model):
         if self.status == self.Status.PENDING and now >= self.expires_at:
             return self.Status.EXPIRED
         return self.Status(self.status)
+
+    def use_page(self, shown: int) -> bool:
+        """Take the answer to a page that was shown in the round `shown`; False where the page, or a later one, was
+        answered before. Of a locked row."""
+        if shown != self.page_round:
+            return False
+        self.page_round += 1
+        self.save(update_fields=["page_round"])
+        return True
 
     def decline(self) -> None:
         """End a pending session at the holder's wish. Of a locked row.
@@ -279,6 +291,13 @@ class Evidence(models.Model):
         declared: dict[str, str] = self.content["declared_by_partner"]
         return declared
 
+    @property
+    def phone_confirmation(self) -> dict[str, str] | None:
+        """That the holder gave a code sent to the declared phone: `number` (masked), `sent_at`, `confirmed_at`. None
+        where no code was asked for."""
+        told: dict[str, str] | None = self.content.get("phone_confirmation")
+        return told
+
     def as_contract(self) -> dict[str, Any]:
         """The `evidence` object of the partner contract."""
         content = self.content
@@ -292,6 +311,7 @@ class Evidence(models.Model):
             "terms_version": content["shown_by_session"]["terms_version"],
             "terms_sha256": content["shown_by_session"]["terms_sha256"],
             "accepted_at": observed["accepted_at"],
+            "phone_confirmation": self.phone_confirmation,
         }
 
 

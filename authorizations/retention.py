@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
-from authorizations.models import ERASED, Evidence, Session
+from authorizations.models import ERASED, Evidence, PhoneCode, Session
 from foundation import batches
 
 log = structlog.get_logger(__name__)
@@ -51,6 +51,7 @@ def erase(cpf_index: str) -> Erased:
     )
     mine = Session.objects.filter(pk__in=[session.pk for session in found])
     gone, _ = mine.filter(_unproven()).only("pk").delete()
+    PhoneCode.objects.filter(session__in=mine).delete()
     mine.filter(revocation_reason__isnull=False).update(revocation_reason=ERASED)
     masked = mine.filter(erased_at=None).update(
         cpf=ERASED, name=ERASED, phone=ERASED, return_url=None, erased_at=timezone.now()

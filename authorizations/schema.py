@@ -38,6 +38,11 @@ _EVIDENCE = {
     "terms_version": "1",
     "terms_sha256": _SHA256,
     "accepted_at": _ACCEPTED_AT,
+    "phone_confirmation": {
+        "number": "(11) *****-4321",
+        "sent_at": "2026-01-30T12:14:58.930Z",
+        "confirmed_at": _ACCEPTED_AT,
+    },
 }
 
 
@@ -72,6 +77,15 @@ class DeviceSchema(drf.Serializer[Any]):
         ref_name = "EvidenceDevice"
 
 
+class PhoneConfirmationSchema(drf.Serializer[Any]):
+    number = drf.CharField(help_text="O telefone declarado, mascarado.")
+    sent_at = drf.DateTimeField(help_text="Quando o código foi entregue ao gateway de SMS, UTC.")
+    confirmed_at = drf.DateTimeField(help_text="Quando o titular informou o código, UTC.")
+
+    class Meta:
+        ref_name = "EvidencePhoneConfirmation"
+
+
 class EvidenceSchema(drf.Serializer[Any]):
     ip = drf.IPAddressField(help_text="Visto pelo serviço.")
     geolocation = GeolocationSchema(allow_null=True, help_text="Onde o titular estava; nulo se não foi coletado.")
@@ -81,6 +95,9 @@ class EvidenceSchema(drf.Serializer[Any]):
     terms_version = drf.CharField(help_text="Versão dos termos que o titular viu.")
     terms_sha256 = drf.CharField(help_text="SHA-256 do texto dos termos, em hexadecimal.")
     accepted_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
+    phone_confirmation = PhoneConfirmationSchema(
+        allow_null=True, help_text="O código por SMS com que o titular confirmou o telefone; nulo se não foi pedido."
+    )
 
     class Meta:
         ref_name = "Evidence"
@@ -250,7 +267,7 @@ accept = extend_schema(
 )
 
 
-decline = extend_schema(exclude=True)  # the page's own button; partners have no use for it
+decline = code = extend_schema(exclude=True)  # the page's own buttons; partners have no use for them
 
 
 class EndSchema(EventSchema):

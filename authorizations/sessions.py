@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -11,13 +12,24 @@ from django.utils import timezone
 from authorizations import endings
 from authorizations.models import ID_LENGTH, VALIDITY, Session, Terms
 from foundation.encryption import blind_index
-from foundation.errors import Gone, InvalidState, NotFound
+from foundation.errors import Gone, InvalidInput, InvalidState, NotFound
 from partners.models import Partner
 
 #: Who revoked a session that its partner revoked, and why where the partner did not say.
 BY_PARTNER = "parceiro"
 NO_REASON = "sem motivo informado"
 _ID_SHAPE = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}", re.ASCII)
+
+
+class NotFromPage(InvalidInput):
+    """The request did not come from our own page, shown in this browser a short time ago."""
+
+    def __init__(self) -> None:
+        super().__init__("O envio não veio da página deste pedido, aberta neste navegador.", field="page")
+
+
+class PageUsed(InvalidState):
+    """The page that the request came from was answered before."""
 
 
 def open_session(
@@ -92,6 +104,23 @@ def locked(authorization_id: str, partner: Partner | None = None) -> Session:
     found = find(authorization_id, partner)
     Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()
     return find(authorization_id)
+
+
+def check_pending(session: Session, now: datetime) -> None:
+    """Raises Gone for a session that is not pending at `now`."""
+    if session.status_at(now) != Session.Status.PENDING:
+        raise Gone
+
+
+def use_page(session: Session, page_round: int | None) -> None:
+    """Take the answer to a page of a locked session, once. `page_round` is None where there was no genuine page.
+
+    Raises NotFromPage, and PageUsed.
+    """
+    if page_round is None:
+        raise NotFromPage
+    if not session.use_page(page_round):
+        raise PageUsed
 
 
 def decline(authorization_id: str) -> Session:

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from authorizations import endings, retention, watch
+from authorizations import codes, endings, retention, watch
 
 
 @shared_task
@@ -25,3 +25,15 @@ def check_evidence() -> None:
 def tell_head() -> None:
     """Tell the end of the chain in a log line. Run by beat."""
     watch.tell_head()
+
+
+@shared_task
+def send_code(session_pk: int) -> None:
+    """Send the code that a holder asked for."""
+    codes.send(session_pk)
+
+
+@shared_task
+def send_codes() -> None:
+    """Send the codes whose own task was lost. Swept by beat."""
+    codes.send_due()

@@ -124,6 +124,13 @@ if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
                 f"{_name} must be set in a sandbox at a public address, or ALLOW_DEVELOPMENT_SECRETS=true"
             )
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{whole('SIMULATOR_PORT', 8100)}").rstrip("/")
+# Text messages to holders (authorizations/texting.py). Empty: this deployment sends none.
+SMS_GATEWAY_URL = env.str("SMS_GATEWAY_URL", "" if PRODUCTION else f"{SIMULATOR_URL}/sms").strip()
+SMS_GATEWAY_TOKEN = env.str("SMS_GATEWAY_TOKEN", "") or ("" if PRODUCTION else "sandbox")
+if SMS_GATEWAY_URL:
+    address("SMS_GATEWAY_URL", SMS_GATEWAY_URL, *(("https",) if PRODUCTION else ("https", "http")))
+    if not SMS_GATEWAY_TOKEN:
+        raise ImproperlyConfigured("SMS_GATEWAY_URL needs SMS_GATEWAY_TOKEN")
 METRICS_NETWORKS = networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 METRICS_PORT = whole("METRICS_PORT", 0, least=0)
 
@@ -346,6 +353,8 @@ CELERY_TASK_ROUTES = {
     "consultas.tasks.check_steps": {"queue": "sweeps"},
     "proposals.tasks.reconcile": {"queue": "sweeps"},
     "proposals.tasks.refresh": {"queue": "sweeps"},
+    "authorizations.tasks.send_code": {"queue": "sweeps"},
+    "authorizations.tasks.send_codes": {"queue": "sweeps"},
     "foundation.tasks.pong": {"queue": "banks"},
     "consultas.tasks.*": {"queue": "banks"},
     "proposals.tasks.*": {"queue": "banks"},
@@ -372,6 +381,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
     "count-figures": {"task": "figures.tasks.advance", "schedule": 60, "options": {"expires": 60}},
     "purge-failed-calls": {"task": "partners.tasks.purge_failed_calls", "schedule": 3600, "options": {"expires": 3600}},
+    "send-codes": {"task": "authorizations.tasks.send_codes", "schedule": 5, "options": {"expires": 5}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},

@@ -95,6 +95,10 @@ class ApiKeyInline(KeyState, TabularInline):
         return False
 
 
+#: What concerns the page by which holders authorize.
+PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance")
+
+
 @admin.register(Partner)
 class PartnerAdmin(ConfirmedActionsAdmin):
     form = PartnerForm
@@ -105,7 +109,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
     fieldsets = (
         (None, {"fields": ("name", "id", "situation", "created_at")}),
         ("Limites", {"fields": (*LIMITS, "use")}),
-        ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts", "json_acceptance")}),
+        ("Página de autorização", {"fields": PAGE}),
         ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
     )
     inlines = (AllowanceInline, ApiKeyInline)
@@ -124,7 +128,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
         if obj is not None:
             return super().get_fieldsets(request, obj)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
-        page = ("Página de autorização", {"fields": ("cnpj", "privacy_contact", "return_hosts", "json_acceptance")})
+        page = ("Página de autorização", {"fields": PAGE})
         return ((None, {"fields": ("new_id", "name")}), ("Limites", {"fields": LIMITS}), page, webhook)
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:

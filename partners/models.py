@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models, transaction
 from django.utils import timezone
@@ -117,6 +118,13 @@ class Partner(models.Model):
         help_text="Em produção o titular só autoriza pela página do serviço. Marcado, o aceite enviado em JSON também "
         "vale, e que o titular viu os termos fica por conta do parceiro.",
     )
+    sms_code = models.BooleanField(
+        "código por SMS antes do aceite",
+        default=False,
+        db_default=False,
+        help_text="O titular só autoriza com um código de seis dígitos enviado ao telefone declarado na abertura. "
+        "Exclui o aceite por JSON.",
+    )
     # What partners/limits.py applies; None: no limit.
     rate_limit = models.PositiveIntegerField(
         "chamadas por minuto", null=True, blank=True, validators=[MinValueValidator(1)], help_text=NO_LIMIT
@@ -148,6 +156,13 @@ class Partner(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Raises ValidationError for rules of acceptance that exclude each other, and for a code that nobody sends."""
+        if self.sms_code and self.json_acceptance:
+            raise ValidationError({"json_acceptance": "Quem pede o código por SMS não aceita por JSON."})
+        if self.sms_code and not settings.SMS_GATEWAY_URL:
+            raise ValidationError({"sms_code": "Este serviço não tem gateway de SMS (SMS_GATEWAY_URL)."})
 
     def suspend(self, *, hold_deliveries: bool = False) -> None:
         """Refuses the partner's calls from the next one on. With `hold_deliveries` no webhook is sent either: what is
@@ -202,8 +217,8 @@ class Partner(models.Model):
     @property
     def takes_acceptance_without_page(self) -> bool:
         """True where an acceptance counts that does not come from the service's page: outside production, and where
-        the registration allows it."""
-        return self.json_acceptance or not settings.PRODUCTION
+        the registration allows it. Never where it asks for a code, which only the page takes."""
+        return not self.sms_code and (self.json_acceptance or not settings.PRODUCTION)
 
     def wants_event(self, event: str) -> bool:
         """Whether the registration asks for `event`, the name as it is in the payload (`proposal.signed`)."""

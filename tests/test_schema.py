@@ -78,7 +78,7 @@ def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, 
 
 
 def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
-    """What banks call, and what only the button of the holder's page sends, is none of theirs."""
+    """What banks call, and what only a button of the holder's page sends, is none of theirs."""
     routes = {
         contract.told_path(f"partners/v1/{route.pattern}")
         for included in get_resolver().url_patterns
@@ -87,6 +87,7 @@ def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
     }
     assert routes - set(schema["paths"]) == {
         "/partners/v1/bank-callbacks/{name}",
+        "/partners/v1/authorizations/public/{authorization_id}/code",
         "/partners/v1/authorizations/public/{authorization_id}/decline",
     }
 

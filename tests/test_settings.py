@@ -96,6 +96,8 @@ def test_messages_to_workers_may_have_a_redis_of_their_own() -> None:
         ("PUBLIC_BASE_URL", "http://api.example.com"),
         ("TRUSTED_PROXIES", "0.0.0.0/0"),
         ("TRUSTED_PROXIES", "10.0.0.1,::/0"),
+        ("SMS_GATEWAY_URL", "http://sms.example.com/send"),
+        ("SMS_GATEWAY_URL", "https://sms.example.com/send"),  # without SMS_GATEWAY_TOKEN
         ("LOG_LEVEL", "LOUD"),
         ("TRUSTED_PROXIES", "*"),
         ("TRUSTED_PROXIES", "proxy.example.com"),

@@ -19,6 +19,7 @@ from providers.simulator.lab import Lab
 from providers.simulator.ledger import Stumble
 from providers.simulator.messages import Request
 from providers.simulator.phone import Phone
+from providers.simulator.sms import SmsGateway
 from providers.simulator.world import World
 
 LARGEST_BODY_BYTES = 1024 * 1024
@@ -46,6 +47,7 @@ def create_app(settings: Settings) -> web.Application:
     controls.add_to(app)
     Lab(world, banks).add_to(app)
     Phone(world).add_to(app)
+    SmsGateway(world).add_to(app)
     for bank in banks.values():
         shared: dict[tuple[str, str], list[Route]] = {}
         for made in bank.routes():

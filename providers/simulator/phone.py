@@ -75,7 +75,7 @@ class Phone:
         return _page("Bancos simulados", _INDEX.substitute(rows=rows))
 
     async def phone(self, request: web.Request) -> web.Response:
-        """All messages and all links of a holder, newest first."""
+        """All messages and all links of a holder, newest first; text messages of the service are at their number."""
         self._world.clock.run_due()
         cpf = request.match_info["cpf"]
         messages = "".join(

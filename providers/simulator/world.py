@@ -131,7 +131,10 @@ class World:
     # --- the holder's phone
 
     def send(self, bank: str, cpf: str, channel: str, text: str, url: str | None = None) -> None:
-        """Put a message on the holder's phone. Every message sent is kept: tests count them."""
+        """Put a message on the holder's phone. Every message sent is kept: tests count them.
+
+        `cpf` is the phone's number for a text message that the service itself sent.
+        """
         self._messages_of[cpf].append(Message(bank, cpf, channel, text, self.clock.now(), url))
 
     def messages(self, cpf: str) -> list[Message]:

@@ -8,8 +8,8 @@
   var offline = document.getElementById("offline");
   var told = { device: {} };
   var sent = false;
-  var button = form.querySelector("button");
-  var label = button.textContent;
+  var button = form && form.querySelector("button");
+  var label = button && button.textContent;
 
   function tell(key, value, length) {
     if (typeof value === "string" && value) told.device[key] = value.slice(0, length || 120);
@@ -86,10 +86,45 @@
     button.textContent = label;
   }
 
-  describeDevice();
-  document.getElementById("location").hidden = false;
-  share.addEventListener("click", askLocation);
-  form.addEventListener("submit", submit);
+  /* After a wrong code: what the page before this one was told of the location. */
+  function restore() {
+    try { var before = JSON.parse(form.elements.browser.value || "{}"); } catch (_) { return; /* not ours: told anew */ }
+    if (!before.geolocation) return;
+    told.geolocation = before.geolocation;
+    told.geolocation_status = before.geolocation_status;
+    say("Localização incluída. Agora é só decidir abaixo.", true);
+    share.hidden = true;
+  }
+
+  /* Another code can be asked for only some seconds after the one before. */
+  function countDown(again, seconds) {
+    var text = again.textContent;
+    var end = Date.now() + seconds * 1000; /* timers stand still while the holder reads the message elsewhere */
+    again.disabled = true;
+    (function tick() {
+      var left = Math.ceil((end - Date.now()) / 1000);
+      if (left > 0) {
+        again.textContent = text + " (" + left + " s)";
+        return setTimeout(tick, 1000);
+      }
+      again.disabled = false;
+      again.textContent = text;
+    })();
+  }
+
+  if (form) { /* there is none before the holder asked for a code */
+    describeDevice();
+    restore();
+    document.getElementById("location").hidden = false;
+    share.addEventListener("click", askLocation);
+    form.addEventListener("submit", submit);
+  }
+  var send = document.getElementById("send");
+  if (send) {
+    var again = send.querySelector("button");
+    send.addEventListener("submit", isOffline);
+    if (Number(again.getAttribute("data-wait"))) countDown(again, Number(again.getAttribute("data-wait")));
+  }
   document.getElementById("decline").addEventListener("submit", isOffline);
   window.addEventListener("online", function () { offline.textContent = ""; });
   /* Back from the next page out of the browser's memory: show what holds now. */

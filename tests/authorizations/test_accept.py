@@ -96,6 +96,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
             "terms_version": session.terms.version,
             "terms_sha256": session.terms.sha256,
         },
+        "phone_confirmation": None,
     }
     assert evidence.record_sha256 == seal.sha256(evidence.record.encode())
     assert evidence.record.encode() == seal.canonical(evidence.content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -12,45 +12,22 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from authorizations import seal
 from authorizations.models import Evidence, Session
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session, public
-from tests.browser import WATCH_POLICY, watch
+from tests.browser import WATCH_POLICY
 from tests.factories import PartnerFactory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "locale": "pt-BR"}
 SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 NARROWEST = {"width": 320, "height": 640}
-ACCEPT, DECLINE, SHARE = "Li e autorizo", "Não autorizo", "Compartilhar localização"
-
 OpenPage = Callable[..., Page]
-
-
-@pytest.fixture
-def phone(chromium: Browser, live_server: LiveServer) -> Iterator[OpenPage]:
-    """Opens a path in a phone of its own. Takes Playwright's context options, and `script=False`."""
-    contexts: list[BrowserContext] = []
-    faults: list[str] = []
-
-    def open_page(path: str, *, script: bool = True, **options: Any) -> Page:
-        context = chromium.new_context(**{**PHONE, "java_script_enabled": script, **options})
-        contexts.append(context)
-        context.set_default_timeout(10_000)
-        page = context.new_page()
-        watch(page, live_server.url, faults)
-        page.goto(live_server.url + path)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert faults == []
+ACCEPT, DECLINE, SHARE = "Li e autorizo", "Não autorizo", "Compartilhar localização"
 
 
 @pytest.fixture

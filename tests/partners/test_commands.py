@@ -69,10 +69,28 @@ def test_create_partner_with_webhook_and_events():
     assert not partner.wants_event("authorization_result")
 
 
-@pytest.mark.parametrize(("flags", "allowed"), [([], False), (["--json-acceptance"], True)])
+@pytest.mark.parametrize(
+    ("flags", "allowed"),
+    [([], (False, False)), (["--json-acceptance"], (True, False)), (["--sms-code"], (False, True))],
+)
 def test_create_partner_says_where_acceptances_may_come_from(flags, allowed):
     result = run("create_partner", "P", "--providers", "ipe", *flags)
-    assert Partner.objects.get(pk=result["partner_id"]).json_acceptance is allowed
+    partner = Partner.objects.get(pk=result["partner_id"])
+    assert (partner.json_acceptance, partner.sms_code) == allowed
+
+
+def test_set_acceptance_changes_what_it_names(settings):
+    partner = PartnerFactory()
+    told = {"partner_id": str(partner.pk), "json_acceptance": True, "sms_code": False}
+    assert run("set_acceptance", partner.pk, "--json", "on") == told
+    assert run("set_acceptance", partner.pk) == told
+    assert "não aceita por JSON" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
+    told |= {"json_acceptance": False, "sms_code": True}
+    assert run("set_acceptance", partner.pk, "--json", "off", "--sms-code", "on") == told
+    settings.SMS_GATEWAY_URL = ""
+    assert "não tem gateway de SMS" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
+    partner.refresh_from_db()
+    assert (partner.json_acceptance, partner.sms_code) == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,29 @@ class Command(JSONCommand):
         parser.add_argument(
             "--json-acceptance", action="store_true", help="o aceite do titular em JSON vale também em produção"
         )
+        parser.add_argument(
+            "--sms-code", action="store_true", help="o titular só autoriza com um código enviado por SMS"
+        )
 
     def act(
-        self, *, name: str, providers: str, webhook_url: str, events: str, json_acceptance: bool, **options: Any
+        self,
+        *,
+        name: str,
+        providers: str,
+        webhook_url: str,
+        events: str,
+        json_acceptance: bool,
+        sms_code: bool,
+        **options: Any,
     ) -> dict[str, Any]:
         """`{partner_id, key_id, api_key, webhook_secret}`; the secret exists without a URL too."""
         banks, chosen = bank_names(providers), event_names(events)
         partner = Partner(
-            name=name.strip(), webhook_url=webhook_url, webhook_events=chosen, json_acceptance=json_acceptance
+            name=name.strip(),
+            webhook_url=webhook_url,
+            webhook_events=chosen,
+            json_acceptance=json_acceptance,
+            sms_code=sms_code,
         )
         partner.full_clean()
         partner.save()

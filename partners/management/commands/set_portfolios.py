@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from foundation import audit
 from partners.management.base import JSONCommand, get_row
 from partners.models import Allowance, Partner
 from partners.validators import split_names
@@ -24,6 +25,7 @@ class Command(JSONCommand):
         allowance = Allowance.objects.filter(partner=partner, provider=provider).first()
         if allowance is None:
             raise CommandError(f"O contrato de {partner} não tem o banco {provider}.")
+        audit.concerns(allowance)
         allowance.portfolios = split_names(portfolios)
         allowance.full_clean()
         allowance.save(update_fields=["portfolios"])

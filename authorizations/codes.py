@@ -1,0 +1,173 @@
+"""Codes to holders' phones: asked for on the page, sent by a worker, checked with the acceptance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import structlog
+from django.db import connection, transaction
+from django.utils import timezone
+
+from authorizations import sessions, texting
+from authorizations.models import Session
+from authorizations.phone_code import DIGITS, TRIES, PhoneCode, Stage
+from foundation import workers
+from foundation.errors import InvalidInput, NotFound
+from foundation.formats import iso_utc, mask_phone, only_digits
+
+log = structlog.get_logger(__name__)
+
+#: A published task is dropped after this time; the sweep has sent the code by then.
+TASK_EXPIRES_S = 30.0
+_NAME_LENGTH = 40
+_WHY = {
+    Stage.SENDING: "O código ainda está a caminho. Espere o SMS e digite o código que chegar.",
+    Stage.EXPIRED: "O código expirou: ele vale por 10 minutos. Peça outro.",
+    Stage.USED_UP: f"Foram {TRIES} tentativas com este código. Peça outro.",
+    Stage.FAILED: "Não conseguimos enviar o SMS. Peça outro código.",
+}
+
+
+class WrongCode(InvalidInput):
+    """The code that came with the acceptance does not open it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, field="code")
+
+
+@dataclass(frozen=True)
+class State:
+    """What the page shows of a session's code at the moment `at`. `stage` is None before the first code,
+    `another_from` where no further one is sent."""
+
+    phone: str
+    stage: Stage | None
+    tries: int
+    tries_left: int
+    another_from: datetime | None
+    at: datetime
+
+    @property
+    def wait_s(self) -> int:
+        """Whole seconds until another code may be asked for."""
+        return 0 if self.another_from is None else max(0, math.ceil((self.another_from - self.at).total_seconds()))
+
+    @property
+    def is_awaited(self) -> bool:
+        """True where the page takes a code."""
+        return self.stage in (Stage.SENDING, Stage.LIVE)
+
+    @property
+    def why(self) -> str | None:
+        """Why the page takes no code though one was asked for."""
+        return None if self.stage is None or self.is_awaited else _WHY[self.stage]
+
+
+def state(session: Session, now: datetime) -> State | None:
+    """How the session's code stands. None where its partner's registration asks for none."""
+    if not session.partner.sms_code:
+        return None
+    code = PhoneCode.objects.filter(session=session).first()
+    if code is None:
+        return State(mask_phone(session.phone), None, 0, TRIES, now, now)
+    phone = mask_phone(session.phone)
+    return State(phone, code.stage(now), code.tries, TRIES - code.tries, code.another_from(), now)
+
+
+def request(authorization_id: str, page_round: int | None) -> None:
+    """Have a code sent for a pending session. Nothing happens where the last one is too young, all were sent, or the
+    page was answered before; the page says how things stand.
+
+    `page_round` is that of the page on which the holder asked, None without a genuine page. Raises NotFound where the
+    partner's registration asks for no code, Gone, and NotFromPage.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        session = sessions.locked(authorization_id)
+        if not session.partner.sms_code:
+            raise NotFound
+        if session.status == Session.Status.AUTHORIZED:
+            return
+        sessions.check_pending(session, now)
+        try:
+            sessions.use_page(session, page_round)
+        except sessions.PageUsed:
+            return
+        code = PhoneCode.objects.filter(session=session).first() or PhoneCode(session=session)
+        another_from = code.another_from() if code.number else now
+        if another_from is None or another_from > now:
+            return
+        code.request(now)
+    if not connection.in_atomic_block:
+        connection.close()  # none is held while the broker answers
+    # Where the broker can't be reached the sweep sends the code.
+    workers.publish("authorizations.tasks.send_code", (session.pk,), expires_s=TASK_EXPIRES_S)
+
+
+def check(session: Session, code: str, now: datetime) -> dict[str, Any] | WrongCode | None:
+    """Whether `code` confirms the locked session: the fact for its evidence, `{number, sent_at, confirmed_at}`, None
+    where the partner's registration asks for no code, or what is wrong. A wrong code is counted."""
+    if not session.partner.sms_code:
+        return None
+    row = PhoneCode.objects.filter(session=session).first()
+    if row is None:
+        return WrongCode("Peça o código por SMS antes de autorizar.")
+    stage = row.stage(now)
+    if stage is not Stage.LIVE or row.sent_at is None:
+        return WrongCode(_WHY[stage])
+    digits = only_digits(code)
+    if len(digits) != DIGITS:
+        return WrongCode(f"Digite os {DIGITS} números do código.")
+    if not row.is_right(digits):
+        left = row.count_wrong()
+        return WrongCode("O código não confere. " + (f"Tentativas que restam: {left}." if left else "Peça outro."))
+    row.confirm(now)
+    return {"number": mask_phone(session.phone), "sent_at": iso_utc(row.sent_at), "confirmed_at": iso_utc(now)}
+
+
+def send_due() -> None:
+    """Send the codes whose task was lost, or whose worker died. Swept by beat."""
+    due = PhoneCode.objects.filter(next_attempt_at__lte=timezone.now())
+    for pk in list(due.order_by("next_attempt_at").values_list("pk", flat=True)[:100]):
+        send(pk)
+
+
+def send(session_pk: int) -> None:
+    """Send the code of a session, if it is still to be sent and nobody else does. No connection is held meanwhile."""
+    taken = _take(session_pk)
+    if taken is None:
+        return
+    code, message = taken
+    if not connection.in_atomic_block:
+        connection.close()
+    outcome = texting.send(message)
+    if outcome is texting.Outcome.FAILED:
+        code.mark_failed(timezone.now())
+    else:
+        # Of one that may have arrived, too: the holder sees, and can ask for another.
+        code.mark_sent()
+    log.info("phone_code", outcome=outcome, session=session_pk, number=code.number)
+
+
+def _take(session_pk: int) -> tuple[PhoneCode, texting.Message] | None:
+    now = timezone.now()
+    with transaction.atomic():
+        due = PhoneCode.objects.select_for_update(skip_locked=True, of=("self",)).select_related("session__partner")
+        code = due.filter(pk=session_pk, next_attempt_at__lte=now).first()
+        if code is None:
+            return None
+        session = code.session
+        is_open = session.status_at(now) == Session.Status.PENDING and session.erased_at is None
+        if not is_open or code.stage(now) is Stage.EXPIRED:
+            code.mark_failed(now)
+            return None
+        digits = code.take(now)
+    who = session.partner.name[:_NAME_LENGTH].strip()
+    text = (
+        f"{digits} é o seu código para autorizar {who} a consultar seus dados. "
+        "Vale por 10 minutos. Não o passe a ninguém."
+    )
+    return code, texting.Message(session.phone, text)

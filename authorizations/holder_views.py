@@ -1,0 +1,334 @@
+"""The routes that the holder's link opens: the page, its terms, and what its buttons post."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any
+from urllib.parse import parse_qsl
+
+from csp.constants import NONCE, NONE, SELF
+from csp.decorators import csp
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from rest_framework import status
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from authorizations import codes, evidence, marks, schema, sessions
+from authorizations.models import Session
+from authorizations.seal import sha256
+from authorizations.serializers import AcceptSerializer, told, valid_form
+from foundation.client_ip import client_ip
+from foundation.errors import Gone, InvalidInput, NotFound
+from foundation.fields import USER_AGENT_LENGTH
+from foundation.formats import iso_utc
+from foundation.json import StrictJSONParser, parse_json_object, read_body
+from partners.views import PartnerView
+from providers import registry
+
+FORM = "application/x-www-form-urlencoded"
+_FORM_FIELDS = 20
+_FORWARDED_FOR_LENGTH = 1024
+#: What only the form itself can say, not the script in `browser`.
+_FIELDS_OF_THE_FORM = ("page", "code", "script")
+
+# Nothing is loaded from anywhere; inline style and script count only with the reply's own nonce.
+PAGE_POLICY = {
+    "default-src": [NONE],
+    "script-src": [NONCE],
+    "style-src": [NONCE],
+    "img-src": ["data:"],
+    "form-action": [SELF],
+    "base-uri": [NONE],
+    "frame-ancestors": [NONE],
+}
+
+
+class PublicView(PartnerView):
+    """Base of the routes that the holder's link opens. There is no key: the link is the secret, so it must not leak."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    def finalize_response(  # type: ignore[override]  # DRF takes any HttpResponse, its stubs only its own
+        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response["Cache-Control"] = "no-store"
+        response["Referrer-Policy"] = "no-referrer"
+        response["X-Robots-Tag"] = "noindex, nofollow"
+        return response
+
+
+def holder_page(request: HttpRequest, template: str, context: dict[str, Any], http_status: int = 200) -> HttpResponse:
+    """A page for the holder. It may ask for the location; no other permission of the browser is granted to anybody."""
+    response = render(request, f"authorizations/{template}.html", context, status=http_status)
+    response["Permissions-Policy"] = "geolocation=(self), camera=(), microphone=(), payment=()"
+    return response
+
+
+def _ask_page(
+    request: HttpRequest, session: Session, *, fault: str | None = None, browser: str = "", http_status: int = 200
+) -> HttpResponse:
+    """The page that asks. `fault` says what was wrong with the code that was sent, `browser` is what the page's script
+    had collected then."""
+    now = timezone.now()
+    mark = marks.browser_of(request)
+    context = {
+        "session": session,
+        "token": marks.issue(session, mark, now),
+        "banks": _banks(session),
+        "code": codes.state(session, now),
+        "fault": fault,
+        "browser": browser,
+    }
+    response = holder_page(request, "ask", context, http_status)
+    marks.remember(response, mark)
+    return response
+
+
+def _failure_page(request: Request, authorization_id: str, failure: Response) -> HttpResponse:
+    """The page that tells a holder of a failure, in place of the error object."""
+    template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
+    context = {
+        "authorization_id": authorization_id,
+        "is_ours": failure.status_code >= 500,
+        "field": failure.data.get("field"),
+    }
+    return holder_page(request._request, template, context, failure.status_code)
+
+
+def _banks(session: Session) -> list[str]:
+    """The banks of the partner's contract, as people call them."""
+    adapters = (registry.get(bank.name) for bank in session.partner.allowed_banks())
+    return [adapter.label for adapter in adapters if adapter is not None]
+
+
+@method_decorator(csp(PAGE_POLICY), name="dispatch")
+class HolderPageView(PublicView):
+    """`GET /authorizations/public/{authorization_id}`: the page. Showing it changes nothing, whoever asks."""
+
+    @schema.page
+    def get(self, request: Request, authorization_id: str) -> HttpResponse:
+        session = sessions.find(authorization_id)
+        if session.status == Session.Status.AUTHORIZED:  # once given, also when it was revoked
+            return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
+        if session.declined_at is not None:
+            return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
+        sessions.check_pending(session, timezone.now())
+        return _ask_page(request._request, session)
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
+        failure = super().handle_exception(exc)
+        if self.request.method not in ("GET", "HEAD"):
+            return failure
+        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+
+
+class TermsView(PublicView):
+    """`GET /authorizations/public/{authorization_id}/terms`."""
+
+    @schema.terms
+    def get(self, request: Request, authorization_id: str) -> Response:
+        session = sessions.find(authorization_id)
+        current = session.status_at(timezone.now())
+        if current not in (Session.Status.PENDING, Session.Status.AUTHORIZED):
+            raise Gone
+        terms = session.terms
+        return Response(
+            {
+                "status": current,
+                "holder_name": session.holder_name,
+                "masked_cpf": session.masked_cpf,
+                "terms": {"version": terms.version, "sha256": terms.sha256, "text": terms.text},
+                "expires_at": iso_utc(session.expires_at),
+            }
+        )
+
+
+class PageFormParser(BaseParser):
+    """The page's plain form as the JSON body would be; what its script collected is JSON in `browser`, kept as it came
+    in `script`."""
+
+    media_type = FORM
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Raises PayloadTooLarge and InvalidInput."""
+        raw = read_body(stream)
+        try:
+            fields = dict(parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=_FORM_FIELDS))
+        except ValueError:  # not UTF-8, or too many fields
+            raise InvalidInput("O formulário é inválido.") from None
+        script = fields.pop("browser", "")
+        body = _read_by_script(script)
+        if "accepted" in fields:
+            body["accepted"] = fields.pop("accepted") == "true"
+        return {**body, **fields, "script": script}
+
+
+def _read_by_script(browser: str) -> dict[str, Any]:
+    """What the page's script collected. Text that can't be read is `unreadable`: the form without it is the act."""
+    try:
+        collected = parse_json_object(browser.encode() or b"{}")
+    except InvalidInput:
+        return {"unreadable": True}
+    for name in _FIELDS_OF_THE_FORM:
+        collected.pop(name, None)
+    return collected
+
+
+@method_decorator(csp(PAGE_POLICY), name="dispatch")
+class PageFormView(PublicView):
+    """Base of what the page's buttons post. A failure is answered by a page.
+
+    There is no CSRF token beside the page's own: who knows the link could open the page as well.
+    """
+
+    parser_classes: tuple[type[BaseParser], ...] = (PageFormParser,)
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
+        if isinstance(exc, sessions.PageUsed):
+            return _see_page(self.kwargs["authorization_id"])  # says how things stand
+        failure = super().handle_exception(exc)
+        if not self.wants_page():
+            return failure
+        return _failure_page(self.request, self.kwargs["authorization_id"], failure)
+
+    def wants_page(self) -> bool:
+        """True where a failure is told by a page, and not by the error object."""
+        return self.request.method == "POST"
+
+    def is_form(self) -> bool:
+        """True where the body is a form."""
+        return (self.request.content_type or "").partition(";")[0].strip().lower() == FORM
+
+    def shown(self) -> marks.Shown | None:
+        """What our page showed in this browser before this form was sent, by the page's own signed token."""
+        return marks.read(self._sent.get("page", ""), self.kwargs["authorization_id"], self.request._request)
+
+
+class AcceptView(PageFormView):
+    """`POST /authorizations/public/{authorization_id}/accept`: JSON, or the form of the page.
+
+    JSON is taken where `Partner.takes_acceptance_without_page`; elsewhere this route does not exist for it.
+    """
+
+    parser_classes = (StrictJSONParser, PageFormParser)
+
+    @schema.accept
+    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+        data, invalid = self._form() if self.is_form() else (self._json(authorization_id), [])
+        try:
+            accepted = evidence.accept(
+                authorization_id,
+                self._observed(),
+                told(data, invalid),
+                terms_version=data.get("terms_version"),
+                code=self._text("code") if self.is_form() else "",
+            )
+        except codes.WrongCode as wrong:
+            session = sessions.find(authorization_id)
+            browser = self._text("script")
+            return _ask_page(request._request, session, fault=wrong.message, browser=browser, http_status=422)
+        if self.is_form():
+            return _see_page(authorization_id)
+        if accepted.session.revoked_at is not None:
+            raise Gone
+        return Response(
+            {
+                "authorization_id": authorization_id,
+                "status": Session.Status.AUTHORIZED,
+                "authorized_at": iso_utc(accepted.sealed_at),
+            }
+        )
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
+        if self.request.method in ("GET", "HEAD") and "text/html" in self.request.headers.get("Accept", ""):
+            return _see_page(self.kwargs["authorization_id"])  # the page of a refused form, opened anew
+        return super().handle_exception(exc)
+
+    def wants_page(self) -> bool:
+        return super().wants_page() and self.is_form()
+
+    def _form(self) -> tuple[dict[str, Any], list[str]]:
+        # A plain dict: DRF takes a QueryDict, which an empty form is, for one whose boxes are all unticked.
+        sent = dict(self._sent.items())
+        data, invalid = valid_form(sent)
+        return data, ["browser", *invalid] if sent.get("unreadable") else invalid
+
+    def _text(self, name: str) -> str:
+        """A field of the form, empty where it did not come."""
+        value = self._sent.get(name)
+        return value if isinstance(value, str) else ""
+
+    def _json(self, authorization_id: str) -> dict[str, Any]:
+        if not sessions.find(authorization_id).partner.takes_acceptance_without_page:
+            raise NotFound
+        return self.valid(AcceptSerializer, optional=True)
+
+    def _observed(self) -> evidence.Observed:
+        meta = self.request.META
+        forwarded_for, user_agent = _header(meta, "HTTP_X_FORWARDED_FOR"), _header(meta, "HTTP_USER_AGENT")
+        shown = self.shown() if self.is_form() else None
+        return evidence.Observed(
+            ip=client_ip(self.request._request),
+            peer=meta["REMOTE_ADDR"],
+            forwarded_for=None if forwarded_for is None else _end_of(_text(forwarded_for), _FORWARDED_FOR_LENGTH),
+            forwarded_for_sha256=None if forwarded_for is None else sha256(forwarded_for),
+            user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
+            request_id=self.request._request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
+            sent_as="form" if self.is_form() else "json",
+            page_rendered_at=shown.at if shown else None,
+            declaration=shown.declaration if shown else None,
+            page_round=shown.round if shown else None,
+        )
+
+
+class CodeView(PageFormView):
+    """`POST /authorizations/public/{authorization_id}/code`: the page's button that has a code sent. It leads back to
+    the page, which says how that stands."""
+
+    @schema.code
+    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+        shown = self.shown() if self.is_form() else None
+        codes.request(authorization_id, shown.round if shown else None)
+        return _see_page(authorization_id, part="#codigo")
+
+
+class DeclineView(PageFormView):
+    """`POST /authorizations/public/{authorization_id}/decline`: the page's button "Não autorizo". It leads back to the
+    page. The body is not read."""
+
+    @schema.decline
+    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+        sessions.decline(authorization_id)
+        return _see_page(authorization_id)
+
+
+def _see_page(authorization_id: str, part: str = "") -> HttpResponse:
+    """Redirect to the page (303), so that a reload does not send the form again. `part` is a fragment of it."""
+    response = HttpResponseRedirect(reverse("holder-page", args=[authorization_id]) + part)
+    response.status_code = status.HTTP_303_SEE_OTHER
+    return response
+
+
+def _header(meta: dict[str, Any], name: str) -> bytes | None:
+    """A header's bytes, which WSGI hands on as Latin-1; None where it was not sent."""
+    value = meta.get(name)
+    return None if value is None else value.encode("latin-1")
+
+
+def _text(header: bytes) -> str:
+    return header.decode("utf-8", "replace")
+
+
+def _end_of(text: str, length: int) -> str:
+    """At most the last `length` characters, `…` in front where there were more. Proxies write on the right: what is
+    on the left a caller may have made up, as long as it likes."""
+    return text if len(text) <= length else "…" + text[1 - length :]

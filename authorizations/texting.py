@@ -1,0 +1,95 @@
+"""Text messages, by the gateway that the deployment names in SMS_GATEWAY_URL.
+
+The gateway gets `POST {"to": "+5511987654321", "text": "…", "reference": "…"}` with `Authorization: Bearer …` and
+`Idempotency-Key`, which is the reference. A 2xx says that it has the message. In the sandbox it is the simulated phone.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+import structlog
+from django.conf import settings
+from prometheus_client import Counter
+
+from providers import metrics  # noqa: F401 - names the files by which a machine's processes count together
+from webhooks import transport
+from webhooks.transport import Fault
+
+log = structlog.get_logger(__name__)
+
+MESSAGES = Counter("text_messages", "Text messages handed to the gateway.", ["outcome"])
+
+#: Pauses before a further try, in seconds. With the transport's time-out all tries end within `phone_code.LEASE`.
+PAUSES_S = (1.0, 3.0)
+#: No try begins later than this after the first one.
+LATEST_TRY_S = 15.0
+#: After these the gateway may have the message all the same.
+_UNKNOWN = (Fault.TIMEOUT, Fault.CONNECTION, Fault.PROTOCOL)
+_UNKNOWN_STATUSES = (502, 504)  # of a proxy in front of it
+
+
+class Outcome(StrEnum):
+    """What came of a message. UNKNOWN: the gateway may have it."""
+
+    SENT = "sent"
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Message:
+    """`phone` is local, 10-11 digits. Neither may reach a log: hence no repr."""
+
+    phone: str = field(repr=False)
+    text: str = field(repr=False)
+    reference: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+def is_available() -> bool:
+    """True where the deployment has a gateway."""
+    return bool(settings.SMS_GATEWAY_URL)
+
+
+def send(message: Message) -> Outcome:
+    """Hand the message to the gateway, up to three times where that fails. A repeat has the same reference, by which a
+    gateway knows it. No failure is raised."""
+    outcome = _send(message)
+    MESSAGES.labels(outcome).inc()
+    return outcome
+
+
+def _send(message: Message) -> Outcome:
+    if not is_available():
+        log.error("text_message_without_gateway", reference=message.reference)
+        return Outcome.FAILED
+    may_have_it = False
+    began = time.monotonic()
+    for pause in (*PAUSES_S, None):
+        answer = transport.post(settings.SMS_GATEWAY_URL, _body(message), _headers(message))
+        if answer.fault is None:
+            return Outcome.SENT
+        log.warning("text_message_failed", reference=message.reference, fault=answer.fault, status=answer.status)
+        may_have_it = may_have_it or answer.fault in _UNKNOWN or answer.status in _UNKNOWN_STATUSES
+        is_refused = answer.status is not None and answer.status < 500 and answer.status != 429
+        if pause is None or is_refused or time.monotonic() - began > LATEST_TRY_S:
+            break
+        time.sleep(pause)
+    return Outcome.UNKNOWN if may_have_it else Outcome.FAILED
+
+
+def _body(message: Message) -> bytes:
+    return msgspec.json.encode({"to": f"+55{message.phone}", "text": message.text, "reference": message.reference})
+
+
+def _headers(message: Message) -> dict[str, str]:
+    return {
+        "Authorization": f"Bearer {settings.SMS_GATEWAY_TOKEN}",
+        "Content-Type": "application/json",
+        "Idempotency-Key": message.reference,
+        "User-Agent": "origination/1",
+    }

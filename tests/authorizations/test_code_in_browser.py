@@ -1,0 +1,124 @@
+"""The code step of the holder's page in a real Chromium, with a worker that sends to a gateway."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from authorizations import codes
+from authorizations.models import Evidence, PhoneCode, Session
+from authorizations.phone_code import PAUSE, VALIDITY
+from tests.authorizations.clients import open_session, public
+from tests.factories import PartnerFactory
+from tests.receiver import Receiver, Reply
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+OpenPage = Callable[..., Page]
+SCREEN = {"width": 390, "height": 844}
+NARROWEST = {"width": 320, "height": 640}
+ASK, AGAIN, ACCEPT = "Receber o código por SMS", "Receber outro código", "Li e autorizo"
+MISSED = "Não recebeu o código?"
+SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
+
+
+@pytest.fixture
+def gateway(settings: Any) -> Iterator[Receiver]:
+    with Receiver(Reply(202)) as receiver:
+        settings.SMS_GATEWAY_URL = receiver.url
+        yield receiver
+
+
+@pytest.fixture
+def session(transactional_db: None, gateway: Receiver) -> Session:
+    return open_session(PartnerFactory(name="Crédito Fácil & Cia", sms_code=True))
+
+
+def send(gateway: Receiver, session: Session) -> str:
+    """What the worker does, and what the phone shows."""
+    codes.send(session.pk)
+    found = re.match(r"\d{6}\b", gateway.received[-1].json()["text"])
+    assert found
+    return found[0]
+
+
+def expect_fit(page: Page) -> None:
+    results = Axe().run(page)
+    assert results.violations_count == 0, results.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_holder_confirms_by_code(phone: OpenPage, session: Session, gateway: Receiver, script: bool) -> None:
+    page = phone(public(session), script=script, viewport=SCREEN)
+    expect(page.get_by_role("button", name=ACCEPT)).to_have_count(0)
+    page.get_by_role("button", name=ASK).tap()
+    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
+    code = send(gateway, session)
+    field = page.get_by_label("Código de seis dígitos")
+    field.fill(f"{(int(code) + 1) % 10**6:06}")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.locator("#code-fault")).to_have_text("O código não confere. Tentativas que restam: 4.")
+    expect(page.locator("#code-fault")).to_be_in_viewport()
+    expect(field).to_be_in_viewport()
+    field.fill(code)
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
+    expect(page.get_by_text("por código enviado a (11) *****-4321")).to_be_visible()
+    assert Evidence.objects.get().phone_confirmation is not None
+
+
+def test_a_wrong_code_keeps_the_location(phone: OpenPage, session: Session, gateway: Receiver) -> None:
+    page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
+    page.get_by_role("button", name=ASK).tap()
+    page.get_by_role("button", name="Compartilhar localização").tap()
+    expect(page.get_by_text("Localização incluída")).to_be_visible()
+    code = send(gateway, session)
+    page.get_by_label("Código de seis dígitos").fill(f"{(int(code) + 1) % 10**6:06}")
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_text("O código não confere")).to_be_visible()
+    expect(page.get_by_text("Localização incluída")).to_be_visible()
+    page.get_by_label("Código de seis dígitos").fill(code)
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
+    assert Evidence.objects.get().content["told_by_browser"]["geolocation"]["accuracy"] == "35"
+
+
+def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, session: Session, gateway: Receiver) -> None:
+    page = phone(public(session))
+    page.clock.install()
+    page.get_by_role("button", name=ASK).tap()
+    page.get_by_text(MISSED).tap()
+    expect(page.get_by_role("button", name=AGAIN)).to_be_disabled()
+    PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
+    page.clock.fast_forward(PAUSE.seconds * 1000 + 1000)
+    page.get_by_role("button", name=AGAIN).tap()
+    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
+    page.get_by_text(MISSED).tap()
+    expect(page.get_by_role("button", name=AGAIN)).to_be_disabled()
+    assert PhoneCode.objects.get().number == 2
+
+
+@pytest.mark.parametrize("state", ["unasked", "sent", "wrong", "expired"])
+def test_the_code_step_is_accessible_and_fits(phone: OpenPage, session: Session, gateway: Receiver, state: str) -> None:
+    page = phone(public(session), viewport=NARROWEST)
+    if state != "unasked":
+        page.get_by_role("button", name=ASK).tap()
+        page.get_by_text(MISSED).tap()
+        send(gateway, session)
+    if state == "wrong":
+        page.get_by_label("Código de seis dígitos").fill("000000")
+        PhoneCode.objects.update(digest="0" * 64)
+        page.get_by_role("button", name=ACCEPT).tap()
+        expect(page.get_by_text("O código não confere")).to_be_visible()
+    if state == "expired":
+        PhoneCode.objects.update(sent_at=timezone.now() - VALIDITY)
+        page.reload()
+        expect(page.get_by_text("O código expirou")).to_be_visible()
+    expect_fit(page)
