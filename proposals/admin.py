@@ -26,14 +26,13 @@ from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin
 from foundation.backoffice.cells import computed_once, link_to, table
 from foundation.backoffice.people import CpfForm, PersonalRowsAdmin
-from foundation.errors import InvalidInput, InvalidState, NotSupported
 from foundation.formats import mask_cpf, to_reais_text
 from partners.models import SECRETS_OF_PARTNER
 from proposals import retention
 from proposals.models import BankCall, Erasure, Proposal
 from proposals.reconciling import bring_forward
+from proposals.timeline import moments, took
 from providers.admin import BankFilter
-from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
@@ -51,20 +50,6 @@ _SUBMISSION_COLOURS = {
     Proposal.Submission.SENDING.label: "info",
     Proposal.Submission.NOT_SENT.label: "warning",
     Proposal.Submission.ACCEPTED.label: "success",
-}
-
-#: How a call to the bank ended, as the operator reads it.
-_OUTCOMES = {
-    "": "sem resposta",
-    "ok": "respondida",
-    "not_found": "não encontrada no banco",
-    ProviderUnavailable.code: "banco indisponível",
-    ProviderError.code: "erro do banco ou resposta ilegível",
-    ProviderRejected.code: "recusada pelo banco",
-    OfferExpired.code: "oferta não está mais disponível",
-    InvalidState.code: "o estado no banco não permite",
-    InvalidInput.code: "dados recusados",
-    NotSupported.code: "o banco não oferece a operação",
 }
 
 
@@ -136,6 +121,12 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         proposals = proposals.annotate(query_id=F("offer__query_id"))
         return proposals.select_related("partner").defer("signature_url", "data", "next_dataset", *SECRETS_OF_PARTNER)
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Proposal | None:
+        proposal: Proposal | None = super().get_object(request, object_id, from_field)
+        if proposal is not None:
+            vars(proposal)["reader_may"] = request.user.has_perm
+        return proposal
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Proposal], term: str
     ) -> tuple[QuerySet[Proposal], bool]:
@@ -187,28 +178,13 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     @admin.display(description="linha do tempo")
     @computed_once
     def timeline(self, proposal: Proposal) -> SafeString:
-        names = dict(Proposal._meta.get_field("status").flatchoices)
-        moves = (
-            (
-                each.at,
-                f"{names.get(each.from_status, '(nova)')} → {names[each.to_status]}",
-                each.get_cause_display(),
-                each.native_word,
-            )
-            for each in proposal.moves.all()
+        """The proposal's story, as far as the reader may see it (`get_object`)."""
+        told = moments(proposal, vars(proposal)["query_id"], vars(proposal)["reader_may"])
+        rows = (
+            (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, took(each.took), each.word)
+            for each in told
         )
-        calls = (
-            (
-                each.at,
-                f"chamada: {each.get_operation_display()}",
-                _OUTCOMES.get(each.outcome, each.outcome),
-                "" if each.ms is None else f"{each.ms} ms",
-            )
-            for each in proposal.calls.defer("argument", "error")
-        )
-        rows = sorted([*moves, *calls], key=lambda row: row[0])
-        shown = ((localize(timezone.localtime(at), use_l10n=True), what, why, more) for at, what, why, more in rows)
-        return table(("Quando", "O quê", "Causa ou resultado", "Banco"), shown)
+        return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)
 
     @admin.action(description="Conciliar agora as propostas selecionadas", permissions=["change"])
     def reconcile_selection(self, request: HttpRequest, queryset: QuerySet[Proposal]) -> None:

@@ -251,8 +251,9 @@ class ProviderAdmin(ConfirmedActionsAdmin):
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
         """The page's actions. Of the two the one that would change something."""
-        idle = "reopen" if object_id not in Maintenance.now([object_id]) else "close"
         offered = super().get_actions_detail(request, object_id)
+        provider = self.row_of(request, object_id)
+        idle = "close" if provider is not None and Maintenance.now([provider.pk]) else "reopen"
         return [each for each in offered if each.action_name != f"providers_provider_{idle}"]
 
     @action(description="Pôr fora do ar", permissions=["change"], icon="block")

@@ -134,7 +134,10 @@ def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
     assert event is not None
     for row, more in (
         (Terms.objects.get(), []),
-        (a_proposal(offer), ["proposals_move", "proposals_bankcall"]),
+        (
+            a_proposal(offer),
+            ["proposals_move", "proposals_bankcall", "consultas_query", "consultas_pending", "webhooks_event"],
+        ),
         (a_step(offer), ["partners_partner", "consultas_query"]),
         (offer, ["partners_partner", "consultas_query"]),
         (offer.query, ["partners_partner"]),

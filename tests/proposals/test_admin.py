@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.contrib.admin import site
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from consultas.models import Query
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
 from providers.types import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
-from tests.proposals.rows import a_proposal, an_offer
+from tests.partners.test_admin import staff
+from tests.proposals.rows import a_proposal, a_step, an_offer
+from webhooks import outbox
+from webhooks.models import Attempt, Event
+from webhooks.transport import Fault
 
 LIST = "/admin/proposals/proposal/"
 PERSONAL = (FULL_FLOW, "Maria Teste", "Ana Teste", "11987654321", "maria.teste@example.com", "567890")
@@ -81,8 +87,8 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
     proposal.adopt(status, Cause.RECONCILE)
     page = admin_client.get(page_of(proposal)).content.decode()
     for text in (
-        "chamada: envio",
-        "1234 ms",
+        "chamada ao banco: envio",
+        "1,2 s",
         "criada → aguardando assinatura",
         "banco indisponível",
         "conciliação",
@@ -92,6 +98,44 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
     for hidden in (*PERSONAL, "segredo", "https://bank.example/s", "provider_unavailable"):
         assert hidden not in page
     assert 'name="_save"' not in page
+
+
+def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_durations(
+    admin_client: Client, proposal: Proposal
+) -> None:
+    begun = timezone.now() - timedelta(minutes=30)
+    Query.objects.update(created_at=begun, finished_at=begun + timedelta(seconds=2.5))
+    step = a_step(
+        proposal.offer, state="approved", opened_at=begun, closed_at=begun + timedelta(minutes=5), expires_at=begun
+    )
+    with transaction.atomic():
+        event = outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
+    Event.objects.update(state="delivered", next_attempt_at=None, delivered_at=event.created_at + timedelta(hours=3))
+    for number, (status, fault) in enumerate(((None, "timeout"), (200, "")), 1):
+        Attempt.objects.create(
+            event=event, number=number, at=timezone.now(), url="u", status=status, fault=fault, duration_ms=40 * number
+        )
+    page = admin_client.get(page_of(proposal)).content.decode()
+    rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
+    told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td style" in row]
+    plain = [re.sub(r"<[^>]+>", "", line) for line in told]
+    assert plain[:2] == ["consulta agregada | concluída | 2,5 s", "passo do titular: biometria | aberto | "]
+    assert "passo do titular: biometria | concluída | 5 min" in plain
+    assert "webhook proposal.created | entregue | 3 h 0 min" in plain
+    assert plain[-2:] == [
+        f"entrega nº 1 de proposal.created | {Fault.TIMEOUT.label} | 40 ms",
+        "entrega nº 2 de proposal.created | HTTP 200 | 80 ms",
+    ]
+    assert reverse("admin:consultas_step_change", args=[step.pk]) in page
+
+
+def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal) -> None:
+    with transaction.atomic():
+        outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
+    page = staff("view_proposal").get(page_of(proposal)).content.decode()
+    assert "linha do tempo" in page.lower()
+    assert "webhook proposal.created" not in page
+    assert "consulta agregada" not in page
 
 
 def test_page_leads_to_offer_query_and_events_and_says_what_went_wrong(

@@ -1,0 +1,142 @@
+"""What happened to a proposal and around it, in the order of time: the query that its offer came from, the holder's
+steps, the calls to the bank, its moves, and the webhooks that told the partner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils.safestring import SafeString
+
+from authorizations.models import Session
+from consultas.models import Query, Step
+from foundation.backoffice.cells import link_to
+from foundation.errors import InvalidInput, InvalidState, NotSupported
+from proposals.models import Proposal
+from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from webhooks.models import Attempt, Event, reference_index
+
+#: How a call to the bank ended, as the operator reads it.
+OUTCOMES = {
+    "": "sem resposta",
+    "ok": "respondida",
+    "not_found": "não encontrada no banco",
+    ProviderUnavailable.code: "banco indisponível",
+    ProviderError.code: "erro do banco ou resposta ilegível",
+    ProviderRejected.code: "recusada pelo banco",
+    OfferExpired.code: "oferta não está mais disponível",
+    InvalidState.code: "o estado no banco não permite",
+    InvalidInput.code: "dados recusados",
+    NotSupported.code: "o banco não oferece a operação",
+}
+#: A step that the holder did so long before the submission belongs to another story.
+_BEFORE = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A line: when it began, what it is, how it ended, how long it took, and the bank's word."""
+
+    at: datetime
+    what: str | SafeString
+    outcome: str
+    took: timedelta | None = None
+    word: str = ""
+
+
+def took(duration: timedelta | None) -> str:
+    """A duration as people say it: `812 ms`, `3,4 s`, `5 min`, `3 h 10 min`, `2 d 3 h`; empty for None."""
+    if duration is None:
+        return ""
+    seconds = max(0.0, duration.total_seconds())
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s".replace(".", ",")
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {rest} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def moments(proposal: Proposal, query_id: object, may: Callable[[str], bool]) -> list[Moment]:
+    """The lines about `proposal`, the oldest first. `may` tells whether the reader has a permission: what only others
+    may see is left out."""
+    found = [*_moves(proposal), *_calls(proposal)]
+    query = Query.objects.filter(pk=query_id).defer("answers", "request").first()
+    if query is not None and may("consultas.view_query"):
+        found.append(_query(query))
+    if query is not None and query.authorization_id and may("authorizations.view_session"):
+        found += _session(query.authorization_id)
+    if may("consultas.view_step"):
+        found += _steps(proposal)
+    if may("webhooks.view_event"):
+        found += _webhooks(proposal)
+    return sorted(found, key=lambda moment: moment.at)
+
+
+def _moves(proposal: Proposal) -> Iterator[Moment]:
+    """Each move with the time that the proposal had been as it was before."""
+    names = dict(Proposal._meta.get_field("status").flatchoices)
+    before = proposal.created_at
+    for each in sorted(proposal.moves.all(), key=lambda move: (move.at, move.pk)):
+        what = f"{names.get(each.from_status, '(nova)')} → {names[each.to_status]}"
+        yield Moment(each.at, what, each.get_cause_display(), each.at - before, each.native_word)
+        before = each.at
+
+
+def _calls(proposal: Proposal) -> Iterator[Moment]:
+    for each in proposal.calls.defer("argument", "error"):
+        duration = None if each.ms is None else timedelta(milliseconds=each.ms)
+        outcome = OUTCOMES.get(each.outcome, each.outcome)
+        yield Moment(each.at, f"chamada ao banco: {each.get_operation_display()}", outcome, duration)
+
+
+def _query(query: Query) -> Moment:
+    what = link_to("consultas_query", query.pk, f"consulta {query.get_kind_display()}")
+    if query.finished_at is None:
+        return Moment(query.created_at, what, "em andamento ou interrompida")
+    return Moment(query.created_at, what, "concluída", query.finished_at - query.created_at)
+
+
+def _session(authorization_id: str) -> Iterator[Moment]:
+    sessions = Session.objects.select_related("evidence").defer("evidence__record", "cpf", "name", "phone")
+    session = sessions.filter(authorization_id=authorization_id).first()
+    if session is None:
+        return
+    page = link_to("authorizations_session", session.pk, "autorização pedida ao titular")
+    yield Moment(session.created_at, page, session.get_status_display())
+    if hasattr(session, "evidence"):
+        accepted = session.evidence.accepted_at
+        yield Moment(accepted, "o titular autorizou", "aceita", accepted - session.created_at)
+    if session.revoked_at is not None:
+        yield Moment(session.revoked_at, "autorização revogada", "revogada")
+
+
+def _steps(proposal: Proposal) -> Iterator[Moment]:
+    mine = Step.objects.filter(cpf_index=proposal.cpf_index, partner=proposal.partner_id, provider=proposal.provider)
+    for step in mine.filter(opened_at__gte=proposal.created_at - _BEFORE):
+        page = link_to("consultas_step", step.pk, f"passo do titular: {step.type}")
+        yield Moment(step.opened_at, page, "aberto")
+        if step.closed_at is not None:
+            duration = step.closed_at - step.opened_at
+            yield Moment(step.closed_at, page, step.get_state_display(), duration)
+
+
+def _webhooks(proposal: Proposal) -> Iterator[Moment]:
+    mine = Event.objects.filter(partner=proposal.partner_id, reference_index=reference_index(str(proposal.pk)))
+    events = {event.pk: event for event in mine.only("pk", "name", "state", "created_at", "delivered_at")}
+    for event in events.values():
+        page = link_to("webhooks_event", event.pk, f"webhook {event.name}")
+        waited = event.delivered_at - event.created_at if event.delivered_at else None
+        yield Moment(event.created_at, page, event.get_state_display(), waited)
+    for attempt in Attempt.objects.filter(event__in=events).defer("excerpt"):
+        answer = f"HTTP {attempt.status}" if attempt.status else attempt.get_fault_display()
+        page = link_to(
+            "webhooks_event", attempt.event_id, f"entrega nº {attempt.number} de {events[attempt.event_id].name}"
+        )
+        yield Moment(attempt.at, page, answer, timedelta(milliseconds=attempt.duration_ms))
