@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.utils.safestring import SafeString
 
@@ -63,7 +64,7 @@ def took(duration: timedelta | None) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def moments(proposal: Proposal, query_id: object, may: Callable[[str], bool]) -> list[Moment]:
+def moments(proposal: Proposal, query_id: UUID, may: Callable[[str], bool]) -> list[Moment]:
     """The lines about `proposal`, the oldest first. `may` tells whether the reader has a permission: what only others
     may see is left out."""
     found = [*_moves(proposal), *_calls(proposal)]

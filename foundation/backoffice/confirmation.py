@@ -21,6 +21,8 @@ class ConfirmedActionsAdmin(RobustAdmin):
 
     def locked(self, request: HttpRequest, object_id: str) -> Any:
         """The row, locked until the transaction's end. Raises Http404 and PermissionDenied."""
+        if "\0" in object_id:  # which PostgreSQL refuses, and Django takes for an error of the database
+            raise Http404
         try:
             row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
         except (self.model.DoesNotExist, ValidationError, ValueError):
