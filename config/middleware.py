@@ -34,10 +34,9 @@ class RequestMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        incoming = request.headers.get("X-Request-Id", "")
         # What proves something bears an id that is ours for certain; a caller may choose the other.
         own_id = uuid.uuid4().hex
-        request_id = incoming if _REQUEST_ID.fullmatch(incoming) else own_id
+        request_id = kept_id(request.headers.get("X-Request-Id", "")) or own_id
         request.request_id, request.own_id = request_id, own_id  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
@@ -64,6 +63,11 @@ class RequestMiddleware:
                 partner=str(getattr(request, "partner_id", "")) or None,
             )
         return response
+
+
+def kept_id(incoming: str) -> str | None:
+    """The request id that a caller sent, where it is sound."""
+    return incoming if _REQUEST_ID.fullmatch(incoming) else None
 
 
 def _buffer_chunks(request: HttpRequest) -> None:

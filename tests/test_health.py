@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import urllib3
@@ -37,6 +39,30 @@ def test_one_look_counts_for_two_seconds(transactional_db: None, client: Client,
     health._state.good_until = time.monotonic() - 0.001
     assert looks(client, 20) == 1
     assert health._state.good_until - time.monotonic() <= health.FRESH_S == 2
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready"])
+def test_a_look_costs_none_of_djangos_layers_and_tells_the_same(client: Client, db: None, path: str) -> None:
+    """Before the fix, twenty clients that asked for readiness without end took `GET /banks` from 9 to 303 ms."""
+    health._state.parts, health._state.good_until = {"database": True, "broker": False}, time.monotonic() + 60
+    by_django = client.get(path)
+    told: list[Any] = []
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": path, "HTTP_X_REQUEST_ID": "ours-12345678"}
+    [body] = health.answer(environ, lambda *heads: told.append(heads)) or []
+    [(status, headers)] = told
+    assert (int(status[:3]), body) == (by_django.status_code, json.dumps(by_django.json()).encode())
+    assert {"X-Request-Id": "ours-12345678", "Content-Length": str(len(body))}.items() <= dict(headers).items()
+    assert health.answer({**environ, "REQUEST_METHOD": "HEAD"}, lambda *heads: told.append(heads)) == [b""]
+    assert told[1] == told[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"REQUEST_METHOD": "POST"}, {"PATH_INFO": "/partners/v1/banks"}, {"CONTENT_LENGTH": "1"}],
+)
+def test_all_else_is_djangos(change: dict[str, str]) -> None:
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/health/live"}
+    assert health.answer({**environ, **change}, lambda *_: pytest.fail("it was answered")) is None
 
 
 def test_a_missing_worker_is_told_within_the_time_of_a_look(live_service: LiveService) -> None:
