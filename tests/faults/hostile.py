@@ -2,14 +2,14 @@
 
     python -m tests.faults.hostile ACT URL KEY SECONDS
 
-Every act is bounded in time and goes to loopback only. The process is nice: on the machine of a test it would
-otherwise take from the service the processor that a neighbour has at home.
+Every act is bounded in time and rate, and goes to loopback only. The process is nice, and no act is faster than its
+visits a second: attacker, service and client share the processors of one machine here. An act at full speed would
+measure how they share these, and not what one visit does to the others.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -17,82 +17,137 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
 
-Act = Callable[[str, str, float], None]
+from tests.client import query_body
+
+#: The moments at which a visitor does something, until the act is over.
+Turns = Iterator[None]
+Act = Callable[[str, str, Turns], None]
+#: A holder for whom no bank of the simulator ever answers.
+HANGS = "90000001813"
+STREAMS = 560
+#: Bytes of a body that is far too large.
+BODY = 300 * 1024 * 1024
 
 
-def log_in(url: str, key: str, until: float) -> None:
+def turns(rate: float, until: float) -> Turns:
+    """A turn as soon as the last one is over, but at most `rate` a second."""
+    due = time.monotonic()
+    while (now := time.monotonic()) < until:
+        if now < due:
+            time.sleep(min(due, until) - now)
+        due = max(due + 1 / rate, time.monotonic())
+        yield
+
+
+def log_in(url: str, key: str, turns: Turns) -> None:
     """Wrong passwords for accounts that nobody has, as fast as the answers come."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
     page = http.request("GET", f"{url}/admin/login/")
     found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.data.decode())
     assert found, "the page has its form"
     cookie = page.headers["Set-Cookie"].partition(";")[0]
-    while time.monotonic() < until:
+    for _ in turns:
         guess = {"username": f"ninguem-{os.urandom(4).hex()}", "password": os.urandom(8).hex()}
         form = urlencode({"csrfmiddlewaretoken": found[1], **guess})
         headers = {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded", "Referer": url}
         http.request("POST", f"{url}/admin/login/", body=form, headers=headers)
 
 
-def large_bodies(url: str, key: str, until: float) -> None:
+def large_bodies(url: str, key: str, turns: Turns) -> None:
     """Forms of 300 MB, by turns announced and in chunks, as far as the service takes them."""
     server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
     piece = b"a" * 65536
     start = b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
-    for number in itertools.count():
-        if time.monotonic() > until:
-            return
+    for number, _ in enumerate(turns):
         path, is_chunked = ("/health/live", "/admin/login/")[number % 2], number % 4 > 1
-        framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {300 * 1024 * 1024}"
+        framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {BODY}"
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=x\r\n{framing}\r\n\r\n"
         with contextlib.suppress(OSError), socket.create_connection(server, timeout=10) as client:
             client.sendall(head.encode() + (b"%x\r\n%s\r\n" % (len(start), start) if is_chunked else start))
-            while time.monotonic() < until:
+            for _ in range(BODY // len(piece)):
                 client.sendall(b"10000\r\n%s\r\n" % piece if is_chunked else piece)
 
 
-def long_lists(url: str, key: str, until: float) -> None:
+def long_lists(url: str, key: str, turns: Turns) -> None:
     """Queries whose list of banks has 80,000 wrong items."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
     headers = {"X-Partner-Api-Key": key, "Content-Type": "application/json"}
     body = json.dumps({"providers": [1] * 80_000})
-    while time.monotonic() < until:
+    for _ in turns:
         http.request("POST", f"{url}/partners/v1/consultas", body=body, headers=headers)
 
 
-def never_read(url: str, key: str, until: float) -> None:
+def never_read(url: str, key: str, turns: Turns) -> None:
     """Ask for much, read nothing, and ask again on a new connection when this one was cut."""
     server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
-    while time.monotonic() < until:
+    for _ in turns:
         with contextlib.suppress(OSError), socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.settimeout(5)
             client.connect(server)
             client.sendall(b"GET /schema/ HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
-            while time.monotonic() < until:
+            for _ in turns:
                 time.sleep(0.5)
                 client.send(b"G")
 
 
-def ask_readiness(url: str, key: str, until: float) -> None:
+def ask_readiness(url: str, key: str, turns: Turns) -> None:
     """`GET /health/ready` without end."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
-    while time.monotonic() < until:
+    for _ in turns:
         http.request("GET", f"{url}/health/ready")
 
 
-#: Name of each act: what a visitor does, and how many visitors do it at once.
-ACTS: dict[str, tuple[Act, int]] = {
-    "log-in": (log_in, 8),
-    "large-bodies": (large_bodies, 4),
-    "long-lists": (long_lists, 1),
-    "never-read": (never_read, 64),
-    "readiness": (ask_readiness, 20),
+def hanging_streams(url: str, key: str, turns: Turns) -> None:
+    """Streams whose banks all hang, each to its end: so many failures open a breaker."""
+    http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
+    headers = {"X-Partner-Api-Key": key}
+    for _ in turns:
+        http.request("POST", f"{url}/partners/v1/consultas/stream", json=query_body(HANGS), headers=headers)
+
+
+def hold_streams(url: str, key: str, turns: Turns) -> None:
+    """Hold as many open streams as there are to be had, and try again where one was refused."""
+    server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
+    body = json.dumps(query_body(HANGS)).encode()
+    head = (
+        f"POST /partners/v1/consultas/stream HTTP/1.1\r\nHost: x\r\nX-Partner-Api-Key: {key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    held: list[socket.socket] = []
+    for _ in turns:
+        if len(held) < STREAMS:
+            client = socket.create_connection(server, timeout=10)
+            client.sendall(head.encode() + body)
+            if client.recv(12).endswith(b"200"):
+                held.append(client)
+            else:
+                client.close()
+    print(f"held {len(held)} streams")  # noqa: T201
+
+
+class Bounds(NamedTuple):
+    """How many visitors do an act at once, and how many visits a second they make in all at most."""
+
+    visitors: int
+    rate: float
+
+
+#: Each act by its name.
+ACTS: dict[str, tuple[Act, Bounds]] = {
+    "log-in": (log_in, Bounds(8, 100)),
+    "large-bodies": (large_bodies, Bounds(4, 20)),
+    "long-lists": (long_lists, Bounds(2, 10)),
+    "never-read": (never_read, Bounds(64, 64)),
+    "readiness": (ask_readiness, Bounds(20, 200)),
+    "hanging-streams": (hanging_streams, Bounds(12, 12)),
+    "hold-streams": (hold_streams, Bounds(1, 50)),
 }
 
 
@@ -101,9 +156,12 @@ def main(act: str, url: str, key: str, seconds: float) -> None:
     if urlsplit(url).hostname != "127.0.0.1":
         raise SystemExit("loopback only")
     os.nice(10)
-    what, visitors = ACTS[act]
+    what, (visitors, rate) = ACTS[act]
     until = time.monotonic() + seconds
-    threads = [threading.Thread(target=what, args=(url, key, until), daemon=True) for _ in range(visitors)]
+    threads = [
+        threading.Thread(target=what, args=(url, key, turns(rate / visitors, until)), daemon=True)
+        for _ in range(visitors)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

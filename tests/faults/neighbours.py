@@ -3,38 +3,44 @@
     python -m tests.faults.neighbours --seconds 12 --only log-in
 
 The processes are those of `make run`, on servers, ports and a folder of their own, on loopback. The quiet partner
-asks at a constant pace, first alone and then beside each act. Prints a table; exit code 1 when a call of the quiet
-partner failed, or when its p99 beside an act is more than twice its p99 alone.
+asks for its banks, queries and streams at a constant pace, first alone and then beside each act. Prints a table; exit
+code 1 when a call of the quiet partner failed, or when its p99 beside an act is more than twice its p99 alone.
+
+Client, service and attacker share one machine. So the attacker's rate is bounded: see tests/faults/hostile.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import urllib3
 
-from tests.faults.api_chaos import service
+from tests.client import FULL_FLOW, query_body
+from tests.faults.api_chaos import LEAD_BANKS, service
 from tests.faults.hostile import ACTS
 from tests.faults.webhooks_rig import Rig
 
-#: Calls a second of the quiet partner.
-PACE = 25
 #: Time for the act to begin before anything is measured.
 LEAD_S = 1.5
+#: Time for what an act left behind to end: no query lasts longer than its deadline.
+SETTLE_S = {"hanging-streams": 32, "hold-streams": 32}
 
 
 @dataclass(frozen=True)
 class Fare:
-    """What the quiet partner saw: milliseconds of each call, sorted, and how many calls failed."""
+    """What the quiet partner saw of one kind of call: milliseconds of each, sorted, and how many failed."""
 
-    name: str
+    act: str
+    call: str
     times_ms: list[float]
     failures: int
 
@@ -43,42 +49,82 @@ class Fare:
         return self.times_ms[min(len(self.times_ms) - 1, int(len(self.times_ms) * percent / 100))]
 
 
-def measure(name: str, url: str, key: str, seconds: float) -> Fare:
-    """Ask `GET /banks` at `PACE` for `seconds`. A call is timed from the moment at which it was due."""
-    http = urllib3.PoolManager(maxsize=64, retries=False, timeout=30, headers={"X-Partner-Api-Key": key})
+class Quiet:
+    """The quiet partner. Each call returns whether all went well."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._api = f"{url}/partners/v1"
+        self._http = urllib3.PoolManager(maxsize=64, retries=False, timeout=40, headers={"X-Partner-Api-Key": key})
+        self._amounts = itertools.count(1000)
+
+    def banks(self) -> bool:
+        return self._http.request("GET", f"{self._api}/banks").status == 200
+
+    def query(self) -> bool:
+        reply = self._http.request("POST", f"{self._api}/consultas", json=self._body())
+        return reply.status == 200 and all(each["success"] for each in reply.json()["providerResults"].values())
+
+    def stream(self) -> bool:
+        reply = self._http.request("POST", f"{self._api}/consultas/stream", json=self._body())
+        lines = [line for line in reply.data.decode().splitlines() if line.startswith("data: ")]
+        names = [json.loads(line.removeprefix("data: "))["event"] for line in lines]
+        return names[-1:] == ["complete"] and names.count("provider_result") == len(LEAD_BANKS)
+
+    def _body(self) -> dict[str, object]:
+        # With an amount no query is a repeat of another, which would ask no bank.
+        return query_body(FULL_FLOW, providers=LEAD_BANKS, loan_value=1000 + next(self._amounts) % 6000, prazo=24)
+
+
+#: How often a second the quiet partner makes each call.
+PACES: dict[str, tuple[Callable[[Quiet], bool], float]] = {
+    "GET /banks": (Quiet.banks, 20),
+    "query": (Quiet.query, 5),
+    "stream": (Quiet.stream, 5),
+}
+
+
+def measure(act: str, quiet: Quiet, seconds: float) -> list[Fare]:
+    """Make all calls at their paces for `seconds`. A call is timed from the moment at which it was due."""
+    with ThreadPoolExecutor(len(PACES)) as kinds:
+        return list(kinds.map(lambda name: _measure(act, name, quiet, seconds), PACES))
+
+
+def _measure(act: str, name: str, quiet: Quiet, seconds: float) -> Fare:
+    make, pace = PACES[name]
 
     def call(due: float) -> tuple[float, bool]:
         try:
-            good = http.request("GET", f"{url}/partners/v1/banks").status == 200
-        except urllib3.exceptions.HTTPError:
+            good = make(quiet)
+        except (urllib3.exceptions.HTTPError, ValueError, KeyError):
             good = False
         return (time.monotonic() - due) * 1000, good
 
-    with ThreadPoolExecutor(64) as pool:
-        calls = [pool.submit(call, due) for due in _moments(seconds)]
+    with ThreadPoolExecutor(32) as pool:
+        calls = [pool.submit(call, due) for due in _moments(pace, seconds)]
     results = [each.result() for each in calls]
-    return Fare(name, sorted(ms for ms, _ in results), sum(not good for _, good in results))
+    return Fare(act, name, sorted(ms for ms, _ in results), sum(not good for _, good in results))
 
 
-def _moments(seconds: float) -> Iterator[float]:
-    """`PACE` moments a second, each when it has come."""
+def _moments(pace: float, seconds: float) -> Iterator[float]:
+    """`pace` moments a second, each when it has come."""
     start = time.monotonic()
-    for number in range(int(seconds * PACE)):
-        due = start + number / PACE
+    for number in range(int(seconds * pace)):
+        due = start + number / pace
         time.sleep(max(0.0, due - time.monotonic()))
         yield due
 
 
-def beside(rig: Rig, act: str, url: str, keys: tuple[str, str], seconds: float) -> Fare:
-    """Measure while the neighbour does `act`. `keys`: the quiet partner's and the neighbour's."""
-    command = [sys.executable, "-m", "tests.faults.hostile", act, url, keys[1], str(LEAD_S + seconds)]
+def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: float) -> list[Fare]:
+    """Measure while the neighbour does `act`. `address`: the service's, and the neighbour's key."""
+    command = [sys.executable, "-m", "tests.faults.hostile", act, *address, str(LEAD_S + seconds)]
     rig.add(act, command)
     time.sleep(LEAD_S)
-    fare = measure(act, url, keys[0], seconds)
+    fares = measure(act, quiet, seconds)
     rig.programs.kill(act)
     log = rig.programs.logs(act)
     assert "Error" not in log, f"the act failed: {log[-2000:]}"
-    return fare
+    time.sleep(SETTLE_S.get(act, 1))
+    return fares
 
 
 def run(seconds: float, only: list[str]) -> int:
@@ -86,17 +132,19 @@ def run(seconds: float, only: list[str]) -> int:
     with tempfile.TemporaryDirectory() as home, service(Path(home)) as (rig, crowd):
         quiet, hostile, *_ = crowd.partners.values()
         url = quiet.base.removesuffix("/partners/v1")
-        keys = (str(quiet.session.headers["X-Partner-Api-Key"]), str(hostile.session.headers["X-Partner-Api-Key"]))
-        measure("", url, keys[0], 2)  # what each process does but once is no part of it
-        alone = measure("alone", url, keys[0], seconds)
-        fares = [alone, *(beside(rig, act, url, keys, seconds) for act in only)]
-    print("| neighbour | p50 ms | p99 ms | max ms | failures of the quiet partner |")  # noqa: T201
-    print("| --- | --- | --- | --- | --- |")  # noqa: T201
+        partner = Quiet(url, str(quiet.session.headers["X-Partner-Api-Key"]))
+        measure("", partner, 2)  # what each process does but once is no part of it
+        fares = measure("alone", partner, seconds)
+        limits = {fare.call: 2 * fare.percentile(99) for fare in fares}
+        for act in only:
+            address = (url, str(hostile.session.headers["X-Partner-Api-Key"]))
+            fares += beside(rig, act, partner, address, seconds)
+    print("| neighbour | the quiet partner's | p50 ms | p99 ms | max ms | failed |")  # noqa: T201
+    print("| --- | --- | --- | --- | --- | --- |")  # noqa: T201
     for each in fares:
         times = " | ".join(f"{each.percentile(percent):.0f}" for percent in (50, 99, 100))
-        print(f"| {each.name} | {times} | {each.failures} of {len(each.times_ms)} |")  # noqa: T201
-    limit = 2 * alone.percentile(99)
-    return int(any(each.failures or each.percentile(99) > limit for each in fares))
+        print(f"| {each.act} | {each.call} | {times} | {each.failures} of {len(each.times_ms)} |")  # noqa: T201
+    return int(any(each.failures or each.percentile(99) > limits[each.call] for each in fares))
 
 
 if __name__ == "__main__":
