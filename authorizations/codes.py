@@ -128,8 +128,13 @@ def check(session: Session, code: str, now: datetime) -> dict[str, Any] | WrongC
     return {"number": mask_phone(session.phone), "sent_at": iso_utc(row.sent_at), "confirmed_at": iso_utc(now)}
 
 
+def is_any_due() -> bool:
+    """True if any code is to be sent by now."""
+    return PhoneCode.objects.filter(next_attempt_at__lte=timezone.now()).exists()
+
+
 def send_due() -> None:
-    """Send the codes whose task was lost, or whose worker died. Swept by beat."""
+    """Send the codes whose task was lost, or whose worker died. Called by the sweep process."""
     due = PhoneCode.objects.filter(next_attempt_at__lte=timezone.now())
     for pk in list(due.order_by("next_attempt_at").values_list("pk", flat=True)[:100]):
         send(pk)

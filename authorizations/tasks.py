@@ -31,9 +31,3 @@ def tell_head() -> None:
 def send_code(session_pk: int) -> None:
     """Send the code that a holder asked for."""
     codes.send(session_pk)
-
-
-@shared_task
-def send_codes() -> None:
-    """Send the codes whose own task was lost. Swept by beat."""
-    codes.send_due()

@@ -349,12 +349,8 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
 CELERY_TASK_ROUTES = {
     "proposals.tasks.purge": {"queue": "default"},
-    # A queue and a worker of their own: queries, however many, can't keep them waiting.
-    "consultas.tasks.check_steps": {"queue": "sweeps"},
-    "proposals.tasks.reconcile": {"queue": "sweeps"},
-    "proposals.tasks.refresh": {"queue": "sweeps"},
-    "authorizations.tasks.send_code": {"queue": "sweeps"},
-    "authorizations.tasks.send_codes": {"queue": "sweeps"},
+    # A holder waits for the code, as a partner waits for a bank. The sweep process sends what this task lost.
+    "authorizations.tasks.send_code": {"queue": "banks"},
     "foundation.tasks.pong": {"queue": "banks"},
     "consultas.tasks.*": {"queue": "banks"},
     "proposals.tasks.*": {"queue": "banks"},
@@ -374,14 +370,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
-    # A sweep that waited longer than its interval is dropped: the next one does its work.
-    "check-steps": {"task": "consultas.tasks.check_steps", "schedule": 2, "options": {"expires": 2}},
-    "reconcile-proposals": {"task": "proposals.tasks.reconcile", "schedule": 2, "options": {"expires": 2}},
-    "refresh-proposals": {"task": "proposals.tasks.refresh", "schedule": 2, "options": {"expires": 2}},
+    # A task that waited longer than its interval is dropped: the next one does its work.
     "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
     "count-figures": {"task": "figures.tasks.advance", "schedule": 60, "options": {"expires": 60}},
     "purge-failed-calls": {"task": "partners.tasks.purge_failed_calls", "schedule": 3600, "options": {"expires": 3600}},
-    "send-codes": {"task": "authorizations.tasks.send_codes", "schedule": 5, "options": {"expires": 5}},
     "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},

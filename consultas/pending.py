@@ -154,6 +154,11 @@ def _wake(steps: QuerySet[Step]) -> None:
     steps.filter(state=Step.State.OPEN).update(next_check_at=now, woken_at=now)
 
 
+def is_any_due() -> bool:
+    """True if any step's next look is due."""
+    return _due(timezone.now()).exists()
+
+
 def banks_due() -> list[str]:
     """The banks with a step whose next look is due."""
     return list(_due(timezone.now()).order_by("provider").values_list("provider", flat=True).distinct())

@@ -11,7 +11,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
-from consultas import auctions, order, pending, sweep
+from consultas import auctions, order, pending
 from consultas.fan_out import Answer, failed
 from consultas.models import Query, Step
 from foundation import replies
@@ -91,9 +91,3 @@ def look_up_auction(request: str, reply_to: str, encrypted_key: str, request_id:
     """Ask the own bank for an auction's record, and answer with it."""
     with replies.answering(reply_to, request, settings.BANK_TIMEOUT_S) as reply:
         reply.content = auctions.run(encrypted_key, request_id, partner_id)
-
-
-@shared_task
-def check_steps() -> None:
-    """Look at the external steps that are due. Swept by beat."""
-    sweep.run()

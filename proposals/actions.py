@@ -175,6 +175,12 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
 # --- Sweep ------------------------------------------------------------------------------------------------------
 
 
+def is_any_due() -> bool:
+    """True if any open proposal's next look is due."""
+    due = Proposal.objects.filter(provider__in=registry.names(), next_refresh_at__lte=timezone.now())
+    return due.exists()
+
+
 def claim_due() -> list[Proposal]:
     """Open proposals whose next look is due, at most `REFRESH_BATCH` of each bank, taken for this worker."""
     now = timezone.now()

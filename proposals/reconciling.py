@@ -5,7 +5,7 @@ docs/decisions/0030-exactly-once-submission.md has the schedule and the reasons.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import structlog
@@ -23,13 +23,22 @@ BATCH = 50
 LOOK_LEASE = timedelta(seconds=60)
 
 
+def is_any_due() -> bool:
+    """True if any submission is due to be looked for."""
+    return Proposal.objects.filter(_due(timezone.now())).exists()
+
+
+def _due(now: datetime) -> Q:
+    return Q(next_reconcile_at__lte=now, submission__in=(Phase.SENDING, Phase.UNKNOWN))
+
+
 def claim_unsettled() -> list[Proposal]:
     """Submissions that are due to be looked for, taken for this worker. One whose worker died becomes unknown
     on the way, or not sent where no worker ever took it."""
     now = timezone.now()
     with transaction.atomic():
         rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
-        due = rows.filter(next_reconcile_at__lte=now, submission__in=(Phase.SENDING, Phase.UNKNOWN))
+        due = rows.filter(_due(now))
         ids = [proposal.pk for proposal in due.only("pk")[:BATCH]]
         Proposal.end_lapsed_tries(ids, now)
         unknown = Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import gevent
 from celery import shared_task
 from django.conf import settings
-from django.db import connection
 
 from foundation import replies
-from proposals import actions, reconciling, retention, sending
-from proposals.models import Proposal
+from proposals import actions, retention, sending
 
 
 @shared_task
@@ -37,31 +32,6 @@ def look(proposal_id: str, reply_to: str, request_id: str) -> None:
 
 
 @shared_task
-def reconcile() -> None:
-    """Look for the submissions whose outcome is unknown and that are due. Swept by beat."""
-    _each(reconciling.reconcile, reconciling.claim_unsettled())
-
-
-@shared_task
-def refresh() -> None:
-    """Look at the open proposals that are due. Swept by beat."""
-    _each(actions.refresh, actions.claim_due())
-
-
-@shared_task
 def purge() -> None:
     """Delete what its retention is over of. Calls no bank, so it runs beside the bank workers. Run by beat."""
     retention.purge()
-
-
-def _each(work: Callable[[Proposal], None], proposals: list[Proposal]) -> None:
-    """Each in a greenlet of its own, so that a slow bank holds up only itself."""
-
-    def one(proposal: Proposal) -> None:
-        try:
-            work(proposal)
-        finally:
-            connection.close()
-
-    connection.close()
-    gevent.joinall([gevent.spawn(one, proposal) for proposal in proposals])

@@ -292,7 +292,7 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
     }
     processes = service_processes(environment, data_dir)
     for process in processes:
-        process.orphan_signal = signal.SIGKILL  # beat may be halted when the tests are killed
+        process.orphan_signal = signal.SIGKILL  # some may be halted when the tests are killed
     programs = Programs(processes, ROOT, data_dir / PROGRAM_LOGS)
     yield programs
     for process in programs.running:  # nothing that they would still finish counts
@@ -314,9 +314,9 @@ def simulator(programs: Programs) -> Iterator[Simulator]:
 def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) -> Iterator[None]:
     """A fresh sandbox that other processes see too: the seeded banks and partner; simulator and Redis empty.
 
-    Tests that use it leave nothing behind: before the tables are emptied, beat is halted, queued tasks are
-    dropped, and what the programs are writing comes to its end. Beat stays halted until `live_service` wants it: a
-    sweep of a running service would otherwise take the rows of a test that calls the sweep itself.
+    Tests that use it leave nothing behind: before the tables are emptied, the sweep process and beat are halted, queued
+    tasks are dropped, and what the programs are writing comes to its end. Both stay halted until `live_service` wants
+    them: they would otherwise take the rows of a test that calls a sweep itself.
     """
     programs.ensure("simulator")
     simulator.reset()
@@ -326,7 +326,16 @@ def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) ->
         yield
         programs.kill("beat", signal.SIGSTOP)
         client.flushdb()
-    wait_until(_database_is_idle, 40, "no other process is inside a transaction")
+
+    def is_halted() -> bool:
+        """Halt the sweep process where it is in no transaction, which would keep its locks."""
+        programs.kill("sweeps", signal.SIGSTOP)
+        if _database_is_idle():
+            return True
+        programs.kill("sweeps", signal.SIGCONT)
+        return False
+
+    wait_until(is_halted, 40, "no other process is inside a transaction")
 
 
 def _database_is_idle() -> bool:
@@ -361,7 +370,8 @@ def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
 
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
     programs.ensure("web", "banks", "sweeps", "webhooks", "default", "beat")
-    programs.kill("beat", signal.SIGCONT)  # halted by the `sandbox` of the test before
+    for name in ("sweeps", "beat"):
+        programs.kill(name, signal.SIGCONT)  # halted by the `sandbox` of the test before
     service.wait_ready()
     yield service
     for event in Event.objects.exclude(body=None):

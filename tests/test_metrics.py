@@ -170,7 +170,7 @@ def test_open_steps(db: None, client: Web) -> None:
     assert scrape(client).value("external_steps_open", bank="imbuia") == 2
 
 
-def test_looks_that_are_overdue_tell_of_a_dead_beat(db: None, client: Web) -> None:
+def test_looks_that_are_overdue_tell_of_a_dead_sweep_process(db: None, client: Web) -> None:
     partner = PartnerFactory()
     now = timezone.now()
     for bank, overdue_s in (("imbuia", 20), ("imbuia", 90), ("peroba", -5)):

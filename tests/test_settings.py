@@ -169,9 +169,6 @@ def test_queries_outlive_the_events_that_are_found_by_them() -> None:
         ("authorizations.tasks.check_evidence", "default"),
         ("authorizations.tasks.tell_head", "default"),
         ("webhooks.tasks.purge", "default"),
-        ("proposals.tasks.reconcile", "sweeps"),
-        ("proposals.tasks.refresh", "sweeps"),
-        ("consultas.tasks.check_steps", "sweeps"),
     ],
 )
 def test_no_sweep_stands_in_line_with_the_queries(task: str, queue: str) -> None:

@@ -68,7 +68,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
             "web", [*python, "gunicorn", "-c", "config/gunicorn.py", "--graceful-timeout=5", "config.wsgi"], pooled
         ),
         Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "1000"], pooled),
-        Process("sweeps", [*worker, "-n", "sweeps@%h", "-Q", "sweeps", "-P", "gevent", "-c", "100"], pooled),
+        Process("sweeps", [*python, "gevent.monkey", "manage.py", "sweep"], pooled),
         Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks"], pooled),
         Process("default", [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"], pooled),
         Process(

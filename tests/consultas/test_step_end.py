@@ -13,7 +13,7 @@ import pytest
 import urllib3
 from django.utils import timezone
 
-from consultas import pending, tasks
+from consultas import pending, sweep
 from consultas.models import Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
@@ -276,7 +276,7 @@ def test_a_callback_during_a_look_has_the_step_looked_at_again(db: None, banks: 
 
 @pytest.fixture
 def swept(sandbox: None) -> Partner:
-    """The sandbox's partner. Beat is halted, so that only the test sweeps."""
+    """The sandbox's partner. The sweep process is halted, so that only the test sweeps."""
     return Partner.objects.get()
 
 
@@ -290,13 +290,13 @@ def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
     step = opened(swept, banks("peroba"), "90000000337")
     Provider.objects.filter(name="peroba").update(enabled=False)
     due()
-    tasks.check_steps()
+    sweep.run()
     step.refresh_from_db()
     assert step.state == "open"
     assert step.next_check_at > timezone.now()
     over()
     due()
-    tasks.check_steps()
+    sweep.run()
     step.refresh_from_db()
     assert step.state == "expired"
     assert told() == [("expired", [])]
@@ -313,7 +313,7 @@ def test_a_bank_that_left_the_contract_is_not_called_and_the_step_expires(
     simulator.complete("90000000337", "peroba", "chat")
     swept.allow_only(["ipe"])
     due()
-    tasks.check_steps()
+    sweep.run()
     step.refresh_from_db()
     stays.refresh_from_db()
     assert (step.state, stays.state) == ("expired", "approved")

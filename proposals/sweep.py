@@ -1,0 +1,105 @@
+"""The sweep process does what is due while no partner waits: it looks at external steps, submissions without an outcome
+and open proposals at their banks, and sends the codes whose task was lost.
+
+PostgreSQL says what is due, so the process needs no broker. Any number of them share the work, because each claims its
+rows before it asks a bank. docs/decisions/0043-sweeps-without-the-broker.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import gevent
+import structlog
+from django.db import InterfaceError, OperationalError, connection
+from gevent.event import Event
+from gevent.pool import Group
+
+from authorizations import codes
+from consultas import pending
+from consultas import sweep as steps
+from proposals import actions, reconciling
+from proposals.models import Proposal
+
+log = structlog.get_logger(__name__)
+
+#: Seconds between two looks for what is due.
+TICK_S = 2.0
+
+
+def reconcile() -> None:
+    """Look for the submissions whose outcome is unknown and that are due."""
+    _each(reconciling.reconcile, reconciling.claim_unsettled())
+
+
+def refresh() -> None:
+    """Look at the open proposals that are due."""
+    _each(actions.refresh, actions.claim_due())
+
+
+def _each(work: Callable[[Proposal], None], proposals: list[Proposal]) -> None:
+    """Do `work` for each proposal in a greenlet of its own, so that a slow bank holds up only itself."""
+
+    def one(proposal: Proposal) -> None:
+        try:
+            work(proposal)
+        except Exception:  # its row stays due, and the next sweep looks again
+            log.exception("proposal_look_failed", proposal=str(proposal.pk), bank=proposal.provider)
+        finally:
+            connection.close()
+
+    connection.close()
+    gevent.joinall([gevent.spawn(one, proposal) for proposal in proposals])
+
+
+class Sweep(NamedTuple):
+    """One kind of work: whether any of it is due, and how to do what is."""
+
+    name: str
+    is_due: Callable[[], bool]
+    run: Callable[[], None]
+
+
+SWEEPS = (
+    Sweep("steps", pending.is_any_due, steps.run),
+    Sweep("unsettled submissions", reconciling.is_any_due, reconcile),
+    Sweep("open proposals", actions.is_any_due, refresh),
+    Sweep("codes", codes.is_any_due, codes.send_due),
+)
+
+
+class SweepProcess:
+    """One sweep process. A sweep that waits for its banks delays neither the others nor the next one of its kind."""
+
+    def __init__(self) -> None:
+        self._running = Group()
+
+    def run(self, stop: Event) -> None:
+        """Sweep every `TICK_S` seconds until `stop` is set, then finish the looks that are under way. Outlives every
+        absence of PostgreSQL."""
+        while not stop.is_set():
+            self.tick()
+            stop.wait(TICK_S)
+        self._running.join()
+
+    def tick(self) -> None:
+        """Begin each sweep that has something due."""
+        try:
+            due = [sweep for sweep in SWEEPS if sweep.is_due()]
+        except (OperationalError, InterfaceError) as fault:
+            log.warning("sweep_database_away", fault=type(fault).__name__)
+            due = []
+        finally:
+            connection.close()
+        for sweep in due:
+            self._running.spawn(_run, sweep)
+
+
+def _run(sweep: Sweep) -> None:
+    try:
+        sweep.run()
+    except Exception:  # what it claimed is due again when its lease ends
+        log.exception("sweep_failed", sweep=sweep.name)
+    finally:
+        connection.close()
