@@ -61,6 +61,7 @@ BACK_OFFICE: dict[str, Any] = {
                     ("Autorizações externas", "pending_actions", "consultas_step"),
                     ("Propostas", "contract", "proposals_proposal"),
                     ("Exclusões de dados", "person_remove", "proposals_erasure"),
+                    ("Pedidos de exclusão", "group_remove", "proposals_erasurerequest"),
                 ],
                 "Autorização do titular": [
                     ("Sessões", "verified_user", "authorizations_session"),

@@ -22,6 +22,7 @@ _READ = (
     "proposals.view_move",
     "proposals.view_bankcall",
     "proposals.view_erasure",
+    "proposals.view_erasurerequest",
     "providers.view_provider",
     "figures.view_bankhour",
     "providers.view_maintenance",

@@ -258,6 +258,8 @@ for _name, _most in {"SESSION_IDLE_MINUTES": 30, "SESSION_HOURS": 12}.items():
         raise ImproperlyConfigured(f"{_name} must not be above {_most} in production")
 # Operators give a code of their phone after the password.
 SECOND_FACTOR = flag("SECOND_FACTOR", PRODUCTION)
+# A holder is erased when one operator asked for it and another confirmed.
+ERASURE_BY_TWO = flag("ERASURE_BY_TWO", False)
 OTP_TOTP_ISSUER = "Originação consignada"
 # The back office is served on this host and on no other, which serves nothing else. Empty: on every host.
 BACKOFFICE_HOST = env.str("BACKOFFICE_HOST", "").strip().lower()

@@ -1,7 +1,4 @@
-"""Proposals for operators: to read, with the timeline of moves and bank calls; and to have one looked for now.
-
-Erasures of holders' data: to read, and to make.
-"""
+"""Proposals for operators: to read, with the timeline of moves and bank calls; and to have one looked for now."""
 
 from __future__ import annotations
 
@@ -10,9 +7,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.db import transaction
 from django.db.models import F, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import localize
@@ -21,15 +17,14 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
-from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin
 from foundation.backoffice.cells import computed_once, link_to, table
-from foundation.backoffice.people import CpfForm, PersonalRowsAdmin
+from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import mask_cpf, to_reais_text
 from partners.models import SECRETS_OF_PARTNER
-from proposals import retention
-from proposals.models import BankCall, Erasure, Proposal
+from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
+from proposals.models import BankCall, Proposal
 from proposals.reconciling import bring_forward
 from proposals.timeline import moments, took
 from providers.admin import BankFilter
@@ -37,6 +32,8 @@ from providers.admin import BankFilter
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
 
+#: Django looks for pages in this module.
+__all__ = ("ErasureAdmin", "ErasureRequestAdmin")
 _STATUS_COLOURS = {
     "aguardando assinatura": "info",
     "assinada": "info",
@@ -199,72 +196,3 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     @action(description="Conciliar agora", permissions=["change"])
     def reconcile_one(self, request: HttpRequest, proposal: Proposal) -> None:
         self.reconcile_selection(request, Proposal.objects.filter(pk=proposal.pk))
-
-
-#: The counts of an erasure, as the operator reads them.
-_COUNTED = {
-    "proposals": "propostas",
-    "steps": "autorizações externas",
-    "offers": "ofertas",
-    "queries": "consultas",
-    "answers": "respostas de consultas mantidas",
-    "sessions": "sessões",
-    "masked_sessions": "sessões mascaradas",
-    "events": "eventos de webhook",
-    "evidence": "evidências",
-}
-
-
-def _counts(found: dict[str, int]) -> str:
-    return ", ".join(f"{_COUNTED[name]}: {number}" for name, number in found.items() if number) or "nada"
-
-
-@admin.register(Erasure)
-class ErasureAdmin(PersonalRowsAdmin):
-    """What was erased, when and by whom. A holder's erasures are found by CPF; the rows do not hold it."""
-
-    list_display = ("at", "by", "what_went", "what_stays", "what_is_left")
-    date_hierarchy = "at"
-    fields = readonly_fields = ("at", "by", "cpf_index", "what_went", "what_stays", "what_is_left")
-    actions_list = ("find", "erase")
-
-    def has_erase_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        return request.user.has_perm("proposals.erase_holder")
-
-    @admin.display(description="apagados")
-    def what_went(self, erasure: Erasure) -> str:
-        return _counts(erasure.erased)
-
-    @admin.display(description="mantidos como prova")
-    def what_stays(self, erasure: Erasure) -> str:
-        return _counts(erasure.kept)
-
-    @admin.display(description="a repetir")
-    def what_is_left(self, erasure: Erasure) -> str:
-        return _counts(erasure.left)
-
-    @action(description="Apagar dados de um titular", permissions=["erase"], icon="person_remove")
-    def erase(self, request: HttpRequest) -> HttpResponse:
-        """Asks for the CPF in a form that is posted, and erases."""
-        form = CpfForm(request.POST or None)
-        if form.is_valid():
-            with transaction.atomic():
-                erasure = retention.erase(form.cleaned_data["cpf"], request.user.get_username())
-                told = f"Apagados: {_counts(erasure.erased)}."
-                audit.record(Action.ERASED, request=request, obj=erasure, detail=told)
-            self.message_user(request, f"Apagados: {_counts(erasure.erased)}.", messages.SUCCESS)
-            if any(erasure.left.values()):
-                told = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."
-                self.message_user(request, told, messages.WARNING)
-            return HttpResponseRedirect(self.list_address)
-        return self.form_over_list(
-            request,
-            form,
-            original="todos os parceiros",
-            title="Apagar dados de um titular",
-            text="Apaga tudo o que há do titular, menos o que prova um contrato ou uma "
-            "autorização: propostas aceitas e evidências. Não há como desfazer. O CPF não aparece em endereços "
-            "nem em registros.",
-            button="Apagar",
-            danger=True,
-        )

@@ -5,3 +5,6 @@ class ProposalsConfig(AppConfig):
     name = "proposals"
     verbose_name = "Propostas"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        import proposals.erasing  # noqa: F401  (its model)

@@ -6,6 +6,7 @@ an erasure leaves them. docs/decisions/0060-retention-and-erasure.md says why.
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 
 import structlog
@@ -17,6 +18,8 @@ from django.utils import timezone
 import authorizations.retention
 import consultas.retention
 import webhooks.models
+from authorizations.models import Session
+from consultas.models import Offer, Query, Step
 from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
@@ -53,39 +56,62 @@ def erase(cpf: str, by: str) -> Erasure:
     What proves a contract or an authorization is `kept`; what is under way at this moment is `left`, to go when this
     is done again. One transaction, over one holder's rows.
     """
-    index = blind_index("cpf", cpf)
     with transaction.atomic():
-        # With the partners the index serves that finds a partner's holder.
-        mine = Proposal.objects.filter(partner__in=list(Partner.objects.values_list("pk", flat=True)), cpf_index=index)
-        locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
-        unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
-        _, submissions = unwanted.only("pk").delete()
-        queries = consultas.retention.erase(index, _in_use())
-        sessions = authorizations.retention.erase(index)
-        events = webhooks.models.erase([cpf, *queries.groups, *sessions.authorization_ids])
-        erasure = Erasure.objects.create(
-            cpf_index=index,
-            by=by,
-            erased={
-                "proposals": submissions.get(Proposal._meta.label, 0),
-                "steps": queries.steps,
-                "offers": queries.offers,
-                "queries": queries.queries,
-                "answers": queries.answers,
-                "sessions": sessions.sessions,
-                "masked_sessions": sessions.masked,
-                "events": events,
-            },
-            kept={
-                "proposals": mine.filter(submission=Phase.ACCEPTED).count(),
-                "offers": queries.kept_offers,
-                "queries": queries.kept_queries,
-                "evidence": sessions.kept_evidence,
-            },
-            left={
-                "proposals": mine.exclude(submission=Phase.ACCEPTED).count(),
-                "queries": queries.running,
-            },
-        )
+        erasure = _erase(cpf, by)
     log.info("holder_erased", erasure=erasure.pk, **erasure.erased)
     return erasure
+
+
+def preview(cpf: str) -> Erasure:
+    """What `erase` would say of the holder `cpf` now, as a row that is not stored. It does the same work in a
+    transaction that is undone: no second way of counting can differ from it."""
+    with transaction.atomic():
+        erasure = _erase(cpf, "")
+        transaction.set_rollback(True)
+    return erasure
+
+
+def _erase(cpf: str, by: str) -> Erasure:
+    index = blind_index("cpf", cpf)
+    # With the partners the index serves that finds a partner's holder.
+    mine = Proposal.objects.filter(partner__in=list(Partner.objects.values_list("pk", flat=True)), cpf_index=index)
+    locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
+    unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
+    _, submissions = unwanted.only("pk").delete()
+    queries = consultas.retention.erase(index, _in_use())
+    sessions = authorizations.retention.erase(index)
+    events = webhooks.models.erase([cpf, *queries.groups, *sessions.authorization_ids])
+    return Erasure.objects.create(
+        cpf_index=index,
+        by=by,
+        erased={
+            "proposals": submissions.get(Proposal._meta.label, 0),
+            "steps": queries.steps,
+            "offers": queries.offers,
+            "queries": queries.queries,
+            "answers": queries.answers,
+            "sessions": sessions.sessions,
+            "masked_sessions": sessions.masked,
+            "events": events,
+        },
+        kept={
+            "proposals": mine.filter(submission=Phase.ACCEPTED).count(),
+            "offers": queries.kept_offers,
+            "queries": queries.kept_queries,
+            "evidence": sessions.kept_evidence,
+        },
+        left={
+            "proposals": mine.exclude(submission=Phase.ACCEPTED).count(),
+            "queries": queries.running,
+        },
+    )
+
+
+def partners_of(cpf: str) -> list[str]:
+    """The names of the partners that have, or had, dealings with the holder `cpf`: they keep data of their own, and are
+    to be told. Ask before the erasure."""
+    index = blind_index("cpf", cpf)
+    found: set[uuid.UUID] = set()
+    for model in (Query, Offer, Step, Session, Proposal):
+        found |= set(model._default_manager.filter(cpf_index=index).order_by().values_list("partner_id", flat=True))
+    return list(Partner.objects.filter(pk__in=found).values_list("name", flat=True))

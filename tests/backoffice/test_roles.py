@@ -35,6 +35,7 @@ PAGES: dict[str, set[str]] = {
     "consultas_step": EVERYBODY,
     "proposals_proposal": EVERYBODY,
     "proposals_erasure": EVERYBODY,
+    "proposals_erasurerequest": EVERYBODY,
     "providers_provider": EVERYBODY,
     "auth_user": {AUDIT, SECURITY},
     "auth_group": {AUDIT, SECURITY},
@@ -95,6 +96,7 @@ def rows(story: Story) -> dict[str, Any]:
         **found,
         "auth_user": User.objects.create_user("outra"),
         "proposals_erasure": None,
+        "proposals_erasurerequest": None,
         "foundation_auditentry": None,
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 import time
 import zipfile
@@ -29,7 +30,8 @@ from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from foundation.errors import InvalidInput, NotFound
 from partners.models import Partner
-from proposals import retention
+from proposals import erasing, retention
+from proposals.erasing import ErasureRequest
 from proposals.models import BankCall, Cause, Erasure, Proposal
 from providers.errors import ProviderRejected
 from providers.types import BankProposal, BankResult, ProposalStatus, QueryStatus, StepOutcome
@@ -368,14 +370,26 @@ def somebody_waits() -> bool:
 # --- The back office ----------------------------------------------------------------------------------------------
 
 
+def confirm(client: Client, cpf: str = FULL_FLOW, again: str = FULL_FLOW) -> Any:
+    """The answer to the typed confirmation after the look at what would go."""
+    index = re.search(r'name="index" value="([0-9a-f]{64})"', client.post(FORM, {"cpf": cpf}).content.decode())
+    assert index is not None
+    return client.post(FORM, {"cpf": again, "index": index[1]}, follow=True)
+
+
 def test_an_operator_erases_a_holder(admin_client: Client, partner: Partner) -> None:
     an_answered_offer(partner)
     assert str(FORM) in admin_client.get(LIST).content.decode()
-    asked = admin_client.get(FORM).content.decode()
-    assert "Não há como desfazer" in asked
-    assert Query.objects.exists(), "a GET erases nothing"
+    assert "ainda não apaga" in admin_client.get(FORM).content.decode()
 
-    answer = admin_client.post(FORM, {"cpf": "900.000.001-75"}, follow=True)
+    preview = admin_client.post(FORM, {"cpf": "900.000.001-75"}).content.decode()
+    for told in ("Não há como desfazer", "ofertas: 1, consultas: 1, eventos de webhook: 1", partner.name):
+        assert told in preview
+    assert FULL_FLOW not in preview
+    assert Query.objects.exists(), "a look erases nothing"
+    assert not Erasure.objects.exists()
+
+    answer = confirm(admin_client)
     page = answer.content.decode()
     assert "Apagados: ofertas: 1, consultas: 1, eventos de webhook: 1." in page
     assert answer.redirect_chain == [(LIST, 302)]
@@ -385,9 +399,48 @@ def test_an_operator_erases_a_holder(admin_client: Client, partner: Partner) -> 
     assert Erasure.objects.get().by == "admin"
 
 
+def test_another_cpf_than_the_one_looked_at_erases_nothing(admin_client: Client, partner: Partner) -> None:
+    an_answered_offer(partner)
+    for again in ("90000000256", "", "x"):
+        assert confirm(admin_client, again=again).status_code == 200
+    assert "Nada foi apagado" in confirm(admin_client, again="90000000256").content.decode()
+    assert admin_client.post(FORM, {"cpf": FULL_FLOW, "index": ""}).status_code == 200
+    assert Query.objects.exists()
+    assert not Erasure.objects.exists()
+
+
+def test_where_two_are_asked_for_one_alone_erases_nothing(
+    admin_client: Client, partner: Partner, settings: Any
+) -> None:
+    settings.ERASURE_BY_TWO = True
+    an_answered_offer(partner)
+    for _ in range(2):
+        assert "outra pessoa com a permissão tem de confirmar" in confirm(admin_client).content.decode()
+    assert Query.objects.exists()
+    assert ErasureRequest.objects.count() == 1
+    second, client = User.objects.create_user("rui", is_staff=True), Client()
+    second.user_permissions.set(Permission.objects.filter(codename__in=("erase_holder", "view_erasure")))
+    client.force_login(second)
+    assert "Pedido por" in client.post(FORM, {"cpf": FULL_FLOW}).content.decode()
+    assert "Apagados: " in confirm(client).content.decode()
+    assert not Query.objects.exists()
+    assert Erasure.objects.get().by == "admin e rui"
+    assert "feita" in admin_client.get("/admin/proposals/erasurerequest/").content.decode()
+
+
+def test_a_request_that_nobody_confirmed_in_time_has_to_be_made_again(partner: Partner) -> None:
+    an_answered_offer(partner)
+    assert erasing.ask_or_confirm(FULL_FLOW, "maria") is None
+    ErasureRequest.objects.update(asked_at=timezone.now() - erasing.VALID)
+    assert erasing.ask_or_confirm(FULL_FLOW, "rui") is None
+    assert Query.objects.exists()
+    assert erasing.ask_or_confirm(FULL_FLOW, "maria") is not None
+    assert not Query.objects.exists()
+
+
 def test_an_operator_is_told_what_to_repeat(admin_client: Client, partner: Partner) -> None:
     an_offer(partner, "ipe")
-    page = admin_client.post(FORM, {"cpf": FULL_FLOW}, follow=True).content.decode()
+    page = confirm(admin_client).content.decode()
     assert "Em andamento, repita em alguns minutos: consultas: 1." in page
 
 
@@ -407,7 +460,7 @@ def test_who_may_read_erasures_may_not_make_them(partner: Partner) -> None:
     assert client.post(FORM, {"cpf": FULL_FLOW}).status_code == 403
     assert Query.objects.exists()
     reader.user_permissions.add(Permission.objects.get(codename="erase_holder"))
-    assert client.post(FORM, {"cpf": FULL_FLOW}).status_code == 302
+    assert "Apagados: " in confirm(client).content.decode()
     assert not Query.objects.exists()
 
 

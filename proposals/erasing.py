@@ -1,0 +1,64 @@
+"""The erasure of a holder by two persons, where a deployment asks for it: one asks, another confirms."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import models, transaction
+from django.utils import timezone
+
+from foundation.encryption import blind_index
+from proposals import retention
+from proposals.models import Erasure
+
+#: A request that nobody confirmed by then has to be made again.
+VALID = timedelta(days=7)
+
+
+class ErasureRequest(models.Model):
+    """Somebody's wish to erase a holder. It does not hold the CPF: whoever confirms types it again. `erasure` is set
+    once it was done."""
+
+    cpf_index = models.CharField("hash do CPF", max_length=64, db_index=True)
+    asked_by = models.CharField("pedido por", max_length=150)
+    asked_at = models.DateTimeField("pedido em", default=timezone.now)
+    erasure = models.OneToOneField(
+        Erasure, models.PROTECT, null=True, related_name="asked", verbose_name="exclusão feita"
+    )
+
+    class Meta:
+        verbose_name = "pedido de exclusão"
+        verbose_name_plural = "pedidos de exclusão"
+        ordering = ("-asked_at",)
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"pedido {self.pk}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while another person may confirm it."""
+        return self.erasure_id is None and self.asked_at > timezone.now() - VALID
+
+
+def waiting_for(cpf: str) -> ErasureRequest | None:
+    """The request for the holder `cpf` that waits for a second person."""
+    requests = ErasureRequest.objects.filter(cpf_index=blind_index("cpf", cpf), erasure=None)
+    return requests.filter(asked_at__gt=timezone.now() - VALID).first()
+
+
+def ask_or_confirm(cpf: str, by: str) -> Erasure | None:
+    """Note that `by` asks to erase the holder `cpf`; or erase, where somebody else asked before. None where it still
+    waits for another person, who may not be `by`."""
+    with transaction.atomic():
+        asked = waiting_for(cpf)
+        if asked is not None:
+            asked = ErasureRequest.objects.select_for_update().get(pk=asked.pk)
+        if asked is None or not asked.is_waiting:
+            ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by)
+            return None
+        if asked.asked_by == by:
+            return None
+        asked.erasure = retention.erase(cpf, f"{asked.asked_by} e {by}"[:150])
+        asked.save(update_fields=["erasure"])
+        return asked.erasure

@@ -1,0 +1,174 @@
+"""Erasures of holders' data: to read; and to make, after a look at what would go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import action, display
+
+from foundation import audit
+from foundation.audit import Action
+from foundation.backoffice.admins import ReadOnlyAdmin
+from foundation.backoffice.cells import table
+from foundation.backoffice.people import CpfForm, PersonalRowsAdmin
+from foundation.encryption import blind_index
+from proposals import erasing, retention
+from proposals.erasing import ErasureRequest
+from proposals.models import Erasure
+
+#: The counts of an erasure, as the operator reads them.
+_COUNTED = {
+    "proposals": "propostas",
+    "steps": "autorizações externas",
+    "offers": "ofertas",
+    "queries": "consultas",
+    "answers": "respostas de consultas mantidas",
+    "sessions": "sessões",
+    "masked_sessions": "sessões mascaradas",
+    "events": "eventos de webhook",
+    "evidence": "evidências",
+}
+TITLE = "Apagar dados de um titular"
+
+
+def _counts(found: dict[str, int]) -> str:
+    return ", ".join(f"{_COUNTED[name]}: {number}" for name, number in found.items() if number) or "nada"
+
+
+class ConfirmForm(CpfForm):
+    """The CPF once more: the typed confirmation. `index` is the keyed hash of the one that was looked at."""
+
+    index = forms.CharField(widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["cpf"].label = "Para confirmar, digite o CPF de novo"
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        cpf = cleaned.get("cpf")
+        if cpf and blind_index("cpf", cpf) != cleaned.get("index"):
+            self.add_error("cpf", "Este não é o CPF que foi conferido. Nada foi apagado.")
+        return cleaned
+
+
+@admin.register(Erasure)
+class ErasureAdmin(PersonalRowsAdmin):
+    """What was erased, when and by whom. A holder's erasures are found by CPF; the rows do not hold it."""
+
+    list_display = ("at", "by", "what_went", "what_stays", "what_is_left")
+    date_hierarchy = "at"
+    fields = readonly_fields = ("at", "by", "cpf_index", "what_went", "what_stays", "what_is_left")
+    actions_list = ("find", "erase")
+
+    def has_erase_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+        return request.user.has_perm("proposals.erase_holder")
+
+    @admin.display(description="apagados")
+    def what_went(self, erasure: Erasure) -> str:
+        return _counts(erasure.erased)
+
+    @admin.display(description="mantidos como prova")
+    def what_stays(self, erasure: Erasure) -> str:
+        return _counts(erasure.kept)
+
+    @admin.display(description="a repetir")
+    def what_is_left(self, erasure: Erasure) -> str:
+        return _counts(erasure.left)
+
+    @action(description=TITLE, permissions=["erase"], icon="person_remove")
+    def erase(self, request: HttpRequest) -> HttpResponse:
+        """Asks for the CPF, shows what would go and whom to tell, and erases when the CPF is typed again."""
+        is_confirmation = "index" in request.POST
+        form = ConfirmForm(request.POST) if is_confirmation else CpfForm(request.POST or None)
+        if not form.is_valid():
+            return self._ask(request, form, is_confirmation)
+        cpf = form.cleaned_data["cpf"]
+        if not is_confirmation:
+            return self._preview(request, cpf)
+        return self._erase(request, cpf)
+
+    def _ask(self, request: HttpRequest, form: CpfForm, is_confirmation: bool) -> HttpResponse:
+        text = (
+            "Apaga tudo o que há do titular em todos os parceiros, menos o que prova um contrato ou uma autorização: "
+            "propostas aceitas e evidências. O passo seguinte mostra o que seria apagado, e ainda não apaga. O CPF não "
+            "aparece em endereços nem em registros."
+        )
+        button = "Apagar" if is_confirmation else "Ver o que seria apagado"
+        return self.form_over_list(
+            request, form, title=TITLE, text=text, button=button, danger=is_confirmation, back=self.list_address
+        )
+
+    def _preview(self, request: HttpRequest, cpf: str) -> HttpResponse:
+        index = blind_index("cpf", cpf)
+        audit.record(Action.SEARCHED, request=request, model=Erasure, object_id=index)
+        partners = retention.partners_of(cpf)
+        found = retention.preview(cpf)
+        rows = [
+            ("Será apagado", _counts(found.erased)),
+            ("Fica, como prova", _counts(found.kept)),
+            ("Em andamento: repita depois", _counts(found.left)),
+            ("Parceiros a avisar", ", ".join(partners) or "nenhum"),
+        ]
+        asked = erasing.waiting_for(cpf) if settings.ERASURE_BY_TWO else None
+        text = "Não há como desfazer. O parceiro não é avisado pelo serviço: avise-o, para que apague o que tem."
+        if asked is not None:
+            rows.append(("Pedido por", f"{asked.asked_by}: falta a confirmação de outra pessoa"))
+        elif settings.ERASURE_BY_TWO:
+            text += " Este serviço pede duas pessoas: depois do seu pedido, outra confirma nesta mesma página."
+        return self.form_over_list(
+            request,
+            ConfirmForm(initial={"index": index}),
+            title=TITLE,
+            text=text,
+            details=table(("", ""), rows),
+            button="Pedir a exclusão" if settings.ERASURE_BY_TWO and asked is None else "Apagar",
+            danger=True,
+        )
+
+    def _erase(self, request: HttpRequest, cpf: str) -> HttpResponse:
+        operator = request.user.get_username()
+        with transaction.atomic():
+            if settings.ERASURE_BY_TWO:
+                erasure = erasing.ask_or_confirm(cpf, operator)
+            else:
+                erasure = retention.erase(cpf, operator)
+            if erasure is None:
+                told = "Exclusão pedida; outra pessoa com a permissão tem de confirmar em até 7 dias."
+                index = blind_index("cpf", cpf)
+                audit.record(Action.PUSHED, request=request, model=ErasureRequest, object_id=index, detail=told)
+                self.message_user(request, told, messages.WARNING)
+                return HttpResponseRedirect(self.list_address)
+            told = f"Apagados: {_counts(erasure.erased)}."
+            audit.record(Action.ERASED, request=request, obj=erasure, detail=told)
+        self.message_user(request, told, messages.SUCCESS)
+        if any(erasure.left.values()):
+            told = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."
+            self.message_user(request, told, messages.WARNING)
+        return HttpResponseRedirect(self.list_address)
+
+
+@admin.register(ErasureRequest)
+class ErasureRequestAdmin(ReadOnlyAdmin):
+    """Who asked for an erasure, and whether another person confirmed it."""
+
+    list_display = ("asked_at", "asked_by", "state")
+    list_select_related = ("erasure",)
+    fields = readonly_fields = ("asked_at", "asked_by", "state", "done")
+
+    @display(description="situação", label={"à espera": "warning", "feita": "success", "vencido": "info"})
+    def state(self, asked: ErasureRequest) -> str:
+        if asked.erasure_id is not None:
+            return "feita"
+        return "à espera" if asked.is_waiting else "vencido"
+
+    @admin.display(description="exclusão")
+    def done(self, asked: ErasureRequest) -> SafeString | str:
+        return format_html("{}: {}", asked.erasure, asked.erasure.by) if asked.erasure else "—"
