@@ -32,6 +32,8 @@ SEND_TIMEOUT_S = float(os.environ.get("SEND_TIMEOUT_S", "30"))
 #: How long, and how much, the rest of a refused body is still read before its connection is closed.
 LINGER_S = 5
 LINGER_BYTES = 8 * 1024 * 1024
+#: Answers of any length: streams of events, and exported lists (foundation/backoffice/exporting.py).
+_STREAMED = {("Content-Type", "text/event-stream"), ("Content-Type", "text/csv; charset=utf-8")}
 #: Between two reads of it: 6 MB a second of each connection. Without it four clients kept a process busy with reading.
 LINGER_PAUSE_S = 0.01
 
@@ -52,7 +54,7 @@ class Worker(GeventWorker):
             environ["wsgi.input"] = TimedBody(environ["wsgi.input"])
 
             def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
-                environ["gunicorn.socket"].is_stream = ("Content-Type", "text/event-stream") in headers
+                environ["gunicorn.socket"].is_stream = not _STREAMED.isdisjoint(headers)
                 return start_response(status, headers, *more)
 
             return application(environ, start)

@@ -71,6 +71,8 @@ class AuditEntry(models.Model):
         verbose_name_plural = "auditoria"
         ordering = ("-at", "-pk")
         default_permissions = ("view",)
+        # Here, since it is about no model: what leaves the service as a file.
+        permissions = (("export_lists", "Pode exportar listas em CSV"),)
         indexes = (
             models.Index(fields=("at",), name="audit_by_time"),
             models.Index(fields=("who", "at"), name="audit_by_person"),

@@ -27,6 +27,7 @@ from unfold.decorators import action, display
 from foundation.audit import Action
 from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
+from foundation.backoffice.exporting import ExportMixin
 from partners import limits
 from partners.failed_calls_admin import FailedCallAdmin
 from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerForm, RotateSecretForm
@@ -100,7 +101,7 @@ PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance"
 
 
 @admin.register(Partner)
-class PartnerAdmin(ConfirmedActionsAdmin):
+class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     form = PartnerForm
     list_display = ("name", "situation", "banks", "webhook_url", "created_at")
     list_filter = ("status",)
@@ -293,7 +294,7 @@ class PartnerAdmin(ConfirmedActionsAdmin):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(KeyState, ConfirmedActionsAdmin, NothingToSaveAdmin):
+class ApiKeyAdmin(KeyState, ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
     """Keys are found here by their prefix; they are issued on their partner's page."""
 
     list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")

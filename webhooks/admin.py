@@ -16,6 +16,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
+from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from partners.models import SECRETS_OF_PARTNER, WebhookEvent, default_webhook_events
@@ -86,7 +87,7 @@ class AttemptInline(TabularInline):
 
 
 @admin.register(Event)
-class EventAdmin(ButtonsAdmin):
+class EventAdmin(ExportMixin, ButtonsAdmin):
     """Events and what became of them. All an operator can do is send one, or a selection, again."""
 
     list_display = (

@@ -24,6 +24,7 @@ from django.urls import reverse
 from unfold.admin import ModelAdmin, TabularInline
 
 from foundation import audit
+from foundation.backoffice.exporting import ExportMixin
 
 
 class FixedChoicesFilter(SimpleListFilter):
@@ -157,7 +158,7 @@ class RobustAdmin(ModelAdmin):
         return "\0" not in text
 
 
-class ReadOnlyAdmin(RobustAdmin):
+class ReadOnlyAdmin(ExportMixin, RobustAdmin):
     """Rows that the service writes and nobody edits."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -1,0 +1,112 @@
+"""Lists leave as CSV: masked as on the page, filtered as on the page, noted, and of any size."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from config import gunicorn
+from foundation.backoffice import exporting
+from foundation.models import AuditEntry
+from partners.failed_calls import FailedCall
+from tests.backoffice.story import Story
+from tests.factories import PartnerFactory
+from tests.partners.test_admin import staff
+
+pytestmark = pytest.mark.django_db
+
+
+def exported(client: Client, model: str, query: str = "") -> list[list[str]]:
+    response = client.post(f"{reverse(f'admin:{model}_export')}{query}")
+    assert response.status_code == 200
+    assert response["Content-Disposition"].startswith("attachment; filename=")
+    text = b"".join(response.streaming_content).decode()
+    return list(csv.reader(io.StringIO(text.removeprefix("\ufeff")), delimiter=";"))
+
+
+EXPORTED = sorted(
+    f"{model._meta.app_label}_{model._meta.model_name}"
+    for model, page in admin.site._registry.items()
+    if isinstance(page, exporting.ExportMixin)
+)
+
+
+def test_every_list_leaves_as_it_is_shown_and_nothing_more(admin_client: Client, story: Story) -> None:
+    assert {"consultas_query", "proposals_proposal", "webhooks_event", "partners_partner"} <= set(EXPORTED)
+    for model in EXPORTED:
+        rows = exported(admin_client, model)
+        shown = admin_client.get(reverse(f"admin:{model}_changelist"))
+        assert len(rows) - 1 == shown.context["cl"].result_count, model
+        text = str(rows)
+        hidden = (*story.secrets, story.cpf, story.session.cpf, story.session.name, story.session.authorization_id)
+        assert not [secret for secret in hidden if secret in text], model
+        assert "<" not in text
+    [titles, row] = exported(admin_client, "proposals_proposal")
+    assert dict(zip(titles, row, strict=True))["CPF"] == "***.000.001-**"
+    assert dict(zip(titles, row, strict=True))["Situação"] == "aguardando assinatura"
+
+
+def test_the_filters_of_the_list_hold_and_are_noted(admin_client: Client, story: Story) -> None:
+    rows = exported(admin_client, "webhooks_event", "?state__exact=failed")
+    assert [row[2] for row in rows[1:]] == ["lead"]
+    entry = AuditEntry.objects.filter(action="exported").latest("at")
+    assert (entry.who, entry.model) == ("admin", "webhooks.event")
+    assert "state__exact=failed" in entry.detail
+    assert exported(admin_client, "webhooks_event", "?state__exact=delivered")[1:] == []
+
+
+def test_pages_follow_each_other_without_a_gap(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+) -> None:
+    """Also where many rows bear the same time."""
+    monkeypatch.setattr(exporting, "PAGE", 7)
+    now = timezone.now()
+    FailedCall.objects.bulk_create(
+        FailedCall(method="GET", route="r", status=404, request_id=f"r-{n}", at=now - timedelta(minutes=n // 10))
+        for n in range(50)
+    )
+    with CaptureQueriesContext(connection) as queries:
+        rows = exported(admin_client, "partners_failedcall")
+    ids = [row[5] for row in rows[1:]]
+    assert sorted(ids) == sorted(f"r-{n}" for n in range(50))
+    pages = [each["sql"] for each in queries if "LIMIT 7" in each["sql"]]
+    assert len(pages) == 8
+    assert not any("OFFSET" in sql for sql in pages)
+
+
+def test_no_cell_is_a_formula(admin_client: Client) -> None:
+    PartnerFactory(name='=HYPERLINK("http://x";"y")')
+    PartnerFactory(name="@SUM(1)")
+    assert {row[0] for row in exported(admin_client, "partners_partner")[1:]} == {
+        '\'=HYPERLINK("http://x";"y")',
+        "'@SUM(1)",
+    }
+
+
+def test_only_who_may_takes_a_list_out(story: Story) -> None:
+    address = reverse("admin:consultas_query_export")
+    for permissions, status in (
+        (("view_query",), 403),
+        (("export_lists",), 403),
+        (("view_query", "export_lists"), 200),
+    ):
+        operator = staff(*permissions)
+        assert operator.post(address).status_code == status
+        if "view_query" in permissions:
+            shown = operator.get(reverse("admin:consultas_query_changelist")).content.decode()
+            assert ("Exportar esta lista" in shown) == (status == 200)
+    assert operator.get(address).status_code == 405
+
+
+def test_a_long_list_has_its_time_for_each_write() -> None:
+    assert ("Content-Type", exporting.CONTENT_TYPE) in gunicorn._STREAMED
