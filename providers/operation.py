@@ -36,6 +36,7 @@ from providers.errors import (
 from providers.http import Draft, Reply, Request
 from providers.metrics import bank_call
 from providers.models import enabled_connections
+from providers.places import Places
 from providers.tokens import Token, TokenCache, tokens
 from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, StepOutcome
 
@@ -282,13 +283,14 @@ class Operation:
     def _place_in_flight(self) -> Iterator[None]:
         """One of the bank's places, for the time of one request."""
         places = _places(self._client.name, self._client.connection.max_in_flight)
-        if not places.acquire(timeout=max(0.0, self.deadline - time.monotonic())):
+        partner = self._client.partner
+        if not places.acquire(partner, timeout=max(0.0, self.deadline - time.monotonic())):
             log.warning("bank_in_flight_limit", bank=self._client.name)
             raise ProviderUnavailable(sent=False, held_back=True)
         try:
             yield
         finally:
-            places.release()
+            places.release(partner)
 
 
 def _timer(seconds: float) -> AbstractContextManager[object]:
@@ -317,10 +319,10 @@ def _token_cache(bank: Bank) -> TokenCache:
 
 
 _lock = threading.Lock()
-_semaphores: dict[tuple[str, int], threading.BoundedSemaphore] = {}
+_all_places: dict[tuple[str, int], Places] = {}
 
 
-def _places(name: str, limit: int) -> threading.BoundedSemaphore:
+def _places(name: str, limit: int) -> Places:
     """The bank's places in flight in this process: a hanging bank fills its own, never another's."""
     with _lock:
-        return _semaphores.setdefault((name, limit), threading.BoundedSemaphore(limit))
+        return _all_places.setdefault((name, limit), Places(limit))
