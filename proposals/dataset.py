@@ -34,6 +34,8 @@ from providers.types import (
 OFFER = "offer_ref.offer_id"
 UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta."
 DEFAULT_DEGREE = 1  # a relative
+#: How a bank delivers the signature link, where it does.
+CHANNELS = ("sms", "whatsapp")
 #: Stands in for an offer that is not known, so that the rules which do not hang on it are applied all the same.
 NO_OFFER = BankOffer(
     native_offer_id="",

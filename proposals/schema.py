@@ -11,14 +11,8 @@ from consultas.offer_schema import OFFER, OfferSchema
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import ErrorSchema, ReasonSchema, errors, request_example, response_example
 from proposals.comparison import OtherData
-from proposals.serializers import (
-    ACCOUNT_KINDS,
-    NEXT_ACTIONS,
-    PIX_KINDS,
-    CancelRequest,
-    FormalizeRequest,
-    SubmissionRequest,
-)
+from proposals.envelope import NEXT_ACTIONS
+from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS, CancelRequest, FormalizeRequest, SubmissionRequest
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.types import ProposalStatus
 from webhooks.schema import EventSchema, webhook

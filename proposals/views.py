@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from foundation.errors import ApiError, InvalidState
 from foundation.validation import validated
 from partners.views import PartnerView
-from proposals import actions, compe, contract, contract_schema, listing, schema, serializers, submission
+from proposals import actions, compe, contract, contract_schema, envelope, listing, schema, serializers, submission
 from proposals.models import Proposal
 
 
@@ -23,7 +23,7 @@ def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
         yield
     except ApiError as error:
         if isinstance(error, InvalidState):
-            error.with_facts(status=proposal.status, next_actions=serializers.next_actions(proposal, refused=call))
+            error.with_facts(status=proposal.status, next_actions=envelope.next_actions(proposal, refused=call))
         error.with_facts(proposal_id=str(proposal.pk))
         if proposal.reason:
             error.with_facts(reason=proposal.reason)
@@ -35,13 +35,13 @@ class ProposalsView(PartnerView):
     def post(self, request: Request) -> Response:
         data = submission.validated(self.partner, self.body())
         proposal, is_new = submission.submit(self.partner, data, self.request_id)
-        return Response(serializers.envelope(proposal), status=201 if is_new else 200)
+        return Response(envelope.shown(proposal), status=201 if is_new else 200)
 
     @schema.listed
     def get(self, request: Request) -> Response:
         wanted = validated(serializers.ListRequest, request.query_params.dict())
         found, cursor = listing.page(self.partner, wanted)
-        return Response({"proposals": [serializers.envelope(each) for each in found], "next_cursor": cursor})
+        return Response({"proposals": [envelope.shown(each) for each in found], "next_cursor": cursor})
 
 
 class ProposalView(PartnerView):
@@ -49,7 +49,7 @@ class ProposalView(PartnerView):
     def get(self, request: Request, proposal_id: str) -> Response:
         proposal = actions.get(self.partner, proposal_id)
         proposal, error = actions.refreshed(proposal, self.request_id)
-        return Response({**serializers.envelope(proposal, error), "history": serializers.history(proposal)})
+        return Response({**envelope.shown(proposal, error), "history": envelope.history(proposal)})
 
 
 class FormalizeView(PartnerView):
@@ -59,7 +59,7 @@ class FormalizeView(PartnerView):
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "formalize"):
             proposal, error = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
-        return Response(serializers.envelope(proposal, error))
+        return Response(envelope.shown(proposal, error))
 
 
 class CancelView(PartnerView):
@@ -69,7 +69,7 @@ class CancelView(PartnerView):
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "cancel"):
             cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id)
-        return Response(serializers.envelope(cancelled))
+        return Response(envelope.shown(cancelled))
 
 
 class BanksView(PartnerView):
