@@ -56,11 +56,11 @@ API_REFERENCE: dict[str, Any] = {
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "consultas.result_schema.STATUSES",
         "ActionType": "consultas.result_schema.ACTION_TYPES",
-        "ProposalStatus": "proposals.schema.STATUSES",
+        "ProposalStatus": "proposals.proposal_schema.STATUSES",
         "UF": "foundation.format_fields.STATES",
         "AccountType": "proposals.serializers.ACCOUNT_KINDS",
         "PixKeyType": "proposals.serializers.PIX_KINDS",
-        "SignatureChannel": "proposals.serializers.CHANNELS",
+        "SignatureChannel": "proposals.dataset.CHANNELS",
         "EvidenceUse": "proposals.contract_schema.EVIDENCE_USES",
         "SexLetter": ["M", "F"],
         "SexOrDegreeCode": [(0, 0), (1, 1), (2, 2)],

@@ -15,9 +15,9 @@ from foundation.formats import is_one_word
 from proposals.dataset import DEFAULT_DEGREE
 from proposals.serializers import SubmissionRequest
 
-#: Blocks that make no submission another one: the offer, which the row names by its id whatever the body called it,
-#: and the evidence of one call.
-_LEFT_OUT = ("offer_ref", "evidencia")
+#: Fields that make no submission another one: the offer, which the row names by its id whatever the body called it,
+#: the evidence of one call, and the partner's own name of the proposal.
+_LEFT_OUT = ("offer_ref", "evidencia", "partner_reference")
 
 
 class OtherData(InvalidState):

@@ -10,7 +10,8 @@ from rest_framework import serializers as drf
 from foundation.errors import NotFound
 from partners.schema import errors, response_example
 from proposals import contract
-from proposals.serializers import ACCOUNT_KINDS, CHANNELS, PIX_KINDS
+from proposals.dataset import CHANNELS
+from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
 
 EVIDENCE_USES = ["required", "optional", "ignored"]
 

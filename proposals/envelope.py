@@ -22,14 +22,13 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, 
     """A proposal as every route shows it; `error` stands in for the stored one where given."""
     return {
         "proposal_id": str(proposal.pk),
+        "partner_reference": proposal.partner_reference or None,
         "provider": proposal.provider,
         "status": proposal.status,
         "offer": offer_json.completed(proposal.terms),
         "action": _action(proposal),
-        "next_actions": next_actions(proposal),
-        "recebimento": _disbursement(proposal),
         "error": error or proposal.error,
-        "reason": proposal.reason,
+        **_facts(proposal),
         "provider_data": {
             **proposal.data,
             "nativeProposalId": proposal.native_id or None,
@@ -40,9 +39,41 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, 
     }
 
 
+def event(proposal: Proposal, previous: str) -> dict[str, Any]:
+    """The own fields of the event of the move from the status `previous`, empty for the first one.
+
+    The signature link is left out: an event may lie in logs of its receiver, and whoever has the link may sign.
+    """
+    action = _action(proposal)
+    return {
+        "provider": proposal.provider,
+        "offer_id": str(proposal.offer_id),
+        "partner_reference": proposal.partner_reference or None,
+        "status": proposal.status,
+        "previous_status": previous or None,
+        "action": action and {name: told for name, told in action.items() if name != "url"},
+        **_facts(proposal),
+    }
+
+
+def _facts(proposal: Proposal) -> dict[str, Any]:
+    """What envelope and events tell alike; null where the bank does not say."""
+    at, amount = proposal.disbursed_at, proposal.disbursed_amount
+    is_paid = proposal.status == ProposalStatus.DISBURSED
+    return {
+        "reason": proposal.reason,
+        "next_actions": next_actions(proposal),
+        "recebimento": _disbursement(proposal),
+        "contract_number": proposal.contract_number or None,
+        "disbursed_at": iso_utc(at) if is_paid and at else None,
+        "disbursed_amount": float(amount) if is_paid and amount is not None else None,
+    }
+
+
 def history(proposal: Proposal) -> list[dict[str, Any]]:
-    """Every status that the proposal had, the first one first, and since when."""
-    return [{"status": move.to_status, "at": iso_utc(move.at)} for move in proposal.moves.all()]
+    """Every status that the proposal had, the first one first, since when, and why it ended without money."""
+    moves = proposal.moves.all()
+    return [{"status": move.to_status, "at": iso_utc(move.at), "reason": move.reason} for move in moves]
 
 
 def next_actions(proposal: Proposal, refused: str = "") -> list[str]:

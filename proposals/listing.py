@@ -12,29 +12,39 @@ from foundation import cursors
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Proposal
+from proposals.serializers import PAGE
 
-PAGE = 100
+#: The look-ups of the filters that compare a column with what is asked for.
+_LOOKUPS = {
+    "status": "status",
+    "provider": "provider",
+    "partner_reference": "partner_reference",
+    "created_from": "created_at__gte",
+    "created_to": "created_at__lt",
+    "updated_from": "updated_at__gte",
+    "updated_to": "updated_at__lt",
+}
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str | None]:
-    """Up to `PAGE` proposals, newest first, and the cursor of the next page. `filters` are `ListRequest`'s.
+    """A page of the partner's proposals, newest first, and the cursor of the next page. `filters` are
+    `SearchRequest`'s; `limit` is how many a page has.
 
     Raises InvalidInput on `cursor` for one that is not ours.
     """
-    rows = Proposal.of(partner)
-    if status := filters.get("status"):
-        rows = rows.filter(status=status)
-    if provider := filters.get("provider"):
-        rows = rows.filter(provider=provider)
+    size = filters.get("limit") or PAGE
+    asked = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if filters.get(name) is not None}
+    rows = Proposal.of(partner).filter(**asked)
+    if "partner_reference" in asked:
+        rows = rows.filter(partner_reference__gt="")  # what the index is on
     if cpf := filters.get("cpf"):
         rows = rows.filter(cpf_index=blind_index("cpf", cpf))
     if cursor := filters.get("cursor"):
         at, pk = _read(cursor)
         rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
-    found = list(rows.order_by("-created_at", "-pk")[: PAGE + 1])
-    more = len(found) > PAGE
-    last = found[PAGE - 1] if more else None
-    return found[:PAGE], cursors.encode(last.created_at, str(last.pk)) if last else None
+    found = list(rows.order_by("-created_at", "-pk")[: size + 1])
+    last = found[size - 1] if len(found) > size else None
+    return found[:size], cursors.encode(last.created_at, str(last.pk)) if last else None
 
 
 def _read(cursor: str) -> tuple[datetime, UUID]:

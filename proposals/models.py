@@ -17,7 +17,7 @@ from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from foundation.errors import ApiError, error_from_dict
 from partners.models import Partner
-from proposals import reasons
+from proposals import envelope, reasons
 from proposals.killpoints import die_at
 from proposals.statuses import MOVES, NOT_LIVE, moves_between
 from proposals.trail import BankCall, Cause, Move
@@ -65,6 +65,9 @@ class Proposal(Submittable):
     signature_url = EncryptedTextField("link de assinatura", null=True)
     signature_expires_at = models.DateTimeField("link válido até", null=True)
     reason = EncryptedJSONField("motivo do fim", null=True)
+    contract_number = models.CharField("número do contrato", max_length=200, blank=True, default="", db_default="")
+    disbursed_at = models.DateTimeField("paga em", null=True)
+    disbursed_amount = models.DecimalField("valor pago", max_digits=12, decimal_places=2, null=True)
     moved_at = models.DateTimeField("última mudança", default=timezone.now)
     last_status_at = models.DateTimeField(null=True)
     next_refresh_at = models.DateTimeField("próxima atualização", null=True)
@@ -82,6 +85,13 @@ class Proposal(Submittable):
         ]
         indexes = [
             models.Index(fields=("partner", "-created_at", "-id"), name="proposal_newest"),
+            models.Index(fields=("partner", "status", "-created_at", "-id"), name="proposal_by_status"),
+            models.Index(fields=("partner", "updated_at"), name="proposal_by_change"),
+            models.Index(
+                fields=("partner", "partner_reference", "-created_at", "-id"),
+                name="proposal_by_own_name",
+                condition=Q(partner_reference__gt=""),
+            ),
             models.Index(fields=("native_id",), name="proposal_native"),
             models.Index(fields=("request_id",), name="proposal_request"),
             models.Index(fields=("partner", "cpf_index"), name="proposal_holder"),
@@ -148,6 +158,7 @@ class Proposal(Submittable):
             next_dataset=None,
         )
         Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=timezone.now())
+        self._keep(found)
         self._record("", ProposalStatus.CREATED, cause, found.native_status)
         self._take_over(found, cause)
 
@@ -232,15 +243,25 @@ class Proposal(Submittable):
         self._change(error=None)
         # A look that was asked before the last move may be answered after it; nobody would look again.
         if not self.is_final:
-            self._change(native_status=found.native_status[:60], data={**self.data, **found.data})
-            if found.signature_url:
-                # Some banks tell the expiry of a link only once: a later look without one keeps the earlier.
-                if found.signature_expires_at or found.signature_url != self.signature_url:
-                    self._change(signature_expires_at=found.signature_expires_at)
-                self._change(signature_url=found.signature_url)
+            self._keep(found)
         if found.status is not None:
             self._move(found.status, cause, found.native_status)
         self.plan_refresh()
+
+    def _keep(self, found: BankProposal) -> None:
+        """What the bank tells beside the status. What it told before and does not repeat stays."""
+        self._change(
+            native_status=found.native_status[:60],
+            data={**self.data, **found.data},
+            contract_number=found.contract_number or self.contract_number,
+            disbursed_at=found.disbursed_at or self.disbursed_at,
+            disbursed_amount=found.disbursed_amount or self.disbursed_amount,
+        )
+        if found.signature_url:
+            # Some banks tell the expiry of a link only once: a later look without one keeps the earlier.
+            if found.signature_expires_at or found.signature_url != self.signature_url:
+                self._change(signature_expires_at=found.signature_expires_at)
+            self._change(signature_url=found.signature_url)
 
     # --- Statuses -----------------------------------------------------------------------------------------------
 
@@ -279,15 +300,10 @@ class Proposal(Submittable):
             to_status=status.value,
             cause=cause,
             native_word=native_word[:60],
+            reason=self.reason,
             at=self.moved_at,
         )
-        payload = {
-            "provider": self.provider,
-            "status": status.value,
-            "previous_status": previous or None,
-            "reason": self.reason if status in NOT_LIVE else None,
-        }
-        outbox.send(self.partner, f"proposal.{status.value}", str(self.pk), payload)
+        outbox.send(self.partner, f"proposal.{status.value}", str(self.pk), envelope.event(self, previous))
 
     @contextmanager
     def _locked(self) -> Iterator[Proposal]:

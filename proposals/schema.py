@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes the proposal routes: response shapes, examples, errors."""
+"""How the OpenAPI schema describes the proposal routes and events."""
 
 from __future__ import annotations
 
@@ -7,112 +7,26 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 
-from consultas.offer_schema import OFFER, OfferSchema
+from consultas.offer_schema import OFFER
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
-from partners.schema import ErrorSchema, ReasonSchema, errors, request_example, response_example
+from partners.schema import errors, request_example, response_example
 from proposals.comparison import OtherData
-from proposals.envelope import NEXT_ACTIONS
-from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS, CancelRequest, FormalizeRequest, SubmissionRequest
+from proposals.proposal_schema import (
+    DATASET,
+    DATASET_WITH_PIX,
+    DETAIL,
+    FACTS,
+    PROPOSAL,
+    STATUSES,
+    MoveSchema,
+    ProposalDetailSchema,
+    ProposalPageSchema,
+    ProposalSchema,
+    at_status,
+)
+from proposals.serializers import PAGE, CancelRequest, FormalizeRequest, SearchRequest, SubmissionRequest
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
-from providers.types import ProposalStatus
-from webhooks.schema import EventSchema, webhook
-
-STATUSES = [item.value for item in ProposalStatus]
-
-
-class DeliverySchema(drf.Serializer[Any]):
-    channel = drf.ChoiceField(
-        ["link", "sms", "whatsapp"], help_text="`sms` e `whatsapp`: o banco envia o link; `link`: você o envia."
-    )
-    destination = drf.CharField(allow_null=True, help_text="Telefone mascarado, quando o banco envia o link.")
-
-    class Meta:
-        ref_name = "Delivery"
-
-
-class SignatureSchema(drf.Serializer[Any]):
-    type = drf.ChoiceField(["signature"], help_text="Sempre `signature`.")
-    url = drf.URLField(help_text="Link em que o titular assina.")
-    expires_at = drf.DateTimeField(allow_null=True, help_text="Até quando o link vale, UTC; nulo se o banco não diz.")
-    delivery = DeliverySchema(help_text="Quem entrega o link ao titular.")
-
-    class Meta:
-        ref_name = "SignatureAction"
-
-
-class PaidAccountSchema(drf.Serializer[Any]):
-    banco = drf.CharField(help_text="Código COMPE.")
-    conta = drf.CharField(help_text="Mascarada: os dois últimos dígitos, como `****90`.")
-    tipo_conta = drf.ChoiceField(ACCOUNT_KINDS, help_text="O tipo em que o banco credita.")
-
-    class Meta:
-        ref_name = "PaidAccount"
-
-
-class PaidPixSchema(drf.Serializer[Any]):
-    tipo_chave = drf.ChoiceField(PIX_KINDS, help_text="O tipo da chave em que o banco paga.")
-
-    class Meta:
-        ref_name = "PaidPix"
-
-
-class DisbursementSchema(drf.Serializer[Any]):
-    conta_bancaria = PaidAccountSchema(allow_null=True, help_text="A conta que recebe, ou nulo.")
-    pix = PaidPixSchema(allow_null=True, help_text="A chave PIX que recebe, ou nulo.")
-    observacao = drf.CharField(
-        allow_null=True, help_text="O que o banco faz diferente do enviado, como pagar em outra chave; nulo se nada."
-    )
-
-    class Meta:
-        ref_name = "Disbursement"
-
-
-class ProposalSchema(drf.Serializer[Any]):
-    proposal_id = drf.UUIDField(help_text="Identificador da proposta neste serviço.")
-    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
-    status = drf.ChoiceField(
-        STATUSES, help_text="Situação da proposta. `disbursed`, `rejected`, `cancelled` e `expired` são finais."
-    )
-    offer = OfferSchema(help_text="A oferta enviada, como a consulta a deu.")
-    action = SignatureSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
-    next_actions = drf.ListField(
-        child=drf.ChoiceField(NEXT_ACTIONS),
-        help_text="O que se pode fazer agora. `wait`: é a vez do banco; `none`: nada mais vem.",
-    )
-    recebimento = DisbursementSchema(help_text="Onde o banco paga o valor, mascarado.")
-    error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
-    reason = ReasonSchema(
-        allow_null=True, help_text="Por que acabou, com `rejected`, `cancelled` e `expired`; nulo antes."
-    )
-    provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")
-    created_at = drf.DateTimeField(help_text="Quando foi enviada, UTC.")
-    updated_at = drf.DateTimeField(help_text="Quando mudou pela última vez, UTC.")
-
-    class Meta:
-        ref_name = "Proposal"
-
-
-class HistorySchema(drf.Serializer[Any]):
-    status = drf.ChoiceField(STATUSES, help_text="A situação.")
-    at = drf.DateTimeField(help_text="Desde quando, UTC.")
-
-    class Meta:
-        ref_name = "ProposalHistory"
-
-
-class ProposalDetailSchema(ProposalSchema):
-    history = HistorySchema(many=True, help_text="Todas as situações da proposta, a primeira primeiro.")
-
-    class Meta:
-        ref_name = "ProposalDetail"
-
-
-class ProposalPageSchema(drf.Serializer[Any]):
-    proposals = ProposalSchema(many=True, help_text="As propostas da página, a mais nova primeiro.")
-    next_cursor = drf.CharField(allow_null=True, help_text="Nulo na última página.")
-
-    class Meta:
-        ref_name = "ProposalPage"
+from webhooks.schema import webhook
 
 
 class BankSchema(drf.Serializer[Any]):
@@ -130,107 +44,15 @@ class BanksSchema(drf.Serializer[Any]):
         ref_name = "Banks"
 
 
-DATASET = {
-    "offer_ref": {"provider": OFFER["provider"], "offer_id": OFFER["offerId"]},
-    "titular": {
-        "nome": "Maria da Silva",
-        "cpf": "90000000175",
-        "data_nascimento": "1985-03-14",
-        "sexo": "F",
-        "nome_mae": "Ana da Silva",
-        "nome_pai": "João da Silva",
-        "nacionalidade": "brasileira",
-        "estado_civil": "casado",
-        "naturalidade_cidade": "São Paulo",
-        "naturalidade_uf": "SP",
-        "exposicao_politica": False,
-    },
-    "documento": {"numero": "123456789", "orgao_emissor": "SSP", "uf_emissor": "SP", "data_emissao": "2005-06-01"},
-    "contato": {"telefone": "11987654321", "email": "maria@example.com"},
-    "endereco": {
-        "cep": "01310-100",
-        "logradouro": "Avenida Paulista",
-        "numero": "1000",
-        "bairro": "Bela Vista",
-        "cidade": "São Paulo",
-        "uf": "SP",
-    },
-    "vinculo": {
-        "cnpj_empregador": "11222333000181",
-        "nome_empregador": "Metalúrgica Aurora Ltda",
-        "cargo": "Operador de Produção",
-        "salario": 4500.0,
-        "margem": 1850.0,
-        "data_admissao": "2019-03-11",
-        "matricula": "100200",
-    },
-    "recebimento": {
-        "conta_bancaria": {
-            "banco": "001",
-            "agencia": "1234",
-            "conta": "567890",
-            "digito_conta": "1",
-            "tipo_conta": "corrente",
-        }
-    },
-    "evidencia": {"ip": "203.0.113.7", "tipo_envio": "sms"},
-    "referencias": [
-        {"nome": "João Souza", "telefone": "11911112222", "grau": 1},
-        {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
-    ],
-}
-_BY_PIX = {**DATASET, "recebimento": {"pix": {"tipo_chave": "email", "chave": "maria@example.com"}}}
-_PROPOSAL: dict[str, Any] = {
-    "proposal_id": "b4f86c4e-2d0b-4f0f-8f0e-6f0a2f6d8c11",
-    "provider": OFFER["provider"],
-    "status": "awaiting_signature",
-    "offer": OFFER,
-    "action": {
-        "type": "signature",
-        "url": "https://banco.example/assinar/AbC",
-        "expires_at": "2026-11-28T12:00:00.000Z",
-        "delivery": {"channel": "sms", "destination": "(11) *****-4321"},
-    },
-    "next_actions": ["formalize", "cancel"],
-    "recebimento": {
-        "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
-        "pix": None,
-        "observacao": None,
-    },
-    "error": None,
-    "reason": None,
-    "provider_data": {
-        "nativeProposalId": "3c2f1d0e-5b7a-4f6e-9d8c-7b6a5f4e3d2c",
-        "nativeStatus": "waiting_signature",
-    },
-    "created_at": "2026-11-21T12:00:00.000Z",
-    "updated_at": "2026-11-21T12:00:05.000Z",
-}
-
-
-def _with(status: str, native_status: str) -> dict[str, Any]:
-    """The example at another status, in which there is nothing to sign."""
-    told = {**_PROPOSAL["provider_data"], "nativeStatus": native_status}
-    actions = ["none"] if status == "cancelled" else _PROPOSAL["next_actions"]
-    return {**_PROPOSAL, "status": status, "action": None, "next_actions": actions, "provider_data": told}
-
-
-_DETAIL = {
-    **_PROPOSAL,
-    "history": [
-        {"status": "created", "at": "2026-11-21T12:00:00.000Z"},
-        {"status": "awaiting_signature", "at": "2026-11-21T12:00:05.000Z"},
-    ],
-}
-_CREATED = _with("created", "pending_formalization")
+_CREATED = at_status("created", "pending_formalization")
 
 
 _UNKNOWN_OFFER = InvalidInput(
     details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
 )
 _BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
-_OTHER_DATA = OtherData(_PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta")
-_EXPIRED = OfferExpired().with_facts(proposal_id=_PROPOSAL["proposal_id"], replacement=OFFER)
+_OTHER_DATA = OtherData(PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta")
+_EXPIRED = OfferExpired().with_facts(proposal_id=PROPOSAL["proposal_id"], replacement=OFFER)
 _REFUSED = ProviderRejected("O titular já tem um contrato em andamento neste banco.")
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 
@@ -240,6 +62,14 @@ _ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O
 def _filter(name: str, description: str, **options: Any) -> OpenApiParameter:
     return OpenApiParameter(name, str, OpenApiParameter.QUERY, description=description, **options)
 
+
+_LIMIT = OpenApiParameter(
+    "limit",
+    {"type": "integer", "minimum": 1, "maximum": PAGE, "default": PAGE},
+    OpenApiParameter.QUERY,
+    description="Quantas por página.",
+)
+_DAY, _NEXT_DAY = "2026-11-21T00:00:00-03:00", "2026-11-22T00:00:00-03:00"
 
 submit = extend_schema(
     operation_id="proposal_submit",
@@ -261,7 +91,7 @@ submit = extend_schema(
     },
     examples=[
         request_example("Conta bancária", DATASET),
-        request_example("PIX", _BY_PIX),
+        request_example("PIX", DATASET_WITH_PIX),
         response_example("Criada", _CREATED, 201),
         response_example("Repetida", _CREATED, 200),
     ],
@@ -270,16 +100,44 @@ listed = extend_schema(
     operation_id="proposal_list",
     tags=["Propostas"],
     summary="As propostas do parceiro, da mais nova para a mais antiga",
-    description="Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`.",
+    description=(
+        "Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`. Para buscar por CPF, prefira "
+        "`POST /proposals/search`: um endereço fica em registros de servidores e proxies, um corpo não."
+    ),
     parameters=[
         _filter("status", "Só com esta situação.", enum=STATUSES),
         _filter("provider", "Só deste banco."),
-        _filter("cpf", "Só deste titular, 11 dígitos."),
+        _filter("cpf", "Só deste titular, 11 dígitos. Prefira `POST /proposals/search`."),
+        _filter("partner_reference", "Só com este nome seu."),
+        _filter("created_from", "Só as enviadas desde esta hora, com fuso."),
+        _filter("created_to", "Só as enviadas antes desta hora, com fuso."),
+        _filter("updated_from", "Só as que mudaram pela última vez desde esta hora, com fuso."),
+        _filter("updated_to", "Só as que mudaram pela última vez antes desta hora, com fuso."),
+        _LIMIT,
         _filter("cursor", "O `next_cursor` da página anterior."),
     ],
     request=None,
     responses={200: ProposalPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
-    examples=[response_example("Última página", {"proposals": [_PROPOSAL], "next_cursor": None})],
+    examples=[response_example("Última página", {"proposals": [PROPOSAL], "next_cursor": None})],
+)
+search = extend_schema(
+    operation_id="proposal_search",
+    tags=["Propostas"],
+    summary="As propostas do parceiro, com os filtros no corpo",
+    description=(
+        "Como `GET /proposals`, com os mesmos filtros, sem que um CPF apareça no endereço. O corpo é opcional; um "
+        "filtro nulo ou ausente não filtra."
+    ),
+    request=SearchRequest,
+    responses={
+        200: ProposalPageSchema,
+        **errors(InvalidInput("Cursor inválido.", field="cursor")),
+    },
+    examples=[
+        request_example("Por titular", {"cpf": "90000000175", "limit": 20}),
+        request_example("Mudadas em um dia", {"updated_from": _DAY, "updated_to": _NEXT_DAY}),
+        response_example("Última página", {"proposals": [PROPOSAL], "next_cursor": None}),
+    ],
 )
 status = extend_schema(
     operation_id="proposal_status",
@@ -290,8 +148,8 @@ status = extend_schema(
     request=None,
     responses={200: ProposalDetailSchema, **errors(NotFound(), body=False)},
     examples=[
-        response_example("Aguardando assinatura", _DETAIL),
-        response_example("Banco sem resposta", {**_DETAIL, "error": ProviderUnavailable().as_dict()}),
+        response_example("Aguardando assinatura", DETAIL),
+        response_example("Banco sem resposta", {**DETAIL, "error": ProviderUnavailable().as_dict()}),
     ],
 )
 formalize = extend_schema(
@@ -308,7 +166,7 @@ formalize = extend_schema(
         200: ProposalSchema,
         **errors(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _REFUSED, ProviderUnavailable(), ProviderError()),
     },
-    examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", _PROPOSAL)],
+    examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", PROPOSAL)],
 )
 cancel = extend_schema(
     operation_id="proposal_cancel",
@@ -331,7 +189,7 @@ cancel = extend_schema(
     },
     examples=[
         request_example("Com motivo", {"motivo": "Desistência do titular."}),
-        response_example("Cancelada", _with("cancelled", "canceled")),
+        response_example("Cancelada", at_status("cancelled", "canceled")),
     ],
 )
 banks = extend_schema(
@@ -348,19 +206,6 @@ banks = extend_schema(
 )
 
 
-class MoveSchema(EventSchema):
-    external_reference = drf.UUIDField(help_text="O `proposal_id`.")
-    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
-    status = drf.ChoiceField(STATUSES, help_text="A nova situação.")
-    previous_status = drf.ChoiceField(STATUSES, allow_null=True, help_text="Nulo na criação.")
-    reason = ReasonSchema(
-        allow_null=True, help_text="Por que acabou, em `proposal.rejected`, `.cancelled` e `.expired`; senão nulo."
-    )
-
-    class Meta:
-        ref_name = "ProposalEvent"
-
-
 move_event = webhook(
     "proposal.<status>",
     MoveSchema,
@@ -369,7 +214,10 @@ move_event = webhook(
     "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01",
     event="proposal.signed",
     provider=OFFER["provider"],
+    offer_id=OFFER["offerId"],
+    partner_reference="pedido:981",
     status="signed",
     previous_status="awaiting_signature",
-    reason=None,
+    action=None,
+    **{**FACTS, "next_actions": ["wait", "cancel"]},
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
 from rest_framework.serializers import Field
 from rest_framework.settings import api_settings
 
-from foundation.fields import Block, BooleanField, ChoiceField, DateField, DecimalField, TextField
+from foundation.fields import Block, BooleanField, ChoiceField, DateField, DecimalField, IntegerField, TextField
 from foundation.format_fields import (
     CEPField,
     CNPJField,
@@ -16,7 +17,9 @@ from foundation.format_fields import (
     DigitsField,
     EmailField,
     IPField,
+    MomentField,
     PhoneField,
+    ReferenceField,
     UFField,
 )
 from foundation.formats import cpf_is_valid, only_digits, pix_phone, pix_random_key
@@ -24,6 +27,9 @@ from proposals import compe
 from proposals.dataset import CHANNELS
 from proposals.models import Proposal
 
+#: The most proposals of one page of the list.
+PAGE = 100
+_SMALL_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
 MARITAL_STATUSES = ("solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel")
 PIX_KINDS = ("cpf", "telefone", "email", "aleatoria")
@@ -220,6 +226,11 @@ class SubmissionRequest(Block):
         max_length=10,
         help_text="Pessoas de referência, no máximo 10; há bancos que exigem duas.",
     )
+    partner_reference = may_lack(
+        ReferenceField,
+        help_text="O seu próprio nome para a proposta: 1 a 64 de `A-Z a-z 0-9 . _ : -`, sem dados pessoais. Não vai ao "
+        "banco; volta nas respostas e nos eventos, e o mais novo vale.",
+    )
 
 
 class FormalizeRequest(Block):
@@ -234,14 +245,31 @@ class CancelRequest(Block):
     motivo = may_lack(TextField, allow_blank=True, help_text="Por que se cancela, para o banco.")
 
 
-class ListRequest(Block):
+class SearchRequest(Block):
+    """The filters of the list, in a body. One that is null or left out is none."""
+
+    status = may_lack(
+        ChoiceField,
+        choices=[value for value, _ in Proposal._meta.get_field("status").choices or ()],
+        help_text="Só com esta situação.",
+    )
+    provider = may_lack(TextField, help_text="Só deste banco.")
+    cpf = may_lack(CPFField, help_text="Só deste titular, 11 dígitos.")
+    partner_reference = may_lack(ReferenceField, help_text="Só com este nome seu.")
+    created_from = may_lack(MomentField, help_text="Só as enviadas desde esta hora, com fuso.")
+    created_to = may_lack(MomentField, help_text="Só as enviadas antes desta hora, com fuso.")
+    updated_from = may_lack(MomentField, help_text="Só as que mudaram pela última vez desde esta hora, com fuso.")
+    updated_to = may_lack(MomentField, help_text="Só as que mudaram pela última vez antes desta hora, com fuso.")
+    limit = may_lack(IntegerField, min_value=1, max_value=PAGE, help_text=f"Quantas por página; {PAGE} onde falta.")
+    cursor = may_lack(TextField, max_length=200, help_text="O `next_cursor` da página anterior, com os mesmos filtros.")
+
+
+class ListRequest(SearchRequest):
     """The filters of the list, from the query string. An empty one is none."""
 
-    status = may_lack(ChoiceField, choices=[value for value, _ in Proposal._meta.get_field("status").choices or ()])
-    provider = may_lack(TextField)
-    cpf = may_lack(CPFField)
-    cursor = may_lack(TextField, max_length=200)
-
     def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
-        told: dict[str, Any] = super().to_internal_value({name: text for name, text in data.items() if text})
+        given: dict[str, Any] = {name: text for name, text in data.items() if text}
+        if _SMALL_NUMBER.fullmatch(given.get("limit", "")):
+            given["limit"] = int(given["limit"])
+        told: dict[str, Any] = super().to_internal_value(given)
         return told

@@ -74,7 +74,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     proposal = Proposal.objects.get(pk=proposal.pk)
     if proposal.submission == Phase.ACCEPTED:
         # The bank may have an earlier dataset than the one that this request brought, or waited for.
-        _refuse_other_data(proposal, proposal.dataset, msgspec.to_builtins(data))
+        _refuse_other_data(proposal, proposal.dataset, _split(data)[0])
         return proposal, is_ours
     error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
     if proposal.reason:
@@ -100,7 +100,7 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
     Raises OtherData where the proposal has other data than `data` and the bank has it, may have it or is about to
     get it.
     """
-    told = msgspec.to_builtins(data)
+    told, name = _split(data)
     while True:
         now = timezone.now()
         until = now + timedelta(seconds=settings.PROPOSAL_WAIT_S)
@@ -109,7 +109,7 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
             dataset.check_authorized(offer)
         if live is None:
             try:
-                return _begin_first_try(offer, told, request_id, until), True
+                return _begin_first_try(offer, told, request_id, until, name), True
             except IntegrityError:
                 if not Offer.objects.filter(pk=offer.pk).exists():
                     # It was erased since it was looked up.
@@ -118,14 +118,22 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
         if not live.is_replaceable(now):
             _refuse_other_data(live, live.next_dataset or live.dataset, told)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
+            live.rename(name)
             return live, False
-        if live.begin_next_try(told, request_id, until):
+        if live.begin_next_try(told, request_id, until, name):
             return live, True
 
 
-def _begin_first_try(offer: Offer, told: dict[str, Any], request_id: str, until: datetime) -> Proposal:
+def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The dataset as a row keeps it, and the partner's own name of the proposal, empty where it gave none: the name is
+    sent to no bank, and another one makes no other submission."""
+    told = msgspec.to_builtins(data)
+    return told, told.pop("partner_reference", None) or ""
+
+
+def _begin_first_try(offer: Offer, told: dict[str, Any], request_id: str, until: datetime, name: str) -> Proposal:
     shown = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
-    return Proposal.begin_first_try(offer, told, shown, request_id, until)
+    return Proposal.begin_first_try(offer, told, shown, request_id, until, name)
 
 
 def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:

@@ -24,13 +24,15 @@ class Cause(models.TextChoices):
 
 
 class Move(models.Model):
-    """One change of a proposal's status. `from_status` is empty for the first one."""
+    """One change of a proposal's status. `from_status` is empty for the first one. `reason` says why it came to an end
+    without money."""
 
     proposal = models.ForeignKey("proposals.Proposal", models.CASCADE, related_name="moves", verbose_name="proposta")
     from_status = models.CharField("de", max_length=20, blank=True)
     to_status = models.CharField("para", max_length=20)
     cause = models.CharField("causa", max_length=10, choices=Cause.choices)
     native_word = models.CharField("palavra do banco", max_length=60, blank=True)
+    reason = EncryptedJSONField("motivo", null=True)
     at = models.DateTimeField("quando", default=timezone.now)
 
     class Meta:

@@ -49,7 +49,7 @@ class Submittable(models.Model):
     `taken_at` is when a worker took the current try, and `lease_until` when another may. `sent_until` is the last
     moment at which something that was sent can still arrive at the bank, None where nothing was ever sent. `dataset`
     and `terms` are the body and the offer as they were sent; `next_dataset` is the body of a retry while an earlier try
-    may still be at the bank.
+    may still be at the bank. `partner_reference` is the partner's own name of the proposal, empty where it gave none.
     """
 
     class Submission(models.TextChoices):
@@ -77,6 +77,7 @@ class Submittable(models.Model):
     sent_until = models.DateTimeField(null=True)
     reconciles = models.PositiveSmallIntegerField("conciliações", default=0)
     next_reconcile_at = models.DateTimeField("próxima conciliação", null=True)
+    partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
     request_id = models.CharField("id da requisição", max_length=128)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     updated_at = models.DateTimeField("atualizada em", auto_now=True)
@@ -118,10 +119,11 @@ class Submittable(models.Model):
 
     @classmethod
     def begin_first_try(
-        cls, offer: Offer, told: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime
+        cls, offer: Offer, told: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime, name: str
     ) -> Self:
         """A new row, SENDING the dataset `told` for `offer`, which the partner was shown as `terms`. No other request
-        may begin a try before `until`. Raises IntegrityError where the offer has a live proposal."""
+        may begin a try before `until`. `name` is the partner's own. Raises IntegrityError where the offer has a live
+        proposal."""
         return cls._rows().create(
             partner_id=offer.partner_id,
             offer=offer,
@@ -129,13 +131,15 @@ class Submittable(models.Model):
             cpf_index=offer.cpf_index,
             terms=terms,
             request_id=request_id,
+            partner_reference=name,
             **cls.columns_to_send(told),
             **cls._lease(until),
         )
 
-    def begin_next_try(self, told: dict[str, Any], request_id: str, until: datetime) -> bool:
+    def begin_next_try(self, told: dict[str, Any], request_id: str, until: datetime, name: str) -> bool:
         """SENDING with the dataset `told` and the next number, for the request `request_id`. No other request may begin
-        a try before `until`. Returns False where another request was first."""
+        a try before `until`. `name` is the partner's own, empty where it stays. Returns False where another request was
+        first."""
         # While the bank may have an earlier try, the row goes on telling of that one's data.
         kept = self.columns_to_send(told) if self.sent_until is None else {"next_dataset": told}
         seen = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.submission)
@@ -147,10 +151,17 @@ class Submittable(models.Model):
             taken_at=None,
             error=None,
             request_id=request_id,
+            partner_reference=name or self.partner_reference,
         )
         if begun:
             self.attempts += 1
         return bool(begun)
+
+    def rename(self, name: str) -> None:
+        """Take over the partner's own name, the newest of which counts; an empty one is none."""
+        if name and name != self.partner_reference:
+            self.partner_reference = name
+            self._rows().filter(pk=self.pk).update(partner_reference=name, updated_at=timezone.now())
 
     def give_back_try(self) -> None:
         """Give a try back that no worker took, so that a repeat need not wait for the lease to end. NOT_SENT where no

@@ -4,6 +4,7 @@ from proposals import views
 
 urlpatterns = [
     path("proposals", views.ProposalsView.as_view()),
+    path("proposals/search", views.SearchView.as_view()),
     path("proposals/<str:proposal_id>", views.ProposalView.as_view()),
     path("proposals/<str:proposal_id>/formalize", views.FormalizeView.as_view()),
     path("proposals/<str:proposal_id>/cancel", views.CancelView.as_view()),

@@ -44,6 +44,13 @@ class ProposalsView(PartnerView):
         return Response({"proposals": [envelope.shown(each) for each in found], "next_cursor": cursor})
 
 
+class SearchView(PartnerView):
+    @schema.search
+    def post(self, request: Request) -> Response:
+        found, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
+        return Response({"proposals": [envelope.shown(each) for each in found], "next_cursor": cursor})
+
+
 class ProposalView(PartnerView):
     @schema.status
     def get(self, request: Request, proposal_id: str) -> Response:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -270,11 +271,24 @@ class Bank:
         *,
         link: str | None = None,
         link_ends_at: datetime | None = None,
+        contract_number: str | None = None,
+        disbursed_at: datetime | None = None,
+        disbursed_amount: Decimal | None = None,
         data: dict[str, Any] | None = None,
     ) -> BankProposal:
         """A proposal of the bank; `word` is the bank's own status, `link` where the holder signs until
-        `link_ends_at`."""
-        return BankProposal(native_id, word, self.proposal_status(word), link, link_ends_at, data or {})
+        `link_ends_at`, `disbursed_amount` the reais paid at `disbursed_at`. What the bank does not say is None."""
+        return BankProposal(
+            native_id,
+            word,
+            self.proposal_status(word),
+            signature_url=link,
+            signature_expires_at=link_ends_at,
+            contract_number=contract_number,
+            disbursed_at=disbursed_at,
+            disbursed_amount=disbursed_amount,
+            data=data or {},
+        )
 
     @classmethod
     def proposal_status(cls, word: str) -> ProposalStatus | None:

@@ -410,8 +410,12 @@ class BankProposal:
     status: ProposalStatus | None
     signature_url: str | None = None
     signature_expires_at: datetime | None = None
+    disbursed_at: datetime | None = None
+    disbursed_amount: Decimal | None = None
+    contract_number: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_text(self.native_id, MAX_NATIVE_ID)
+        check_text(self.contract_number or "", MAX_NATIVE_ID)
         check_text(self.native_status)

@@ -183,6 +183,7 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
         "consultas/stream_schema.py",
         "consultas/event_schema.py",
         "proposals/contract_schema.py",
+        "proposals/proposal_schema.py",
         "proposals/schema.py",
     }
     named = re.compile(rf"(?<![a-z]){bank}(?![a-z])", re.IGNORECASE)

@@ -28,7 +28,7 @@ from consultas.fan_out import Answer
 from consultas.schema import QUERY
 from partners.models import WebhookEvent
 from proposals.models import Cause
-from proposals.schema import DATASET
+from proposals.proposal_schema import DATASET
 from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutcome
 from tests import contract
 from tests.client import FULL_FLOW

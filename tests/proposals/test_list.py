@@ -1,22 +1,26 @@
-"""GET /partners/v1/proposals and GET /partners/v1/banks."""
+"""GET /partners/v1/proposals, POST /partners/v1/proposals/search and GET /partners/v1/banks."""
 
 from __future__ import annotations
 
 import base64
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client as DjangoClient
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from consultas.offer_schema import OFFER
+from foundation.validation import validated
 from partners.models import Partner
-from proposals import compe
+from proposals import compe, listing
 from proposals.models import Proposal
+from proposals.serializers import ListRequest
 from providers.errors import ProviderUnavailable
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, issue_key
@@ -51,6 +55,12 @@ def listed(http: DjangoClient, **filters: str) -> dict[str, Any]:
     return response.json()  # type: ignore[no-any-return]
 
 
+def searched(http: DjangoClient, **filters: Any) -> dict[str, Any]:
+    response = http.post("/partners/v1/proposals/search", json.dumps(filters), content_type="application/json")
+    assert response.status_code == 200, response.content
+    return response.json()  # type: ignore[no-any-return]
+
+
 def ids(page: dict[str, Any]) -> list[str]:
     return [row["proposal_id"] for row in page["proposals"]]
 
@@ -80,6 +90,7 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
         "proposals": [
             {
                 "proposal_id": str(row.pk),
+                "partner_reference": None,
                 "provider": "ipe",
                 "status": "created",
                 "offer": {**UNPRICED, **row.terms},
@@ -90,6 +101,9 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
                     "pix": None,
                     "observacao": None,
                 },
+                "contract_number": None,
+                "disbursed_at": None,
+                "disbursed_amount": None,
                 "error": ProviderUnavailable().as_dict(),
                 "reason": None,
                 "provider_data": {"sequencia": 7, "nativeProposalId": "N-1", "nativeStatus": "new"},
@@ -112,17 +126,110 @@ def test_only_what_a_bank_answered_is_listed(http: DjangoClient, partner: Partne
 
 def test_filters(http: DjangoClient, partner: Partner) -> None:
     ipe = a_proposal(partner)
-    jatoba = a_proposal(partner, "jatoba", OTHER_CPF, status="signed")
+    jatoba = a_proposal(partner, "jatoba", OTHER_CPF, status="signed", partner_reference="order:7")
     assert ids(listed(http)) == [str(jatoba.pk), str(ipe.pk)]
     for filters, found in (
         ({"status": "signed"}, jatoba),
         ({"provider": "ipe"}, ipe),
         ({"cpf": OTHER_CPF}, jatoba),
+        ({"partner_reference": "order:7"}, jatoba),
         ({"status": "created", "provider": "ipe", "cpf": FULL_FLOW}, ipe),
     ):
         assert ids(listed(http, **filters)) == [str(found.pk)]
-    for nothing in ({"status": "expired"}, {"provider": "desconhecido"}, {"provider": "ipe", "cpf": OTHER_CPF}):
+        assert ids(searched(http, **filters)) == [str(found.pk)]
+    for nothing in (
+        {"status": "expired"},
+        {"partner_reference": "order:70"},
+        {"provider": "desconhecido"},
+        {"provider": "ipe", "cpf": OTHER_CPF},
+    ):
         assert listed(http, **nothing) == {"proposals": [], "next_cursor": None}
+
+
+def test_the_times_of_a_proposal_are_filters(http: DjangoClient, partner: Partner) -> None:
+    """Each from its beginning on, and up to before its end."""
+    start = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    rows = [a_proposal(partner, "ipe", created_at=start + timedelta(hours=hour)) for hour in range(3)]
+    for hour, row in enumerate(rows):
+        Proposal.objects.filter(pk=row.pk).update(updated_at=start + timedelta(days=1, hours=hour))
+    second = str(rows[1].pk)
+    for name, day in (("created", 2), ("updated", 3)):
+        # The same moments, in the zone of Brasília and in UTC.
+        span = {f"{name}_from": f"2026-03-0{day}T10:00:00-03:00", f"{name}_to": f"2026-03-0{day}T14:00:00Z"}
+        assert ids(listed(http, **span)) == ids(searched(http, **span)) == [second]
+        assert len(ids(listed(http, **{f"{name}_from": span[f"{name}_from"]}))) == 2
+        assert len(ids(listed(http, **{f"{name}_to": span[f"{name}_to"]}))) == 2
+
+
+def test_a_limit_and_a_cursor_go_with_every_filter(http: DjangoClient, partner: Partner) -> None:
+    start = datetime(2026, 3, 2, 12, tzinfo=UTC)
+    rows = [a_proposal(partner, created_at=start, partner_reference="order:7") for _ in range(3)]
+    a_proposal(partner, created_at=start)
+    filters = {
+        "status": "created",
+        "provider": "ipe",
+        "cpf": FULL_FLOW,
+        "partner_reference": "order:7",
+        "created_from": "2026-03-02T12:00:00Z",
+        "created_to": "2026-03-02T12:00:01Z",
+        "updated_from": "2026-03-02T12:00:00Z",
+        "updated_to": "2126-03-02T12:00:00Z",
+    }
+    expected = sorted((str(row.pk) for row in rows), reverse=True)
+    first = listed(http, **filters, limit="2")
+    assert ids(first) == expected[:2]
+    last = listed(http, **filters, limit="2", cursor=first["next_cursor"])
+    assert (ids(last), last["next_cursor"]) == (expected[2:], None)
+    body = searched(http, **filters, limit=2)
+    assert (ids(body), body["next_cursor"]) == (expected[:2], first["next_cursor"])
+    assert ids(searched(http, **filters, limit=2, cursor=body["next_cursor"])) == expected[2:]
+
+
+def test_a_search_without_a_filter_is_the_list(http: DjangoClient, partner: Partner) -> None:
+    a_proposal(partner)
+    assert searched(http) == searched(http, cpf=None, limit=None, cursor=None) == listed(http)
+    assert http.post("/partners/v1/proposals/search", content_type="application/json").json() == listed(http)
+
+
+def test_another_partners_proposals_are_not_found(http: DjangoClient) -> None:
+    a_proposal(PartnerFactory(providers=["ipe"]), partner_reference="order:7")
+    assert searched(http, partner_reference="order:7") == {"proposals": [], "next_cursor": None}
+
+
+def test_every_filter_has_its_index(partner: Partner) -> None:
+    """Among many proposals of many partners no filter reads them all."""
+    a_proposal(partner, status="signed", partner_reference="order:7")
+    copied = {
+        "id": "gen_random_uuid()",
+        "reference": "gen_random_uuid()",
+        "partner_id": "CASE n %% 10 WHEN 0 THEN partner_id ELSE %s END",
+        "status": "CASE n %% 50 WHEN 0 THEN 'rejected' ELSE 'cancelled' END",
+        "cpf_index": "md5(n::text)",
+        "partner_reference": "'order:x' || n",
+        "created_at": "created_at - n * interval '1 hour'",
+        "updated_at": "updated_at - n * interval '1 hour'",
+    }
+    columns = [field.column for field in Proposal._meta.concrete_fields]
+    values = ", ".join(copied.get(column, column) for column in columns)
+    copies = f"INSERT INTO proposals_proposal ({', '.join(columns)}) SELECT {values}"
+    recently = (timezone.now() - timedelta(minutes=1)).isoformat()
+    with connection.cursor() as cursor:
+        cursor.execute(f"{copies} FROM proposals_proposal, generate_series(1, 4000) n", [PartnerFactory().pk])
+        cursor.execute("ANALYZE proposals_proposal")
+    for filters, index in (
+        ({}, "proposal_newest"),
+        ({"created_from": (timezone.now() - timedelta(hours=2000)).isoformat()}, "proposal_newest"),
+        ({"updated_from": recently}, "proposal_by_change"),
+        ({"status": "rejected"}, "proposal_by_status"),
+        ({"partner_reference": "order:7"}, "proposal_by_own_name"),
+    ):
+        with CaptureQueriesContext(connection) as captured:
+            found, _ = listing.page(partner, validated(ListRequest, filters))
+        assert found
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN " + captured[-1]["sql"])
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+        assert f" {index} " in plan, plan
 
 
 def test_an_empty_filter_is_none(http: DjangoClient, partner: Partner) -> None:
@@ -164,6 +271,16 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
     [
         ("status", "paid"),
         ("cpf", "123"),
+        ("partner_reference", "order 7"),
+        ("created_from", "2026-03-02"),
+        ("created_to", "2026-03-02T12:00:00"),
+        ("updated_from", "yesterday"),
+        ("updated_to", "2026-02-30T12:00:00Z"),
+        ("limit", "0"),
+        ("limit", "101"),
+        ("limit", "ten"),
+        ("limit", "1.0"),
+        ("limit", "9" * 5000),
         ("cursor", "x"),
         ("cursor", "é"),
         ("cursor", cursor("2026-11-21 not-an-id")),
@@ -180,6 +297,9 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
 )
 def test_a_wrong_filter_is_named(http: DjangoClient, field: str, value: str) -> None:
     response = http.get("/partners/v1/proposals", {field: value})
+    assert (response.status_code, response.json()["code"], response.json()["field"]) == (422, "invalid_input", field)
+    body = json.dumps({field: value})
+    response = http.post("/partners/v1/proposals/search", body, content_type="application/json")
     assert (response.status_code, response.json()["code"], response.json()["field"]) == (422, "invalid_input", field)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from consultas.models import Offer
 from partners.models import Partner
+from proposals import envelope
 from proposals.models import Cause, Move, Proposal
 from providers.types import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory
@@ -67,6 +69,7 @@ def test_a_bank_that_is_steps_ahead_is_followed_step_by_step(proposal: Proposal)
 
 
 def test_every_move_is_told(proposal: Proposal, partner: Partner) -> None:
+    proposal.rename("order:7")
     accept(proposal, told("new", S.CREATED))
     absorb(proposal, told("desk", S.IN_ANALYSIS))
     events = [json.loads(event.body) for event in Event.objects.order_by("created_at")]
@@ -74,13 +77,31 @@ def test_every_move_is_told(proposal: Proposal, partner: Partner) -> None:
         "partner_id": str(partner.pk),
         "external_reference": str(proposal.pk),
         "provider": "ipe",
+        "offer_id": str(proposal.offer_id),
+        "partner_reference": "order:7",
+        "action": None,
         "reason": None,
+        "next_actions": ["formalize", "cancel"],
+        "recebimento": {
+            "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
+            "pix": None,
+            "observacao": None,
+        },
+        "contract_number": None,
+        "disbursed_at": None,
+        "disbursed_amount": None,
     }
     for event in events:
         assert event.pop("timestamp").endswith("Z")
     assert events == [
         {**common, "event": "proposal.created", "status": "created", "previous_status": None},
-        {**common, "event": "proposal.in_analysis", "status": "in_analysis", "previous_status": "created"},
+        {
+            **common,
+            "event": "proposal.in_analysis",
+            "status": "in_analysis",
+            "previous_status": "created",
+            "next_actions": ["wait", "cancel"],
+        },
     ]
 
 
@@ -94,6 +115,46 @@ def test_an_end_is_told_with_its_reason(proposal: Proposal) -> None:
         "retryable": False,
     }
     assert json.loads(Event.objects.get(name="proposal.rejected").body)["reason"] == row.reason
+    moves = row.moves.values_list("to_status", "reason")
+    assert list(moves) == [("created", None), ("awaiting_signature", None), ("rejected", row.reason)]
+    assert [each["reason"] for each in envelope.history(row)] == [None, None, row.reason]
+
+
+def test_an_event_tells_when_the_link_ends_and_not_the_link(proposal: Proposal) -> None:
+    """An event may lie in its receiver's logs; whoever has the link may sign."""
+    ends_at = datetime(2126, 3, 2, 12, tzinfo=UTC)
+    link = {"signature_url": "https://bank.example/1", "signature_expires_at": ends_at}
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE, **link))
+    body = Event.objects.get(name="proposal.awaiting_signature").body
+    assert "bank.example" not in body
+    assert json.loads(body)["action"] == {
+        "type": "signature",
+        "expires_at": "2126-03-02T12:00:00.000Z",
+        "delivery": {"channel": "link", "destination": None},
+    }
+
+
+def test_what_the_bank_paid_is_told_once_it_paid(proposal: Proposal) -> None:
+    paid = {
+        "disbursed_at": datetime(2026, 3, 2, 12, tzinfo=UTC),
+        "disbursed_amount": Decimal("4987.65"),
+        "contract_number": "CCB-7",
+    }
+    accept(proposal, told("new", S.CREATED, contract_number="CCB-7"))
+    row = absorb(proposal, told("paid", S.DISBURSED, **paid))
+    facts = {
+        "contract_number": "CCB-7",
+        "disbursed_at": "2026-03-02T12:00:00.000Z",
+        "disbursed_amount": 4987.65,
+    }
+    assert facts.items() <= envelope.shown(row).items()
+    told_by = {event.name: json.loads(event.body) for event in Event.objects.all()}
+    assert facts.items() <= told_by["proposal.disbursed"].items()
+    unpaid = {"contract_number": "CCB-7", "disbursed_at": None, "disbursed_amount": None}
+    assert unpaid.items() <= told_by["proposal.created"].items()
+    assert unpaid.items() <= told_by["proposal.awaiting_signature"].items()
+    # A later look that does not repeat them changes nothing.
+    assert facts.items() <= envelope.shown(absorb(proposal, told("paid", S.DISBURSED))).items()
 
 
 @pytest.mark.parametrize("found", [told("orbit", None), told("new", S.CREATED), told("desk", S.IN_ANALYSIS)])

@@ -52,6 +52,7 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
     [contract] = simulator.contracts("ipe")
     assert body == {
         "proposal_id": ANYTHING,
+        "partner_reference": None,
         "provider": "ipe",
         "status": "created",
         "offer": offer,
@@ -62,6 +63,9 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
             "pix": None,
             "observacao": None,
         },
+        "contract_number": None,
+        "disbursed_at": None,
+        "disbursed_amount": None,
         "error": None,
         "reason": None,
         "provider_data": {"nativeProposalId": contract["contract"], "nativeStatus": "pending_formalization"},

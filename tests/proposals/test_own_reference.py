@@ -1,0 +1,118 @@
+"""`partner_reference` of a submission: the partner's own name, which no bank and no comparison sees."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client as DjangoClient
+from django.utils import timezone
+
+from partners.models import Partner
+from proposals import submission
+from proposals.dataset import to_bank
+from proposals.models import Cause, Proposal
+from providers.types import BankProposal, ProposalStatus
+from tests.client import Client
+from tests.factories import PartnerFactory, issue_key
+from tests.processes import Simulator
+from tests.proposals.datasets import dataset
+from tests.proposals.rows import a_proposal, an_offer, shown
+from webhooks.models import Event
+
+Phase = Proposal.Submission
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(providers=["ipe"], webhook_events=["proposal"])
+
+
+@pytest.fixture
+def http(partner: Partner) -> DjangoClient:
+    return DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+
+
+def body(proposal: Proposal, **more: Any) -> dict[str, Any]:
+    return {**dataset(shown(proposal.offer)), **more}
+
+
+def posted(http: DjangoClient, told: dict[str, Any]) -> Any:
+    return http.post("/partners/v1/proposals", json.dumps(told), content_type="application/json")
+
+
+def test_a_repeat_with_another_name_is_no_other_submission_and_the_newest_counts(
+    partner: Partner, http: DjangoClient
+) -> None:
+    proposal = a_proposal(an_offer(partner, "ipe"))
+    proposal.adopt(BankProposal("N-1", "new", ProposalStatus.CREATED), Cause.SUBMIT)
+    for sent, kept in (("order:7", "order:7"), ("order-8._x", "order-8._x"), (None, "order-8._x")):
+        reply = posted(http, body(proposal, partner_reference=sent))
+        assert (reply.status_code, reply.json()["partner_reference"]) == (200, kept)
+    reply = posted(http, body(proposal))
+    assert (reply.status_code, reply.json()["partner_reference"]) == (200, "order-8._x")
+    Proposal.objects.get().absorb(BankProposal("N-1", "paid", ProposalStatus.DISBURSED), Cause.REFRESH)
+    names = {event.name: json.loads(event.body)["partner_reference"] for event in Event.objects.all()}
+    assert names == {
+        "proposal.created": None,
+        "proposal.awaiting_signature": "order-8._x",
+        "proposal.disbursed": "order-8._x",
+    }
+
+
+def test_a_refused_repeat_changes_no_name(partner: Partner, http: DjangoClient) -> None:
+    proposal = a_proposal(an_offer(partner, "ipe"), Phase.ACCEPTED, native_id="N-1", partner_reference="order:7")
+    other = dataset(shown(proposal.offer), changes={"titular.nome": "Outra Pessoa"})
+    reply = posted(http, {**other, "partner_reference": "order:8"})
+    assert (reply.status_code, reply.json()["field"]) == (409, "titular.nome")
+    assert Proposal.objects.get().partner_reference == "order:7"
+
+
+def test_several_proposals_may_have_one_name(partner: Partner, http: DjangoClient) -> None:
+    for _ in range(2):
+        accepted = {"native_id": "N-1", "partner_reference": "order:7"}
+        a_proposal(an_offer(partner, "ipe"), Phase.ACCEPTED, **accepted)
+    found = http.get("/partners/v1/proposals", {"partner_reference": "order:7"}).json()["proposals"]
+    assert [each["partner_reference"] for each in found] == ["order:7", "order:7"]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "x" * 65, "é", 7, "order/7"])
+def test_a_name_of_another_form_is_named(partner: Partner, http: DjangoClient, name: Any) -> None:
+    offer = an_offer(partner, "ipe")
+    reply = posted(http, {**dataset(shown(offer)), "partner_reference": name})
+    assert (reply.status_code, reply.json()["field"]) == (422, "partner_reference")
+    assert not Proposal.objects.exists()
+
+
+@pytest.mark.parametrize("phase", [Phase.NOT_SENT, Phase.UNKNOWN])
+def test_the_name_comes_with_the_try_and_is_no_part_of_the_dataset(
+    partner: Partner, phase: Proposal.Submission
+) -> None:
+    offer = an_offer(partner, "ipe")
+    told = {**dataset(shown(offer)), "partner_reference": "order:7"}
+    first, is_ours = submission._claim_try(partner, offer, told, "request-1")
+    assert is_ours
+    assert first.partner_reference == "order:7"
+    sent = timezone.now() - timedelta(hours=1) if phase == Phase.UNKNOWN else None
+    Proposal.objects.update(submission=phase, lease_until=None, sent_until=sent)
+    submission._claim_try(partner, offer, {**told, "partner_reference": "order:8"}, "request-2")
+    row = Proposal.objects.get()
+    assert (row.partner_reference, row.attempts) == ("order:8", 2)
+    for kept in (row.dataset, row.next_dataset or {}):
+        assert "partner_reference" not in kept
+    assert "order:8" not in str(to_bank(row.dataset, row.offer, reference=row.reference))
+    Proposal.objects.update(submission=phase, lease_until=None)
+    submission._claim_try(partner, offer, dataset(shown(offer)), "request-3")
+    assert Proposal.objects.get().partner_reference == "order:8"
+
+
+def test_the_bank_does_not_hear_the_name(client: Client, simulator: Simulator) -> None:
+    offer = client.query(providers=["ipe"])["proposals"][0]
+    created = client.post("/proposals", {**dataset(offer), "partner_reference": "order:7"})
+    assert (created.status_code, created.json()["partner_reference"]) == (201, "order:7")
+    proposal_id = created.json()["proposal_id"]
+    assert client.get(f"/proposals/{proposal_id}").json()["partner_reference"] == "order:7"
+    [call] = simulator.calls("ipe", "submit")
+    assert "order:7" not in call["body"]
