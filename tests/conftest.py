@@ -30,7 +30,8 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 
 from config.local.run import service_processes
-from config.local.servers import Postgres, Redis, free_port, running
+from config.local.servers import DATABASE, Postgres, Redis, free_port, running
+from tests import migrated
 from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         ("REDIS_URL", Redis(folder / "redis", durable=False)),
     ):
         if not os.environ.get(variable):
-            server.reserve()
+            migrated.reserve(server) if isinstance(server, Postgres) else server.reserve()
             os.environ[variable] = server.url
             _servers.append(server)
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -82,6 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["PORT"], os.environ["SIMULATOR_PORT"] = str(free_port()), str(free_port())
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     django.setup()
+    if any(isinstance(server, Postgres) for server in _servers):
+        settings.DATABASES["default"]["TEST"]["TEMPLATE"] = DATABASE
     # A slow hash is a password's protection; here it took a third of the time of each test with a user in it.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
@@ -95,6 +98,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Start the servers before the first test that may need them."""
     if _servers and not item.nodeid.startswith(UNIT):
+        for server in _servers:
+            if isinstance(server, Postgres):
+                migrated.fill(server)
         _cleanup.enter_context(running(*_servers))
         _servers.clear()
 

@@ -44,19 +44,23 @@ def test_an_id_that_nothing_bears_is_not_found(admin_client: Client, model: type
     model_admin = admin.site._registry[model]
     steps = ["change", "history", "delete", *getattr(model_admin, "actions_detail", ())]
     told = {}
-    for wrong in IDS:
-        for step in steps:
-            for send in (admin_client.get, admin_client.post):
-                told[wrong, step, send.__name__] = send(f"{_list_of(model)}{wrong}/{step}/").status_code
+    for step in steps:
+        for wrong in IDS:
+            told["GET", wrong, step] = admin_client.get(f"{_list_of(model)}{wrong}/{step}/").status_code
+        for wrong in IDS[:2]:  # a row is looked up alike for both methods
+            told["POST", wrong, step] = admin_client.post(f"{_list_of(model)}{wrong}/{step}/").status_code
     assert {key: status for key, status in told.items() if status not in (302, 403, 404)} == {}
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
 def test_a_list_outlives_any_search_and_filter(admin_client: Client, model: type) -> None:
-    fields = ["q", "p", "o", "pk", "id__in", *(field.name for field in model._meta.concrete_fields)]
-    for name in fields:
-        for value in ("%00", "abc", "%ff", "99999999999999999999999"):
-            assert admin_client.get(f"{_list_of(model)}?{name}={value}").status_code in (200, 302, 422), (name, value)
+    """Each parameter of a list, and the first field of each kind, with every value; each further field with one."""
+    first_of_kind = {type(field): field.name for field in reversed(model._meta.concrete_fields)}.values()
+    thorough = ["q", "p", "o", "pk", "id__in", *first_of_kind]
+    others = [field.name for field in model._meta.concrete_fields if field.name not in thorough]
+    tried = [(name, value) for name in thorough for value in ("%00", "abc", "%ff", "99999999999999999999999")]
+    for name, value in [*tried, *((name, "%00") for name in others)]:
+        assert admin_client.get(f"{_list_of(model)}?{name}={value}").status_code in (200, 302, 422), (name, value)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)

@@ -19,6 +19,7 @@ from typing import Any
 
 from config.local.processes import Process, Programs
 from config.local.servers import Postgres, Redis, free_port
+from tests import migrated
 from tests.processes import ROOT, START_TIMEOUT_S, wait_until
 
 
@@ -42,7 +43,8 @@ class Rig:
 
     def __init__(self, home: Path, *, couriers: int = 1, publishers: int = 1) -> None:
         self.home = home
-        self.services = {"postgres": Postgres(home / "postgres"), "redis": Redis(home / "redis")}
+        self.postgres = Postgres(home / "postgres")
+        self.services = {"postgres": self.postgres, "redis": Redis(home / "redis")}
         self.programs = Programs([], ROOT, home / "logs")
         self._port = free_port()
         self._couriers, self._publishers = couriers, publishers
@@ -51,6 +53,8 @@ class Rig:
     def running(self) -> Iterator[Rig]:
         """Start the servers, the receiver and the delivery processes; end all of them afterwards."""
         try:
+            migrated.reserve(self.postgres)
+            migrated.fill(self.postgres)
             for name in self.services:
                 self.start_service(name)
             self._set_up_django()
@@ -66,18 +70,15 @@ class Rig:
             self.programs.stop()
 
     def _set_up_django(self) -> None:
-        self.services["postgres"].create_database()
         os.environ |= {
-            "DATABASE_URL": self.services["postgres"].url,
+            "DATABASE_URL": self.postgres.url,
             "REDIS_URL": self.services["redis"].url,
             "DATA_DIR": str(self.home),
             "DJANGO_SETTINGS_MODULE": "config.settings",
         }
         import django
-        from django.core.management import call_command
 
         django.setup()
-        call_command("migrate", verbosity=0, skip_checks=True)
 
     def add(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start a program, which is ended with all others."""

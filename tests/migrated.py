@@ -1,0 +1,73 @@
+"""A migrated database to begin with. It is made once for each state of the migrations, and copied.
+
+To run all migrations takes as long as some hundred tests, and each worker of a test run and each rig of `tests/faults`
+has a PostgreSQL of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from config.local.servers import ROOT, Postgres, private_folder, running
+
+HOME = ROOT / "var" / "migrated"
+#: What a migrated database depends on.
+_SOURCES = ("*/migrations/*.py", "requirements.txt", "config/local/servers.py")
+
+
+def reserve(server: Postgres) -> None:
+    """Choose password and port of `server`, which has no data yet, so that its `url` is known. The password is the
+    template's, because it is part of the data."""
+    template = _template()
+    private_folder(server.home)
+    shutil.copy(template.home / "password", server.home / "password")
+    server.reserve()
+
+
+def fill(server: Postgres) -> None:
+    """Give `server`, which `reserve` named and which does not run, its data: the service's database, migrated."""
+    template = _template()
+    with _locked():
+        if not (template.home / "is_complete").exists():
+            _make(template)
+    subprocess.run(["cp", "-a", str(template.data), str(server.data)], check=True)
+
+
+def _template() -> Postgres:
+    digest = hashlib.sha256(sys.version.encode())
+    for pattern in _SOURCES:
+        for path in sorted(ROOT.glob(pattern)):
+            digest.update(path.read_bytes())
+    template = Postgres(HOME / digest.hexdigest()[:16], durable=False)
+    with _locked():
+        template.reserve()
+    return template
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """Held by one process at a time."""
+    private_folder(HOME)
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make(template: Postgres) -> None:
+    for old in HOME.iterdir():
+        if old.is_dir() and old != template.home:
+            shutil.rmtree(old)
+    shutil.rmtree(template.data, ignore_errors=True)  # of a run that was killed
+    with running(template):
+        template.create_database()
+        environment = {**os.environ, "DATABASE_URL": template.url, "DJANGO_SETTINGS_MODULE": "config.settings"}
+        command = [sys.executable, "manage.py", "migrate", "--skip-checks", "--verbosity=0"]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    (template.home / "is_complete").touch()
