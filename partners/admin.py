@@ -15,7 +15,7 @@ from django import forms
 from django.contrib import admin
 from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -28,7 +28,7 @@ from foundation.audit import Action
 from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.backoffice.exporting import ExportMixin
-from partners import limits
+from partners import limits, registration
 from partners.failed_calls_admin import FailedCallAdmin
 from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerForm, RotateSecretForm
 from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
@@ -103,23 +103,23 @@ PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance"
 @admin.register(Partner)
 class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     form = PartnerForm
-    list_display = ("name", "situation", "banks", "webhook_url", "created_at")
+    list_display = ("name", "situation", "lacks", "banks", "webhook_url", "created_at")
     list_filter = ("status",)
     search_fields = ("name", "id")
-    readonly_fields = ("id", "situation", "use", "secret", "created_at")
+    readonly_fields = ("id", "situation", "lacks", "use", "secret", "created_at")
     fieldsets = (
-        (None, {"fields": ("name", "id", "situation", "created_at")}),
+        (None, {"fields": ("name", "id", "situation", "lacks", "created_at")}),
         ("Limites", {"fields": (*LIMITS, "use")}),
         ("Página de autorização", {"fields": PAGE}),
         ("Webhook", {"fields": ("webhook_url", "webhook_events", "secret")}),
     )
     inlines = (AllowanceInline, ApiKeyInline)
-    actions_detail = ("issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
+    actions_detail = ("activity", "issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
         # Fields that are not read are not written when the form is saved: so the secrets stay as they are.
         unread = super().get_queryset(request).defer(*SECRET_FIELDS)
-        return unread.prefetch_related("allowances")
+        return registration.with_facts(unread)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # queries and proposals refer to it; a partner that must not call is suspended
@@ -170,6 +170,11 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     def situation(self, partner: Partner) -> str:
         return _HELD if partner.deliveries_held else partner.get_status_display()
 
+    @display(description="Cadastro")
+    def lacks(self, partner: Partner) -> str:
+        """What the registration lacks."""
+        return ", ".join(registration.gaps(partner)) or "completo"
+
     @display(description="Bancos")
     def banks(self, partner: Partner) -> str:
         return ", ".join(allowance.provider_id for allowance in partner.allowances.all()) or "nenhum"
@@ -196,6 +201,14 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         if len(ends) == 1:
             return f"emitido; o anterior ainda vale até {ends[0]}"
         return f"emitido; os {len(ends)} anteriores ainda valem até {', '.join(ends)}"
+
+    @action(description="Atividade", permissions=["view"], icon="monitoring")
+    def activity(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Leads to the page of what the partner does, which knows the floors above."""
+        partner = self.row_of(request, object_id)
+        if partner is None:
+            raise Http404
+        return HttpResponseRedirect(reverse("partner", args=[partner.pk]))
 
     @action(description="Emitir chave", permissions=["issue"], icon="key")
     def issue_key(self, request: HttpRequest, object_id: str) -> HttpResponse:

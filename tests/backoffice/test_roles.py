@@ -44,7 +44,10 @@ PAGES: dict[str, set[str]] = {
 #: Which roles get the page that asks before each action.
 ACTIONS: dict[str, set[str]] = {
     "partners_partner_add": {OPERATION},
+    "partners_partner_activity": EVERYBODY,
     "partners_partner_issue_key": {OPERATION},
+    "providers_provider_close": {OPERATION},
+    "providers_provider_reopen": {OPERATION},
     "partners_partner_rotate_secret": {OPERATION},
     "partners_partner_suspend": {OPERATION},
     "partners_partner_suspend_and_hold": {OPERATION},

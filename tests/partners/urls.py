@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.contrib import admin
 from django.urls import path
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from config import exceptions
+from config import exceptions, urls
 from foundation.fields import Block, DecimalField, ListField, TextField
 from foundation.format_fields import PhoneField
 from partners.views import PartnerView
@@ -46,6 +45,6 @@ class Optional(Block):
 urlpatterns = [
     path("partners/v1/probe", ProbeView.as_view()),
     path("partners/v1/optional", OptionalView.as_view()),
-    path("admin/", admin.site.urls),
+    *urls.urlpatterns,
 ]
 handler500 = exceptions.handler500

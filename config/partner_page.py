@@ -1,0 +1,120 @@
+"""The back office's page of what a partner does: links with counts, the deliveries of a day, the use of its limits, and
+a test event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Model, QuerySet
+from django.db.models.functions import TruncHour
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from authorizations.models import Session
+from consultas.models import Offer, Query
+from figures.charts import BLUE, GREEN, RED, Line, Plot, plot, shown
+from foundation import audit
+from foundation.errors import InvalidState
+from partners import registration
+from partners.failed_calls import FailedCall
+from partners.models import SECRET_FIELDS, ApiKey, Partner
+from proposals.models import Proposal
+from webhooks import events
+from webhooks.models import Event
+
+#: A link's count goes so far. To count all of a large partner's rows would read them all.
+MOST = 1_000
+_KINDS: tuple[tuple[str, type[Model]], ...] = (
+    ("Consultas", Query),
+    ("Ofertas", Offer),
+    ("Propostas", Proposal),
+    ("Sessões de autorização", Session),
+    ("Eventos de webhook", Event),
+    ("Chamadas com falha", FailedCall),
+    ("Chaves de API", ApiKey),
+)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A list of the partner's rows: its title, how many they are, and its address."""
+
+    title: str
+    count: str
+    address: str
+
+
+def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
+    """The page; a POST sends a test event. Raises Http404 and PermissionDenied."""
+    if not request.user.has_perm("partners.view_partner"):
+        raise PermissionDenied
+    partner = registration.with_facts(Partner.objects.defer(*SECRET_FIELDS)).filter(pk=partner_id).first()
+    if partner is None:
+        raise Http404
+    may_test = request.user.has_perm("webhooks.change_event")
+    if request.method == "POST":
+        if not may_test:
+            raise PermissionDenied
+        return _send_test(request, partner)
+    may_see_events = request.user.has_perm("webhooks.view_event")
+    context = {
+        **admin.site.each_context(request),
+        "title": partner.name,
+        "partner": partner,
+        "settings": reverse("admin:partners_partner_change", args=[partner.pk]),
+        "gaps": registration.gaps(partner),
+        "use": admin.site.get_model_admin(Partner).use(partner),  # type: ignore[attr-defined]  # a column of its list
+        "links": list(_links(request, partner)),
+        "plot": _deliveries(partner) if may_see_events else None,
+        "may_test": may_test,
+    }
+    return TemplateResponse(request, "admin/partner.html", context)
+
+
+def _links(request: HttpRequest, partner: Partner) -> Iterator[Link]:
+    for title, model in _KINDS:
+        app, name = model._meta.app_label, model._meta.model_name
+        if request.user.has_perm(f"{app}.view_{name}"):
+            address = f"{reverse(f'admin:{app}_{name}_changelist')}?partner__id__exact={partner.pk}"
+            yield Link(title, _count(model._default_manager.filter(partner=partner)), address)
+
+
+def _count(rows: QuerySet[Model]) -> str:
+    found = rows.order_by().values("pk")[: MOST + 1].count()
+    return f"mais de {shown(MOST)}" if found > MOST else shown(found)
+
+
+def _deliveries(partner: Partner) -> Plot:
+    """The events of the last 24 hours by the hour that caused them, as they stand now."""
+    now = timezone.localtime().replace(minute=0, second=0, microsecond=0)
+    hours = [now - timedelta(hours=back) for back in reversed(range(24))]
+    mine = Event.objects.filter(partner=partner, created_at__gte=hours[0]).order_by()
+    rows = mine.annotate(hour=TruncHour("created_at")).values_list("hour", "state").annotate(found=Count("pk"))
+    counted = Counter({(hour, state): found for hour, state, found in rows})
+    colours = {Event.State.DELIVERED: GREEN, Event.State.DUE: BLUE, Event.State.FAILED: RED}
+    lines = [
+        Line(str(state.label), colour, [counted[hour, state.value] for hour in hours])
+        for state, colour in colours.items()
+    ]
+    return plot("Eventos das últimas 24 h, por hora", hours, lines, stacked=True)
+
+
+def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:
+    """Queue a test event and lead to its page, where the attempt shows."""
+    try:
+        event = events.send_test(Partner.objects.get(pk=partner.pk))
+    except InvalidState as fault:
+        messages.error(request, fault.message)
+        return HttpResponseRedirect(request.path)
+    told = "Evento de teste enviado."
+    audit.record(audit.Action.PUSHED, request=request, obj=partner, detail=f"{told} {event.pk}")
+    messages.success(request, f"{told} A tentativa aparece aqui em segundos.")
+    return HttpResponseRedirect(reverse("admin:webhooks_event_change", args=[event.pk]))

@@ -1,0 +1,29 @@
+"""What a partner's registration still lacks before everything works for it."""
+
+from __future__ import annotations
+
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from partners.models import ApiKey, Partner
+
+
+def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
+    """`partners`, each with what `gaps` needs to know. No secret is read."""
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    live = ApiKey.objects.filter(unexpired, partner=OuterRef("pk"), revoked_at=None)
+    has_secret = ExpressionWrapper(Q(webhook_secret__isnull=False), BooleanField())
+    return partners.annotate(has_live_key=Exists(live), has_secret=has_secret).prefetch_related("allowances")
+
+
+def gaps(partner: Partner) -> list[str]:
+    """What the registration of a partner from `with_facts` lacks, in words."""
+    facts = vars(partner)
+    found = {
+        "sem chave": not facts["has_live_key"],
+        "sem bancos": not partner.allowances.all(),
+        "sem URL": not partner.webhook_url,
+        "sem segredo": not facts["has_secret"],
+        "sem eventos": not partner.webhook_events,
+    }
+    return [words for words, is_missing in found.items() if is_missing]

@@ -1,0 +1,92 @@
+"""The page of what a partner does."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from config import partner_page
+from foundation.models import AuditEntry
+from partners.failed_calls import FailedCall
+from tests.backoffice.story import Story
+from tests.factories import PartnerFactory
+from tests.partners.test_admin import staff
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db
+
+
+def address(story: Story) -> str:
+    return f"/admin/parceiro/{story.partner.pk}/"
+
+
+def test_it_leads_to_each_list_with_its_count(
+    admin_client: Client, story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partner_page, "MOST", 2)
+    FailedCall.objects.bulk_create(
+        FailedCall(partner=story.partner, method="GET", route="r", status=404, request_id=f"r-{n}") for n in range(5)
+    )
+    links = {link.title: link for link in admin_client.get(address(story)).context["links"]}
+    assert {title: link.count for title, link in links.items()} == {
+        "Consultas": "1",
+        "Ofertas": "1",
+        "Propostas": "1",
+        "Sessões de autorização": "1",
+        "Eventos de webhook": "mais de 2",
+        "Chamadas com falha": "mais de 2",
+        "Chaves de API": "1",
+    }
+    for link in links.values():
+        assert admin_client.get(link.address).context["cl"].result_count >= 1
+    lead = admin_client.get(reverse("admin:partners_partner_activity", args=[story.partner.pk]))
+    assert lead["Location"] == address(story)
+
+
+def test_the_plot_has_the_events_of_a_day_by_hour_and_state(admin_client: Client, story: Story) -> None:
+    Event.objects.filter(name="lead").update(created_at=timezone.now() - timedelta(hours=30))
+    plot = admin_client.get(address(story)).context["plot"]
+    assert plot.head == ["entregue", "a entregar", "falhou"]
+    [row] = plot.rows
+    assert row[1:] == ["0", "2", "0"]
+
+
+def test_a_test_event_is_sent_and_noted(admin_client: Client, story: Story) -> None:
+    answer = admin_client.post(address(story))
+    event = Event.objects.get(name="webhook.test")
+    assert answer["Location"] == reverse("admin:webhooks_event_change", args=[event.pk])
+    assert AuditEntry.objects.filter(action="pushed", object_id=story.partner.pk).exists()
+    mute = PartnerFactory()
+    shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).content.decode()
+    assert "não tem URL de webhook" in shown
+    assert Event.objects.filter(name="webhook.test").count() == 1
+
+
+def test_it_shows_what_the_registration_lacks(admin_client: Client, story: Story) -> None:
+    assert "completo" in admin_client.get(address(story)).content.decode()
+    mute = PartnerFactory(name="Muda")
+    told = "sem chave, sem bancos, sem URL, sem segredo"
+    for page in (
+        f"/admin/parceiro/{mute.pk}/",
+        reverse("admin:partners_partner_changelist"),
+        reverse("admin:partners_partner_change", args=[mute.pk]),
+    ):
+        assert told in admin_client.get(page).content.decode()
+
+
+def test_each_sees_and_does_what_that_person_may(story: Story) -> None:
+    looker = staff("view_partner", "view_query")
+    shown = looker.get(address(story))
+    assert [link.title for link in shown.context["links"]] == ["Consultas"]
+    assert shown.context["plot"] is None
+    assert "Enviar evento de teste" not in shown.content.decode()
+    assert looker.post(address(story)).status_code == 403
+    assert staff("view_query").get(address(story)).status_code == 403
+    assert looker.get(f"/admin/parceiro/{uuid.uuid4()}/").status_code == 404
+    assert not Event.objects.filter(name="webhook.test").exists()
+    assert not [secret for secret in story.secrets if secret in shown.content.decode()]
