@@ -1,0 +1,66 @@
+"""The rows to measure with are like real ones, and go without a trace."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from consultas.models import Offer, Query, Step
+from figures import sweep
+from figures.models import BankHour, QueryHour
+from partners.models import Partner
+from proposals.models import MOVES, Move, Proposal
+from providers import registry
+from tests.factories import ProviderFactory
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db
+
+
+def seed(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("seed_volume", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_a_small_volume_comes_and_goes(admin_client: Client) -> None:
+    for name in registry.names():
+        ProviderFactory(name=name)
+    told = seed("--queries", "400", "--offers-each", "3", "--proposals", "200", "--partners", "3", "--days", "4")
+    assert len(told.splitlines()) == 4
+    assert 280 <= Query.objects.count() <= 400, "of today what is over"
+    assert Query.objects.filter(created_at__gt=timezone.now()).count() == 0
+    assert Query.objects.count() < Offer.objects.count() < 5 * Query.objects.count()
+    assert Proposal.objects.count() > 50
+    for proposal in Proposal.objects.prefetch_related("moves"):
+        way = [move.to_status for move in proposal.moves.all()]
+        assert way[-1] == proposal.status
+        assert way[0] == "created"
+        assert all(after in MOVES[before] for before, after in pairwise(way))  # type: ignore[index]
+    assert Event.objects.count() == Move.objects.count()
+
+    for model in (Query, Offer, Step, Proposal, Event):
+        meta = model._meta
+        address = f"/admin/{meta.app_label}/{meta.model_name}/"
+        assert admin_client.get(address).status_code == 200
+        assert admin_client.get(f"{address}{model.objects.all()[0].pk}/change/").status_code == 200
+    sweep.advance()
+    assert sum(QueryHour.objects.values_list("queries", flat=True)) == Query.objects.count()
+    assert BankHour.objects.exists()
+
+    seed("--delete")
+    for model in (Query, Offer, Step, Proposal, Move, Event, QueryHour, BankHour):
+        assert model.objects.count() == 0
+    assert not Partner.objects.filter(name__startswith="Volume").exists()
+
+
+def test_nothing_is_seeded_in_production(settings: Any) -> None:
+    settings.PRODUCTION = True
+    with pytest.raises(CommandError, match="produção"):
+        seed()
