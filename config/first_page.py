@@ -19,7 +19,8 @@ from consultas.models import Step
 from figures import reports
 from figures.charts import BLUE, GREEN, ORANGE, Line, Plot, plot, shown
 from figures.counting import hour_of
-from figures.views import PERMISSION, counted_until, period_links, period_of
+from figures.sweep import counted_until
+from figures.views import PERMISSION, period_links, period_of
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.breaker import Breaker

@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
 from consultas.models import Step
+from figures.sweep import counted_until
 from foundation.client_ip import client_ip
 from proposals.models import Proposal
 from providers import registry
@@ -99,6 +100,7 @@ class StateCollector(Collector):
                 *self._unknown(),
                 self._refreshes(),
                 *OutboxCollector().collect(),
+                self._figures(),
             ]
         except DatabaseError as fault:
             log.error("metrics_without_database", fault=type(fault).__name__)
@@ -162,6 +164,12 @@ class StateCollector(Collector):
         for bank, due in overdue.annotate(Min("next_refresh_at")):
             oldest.add_metric([bank], (now - due).total_seconds())
         return oldest
+
+    def _figures(self) -> GaugeMetricFamily:
+        behind = GaugeMetricFamily("figures_behind_seconds", "Age of what the back office's figures lack, at most.")
+        if until := counted_until():
+            behind.add_metric([], (timezone.now() - until).total_seconds())
+        return behind
 
 
 _FORWARDED = {"HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA"}

@@ -83,6 +83,11 @@ def _advance_a_slice(source: Source, end: datetime) -> tuple[int, bool]:
     return number, until == end
 
 
+def counted_until() -> datetime | None:
+    """Up to which moment everything is counted; None before the first sweep. One statement."""
+    return min(Progress.objects.values_list("until", flat=True), default=None)
+
+
 def countable_since(now: datetime | None = None) -> datetime:
     """The oldest hour of which all rows are still there: before it the retention deletes some."""
     days = min(settings.QUERY_RETENTION_DAYS, settings.SUBMISSION_RETENTION_DAYS)

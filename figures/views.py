@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from decimal import Decimal
 from functools import wraps
 from typing import Any
@@ -19,7 +18,7 @@ from redis.exceptions import RedisError
 
 from figures import reports
 from figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Line, plot, shown
-from figures.models import Progress, Stage
+from figures.models import Stage
 from figures.reports import PERIODS, BankFigures, Period
 from figures.tables import (
     FUNNEL_OF_ANSWERS,
@@ -82,11 +81,6 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
         **words,
     }
     return TemplateResponse(request, template, context)
-
-
-def counted_until() -> datetime | None:
-    """Up to which moment everything is counted; None before the first sweep. One statement."""
-    return min(Progress.objects.values_list("until", flat=True), default=None)
 
 
 @figures_page

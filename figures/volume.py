@@ -121,7 +121,7 @@ def _write_pool() -> None:
             "CREATE TEMP TABLE seed_pool (number int PRIMARY KEY,"
             " cpf_index text, request text, answers text, dataset text, terms text, empty text)"
         )
-        rows = []
+        rows: list[list[int | str]] = []
         for number in range(_POOL):
             cpf = _cpf(number)
             holder = BankQuery(
@@ -136,7 +136,7 @@ def _write_pool() -> None:
             answers = json.dumps(_answers(chance))
             dataset = json.dumps({"titular": {"cpf": cpf}, "contato": {"telefone": "11987654321"}})
             terms = json.dumps({"loanValue": 5000, "installments": 48})
-            rows.append((number, blind_index("cpf", cpf), request, *map(encrypt, (answers, dataset, terms, "{}"))))
+            rows.append([number, blind_index("cpf", cpf), request, *map(encrypt, (answers, dataset, terms, "{}"))])
         cursor.executemany("INSERT INTO seed_pool VALUES (%s, %s, %s, %s, %s, %s, %s)", rows)
         cursor.execute("ANALYZE seed_pool")
         cursor.execute(
