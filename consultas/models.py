@@ -9,6 +9,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
+from foundation import leases
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from partners.models import Partner
 from providers.price import CetSource
@@ -184,6 +185,7 @@ class Step(models.Model):
 
     One is open at a time per partner, bank and CPF. `query` is the one that opened it; `reference` is the
     bank's own name of the step. `woken_at` is when a callback or an operator asked for a look; null after that look.
+    `worker` is who looks now.
     """
 
     class State(models.TextChoices):
@@ -206,6 +208,7 @@ class Step(models.Model):
     checks = models.PositiveIntegerField("verificações", default=0)
     next_check_at = models.DateTimeField("próxima verificação", null=True)
     woken_at = models.DateTimeField(null=True)
+    worker = leases.worker_field()
     closed_at = models.DateTimeField("encerrada em", null=True)
     # What the end of the step brought; null before it, and in rows of earlier releases.
     offers = models.PositiveSmallIntegerField("ofertas", null=True)

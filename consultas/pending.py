@@ -6,6 +6,7 @@ brings the next check forward.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +22,7 @@ from consultas import offers, serializers
 from consultas.models import Query, Step
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput
+from foundation.heartbeats import worker_id
 from partners.models import Allowance
 from providers import registry
 from providers.bank import Bank
@@ -168,17 +170,30 @@ def _due(now: datetime) -> QuerySet[Step]:
     return Step.objects.filter(state=Step.State.OPEN, next_check_at__lte=now)
 
 
+def held() -> QuerySet[Step]:
+    """The open steps that a worker looks at."""
+    taken = Step.objects.filter(state=Step.State.OPEN, next_check_at__lte=timezone.now() + LEASE)
+    return taken.exclude(worker="")
+
+
+def end_leases_of(workers: Collection[str]) -> None:
+    """Have the steps that these workers, which are dead, were looking at looked at by the next one."""
+    held().filter(worker__in=workers).update(next_check_at=timezone.now(), worker="")
+
+
 def claim_due(bank: str, limit: int) -> list[Step]:
     """At most `limit` steps of `bank` whose next look is due, taken for this worker: another worker takes them only
     after the lease. Woken steps come first, then young ones, whose end is promised soon."""
     if not limit:
         return []
-    now = timezone.now()
+    worker, now = worker_id(), timezone.now()
     age = Case(When(opened_at__gt=now - EAGER, then=0), default=1)
     with transaction.atomic():
         due = _due(now).filter(provider=bank).select_for_update(skip_locked=True).only("pk")
         ids = [step.pk for step in due.order_by(F("woken_at").asc(nulls_last=True), age, "next_check_at")[:limit]]
-        Step.objects.filter(pk__in=ids).update(next_check_at=now + LEASE, woken_at=None, checks=F("checks") + 1)
+        Step.objects.filter(pk__in=ids).update(
+            next_check_at=now + LEASE, woken_at=None, checks=F("checks") + 1, worker=worker
+        )
     # Answers are large, and decrypted where they are loaded.
     return list(Step.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
 
@@ -218,7 +233,7 @@ def _look_again(step: Step) -> None:
     now = timezone.now()
     wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
     claimed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN, next_check_at=step.next_check_at)
-    claimed.update(next_check_at=now + wait)
+    claimed.update(next_check_at=now + wait, worker="")
 
 
 def wake_by_callback(provider: str, reference: str) -> None:

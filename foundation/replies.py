@@ -26,6 +26,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from foundation.encryption import WrongKey, decrypt, encrypt
+from foundation.heartbeats import BEAT_S, LOST_AFTER_S, key_of, worker_id
 from foundation.redis import redis, reserved_redis, waiting_redis
 from foundation.sealing import seal, unseal
 
@@ -39,11 +40,6 @@ _READS_FIELDS = "replies:2:"
 _STREAM_TTL_S = 120
 _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
-_BEAT_S = 1.0
-_BEAT_TTL_S = 3
-#: A worker without a heartbeat for so long is lost. A wiped Redis has forgotten a living one's until its next beat,
-#: which a busy machine may delay.
-_LOST_AFTER_S = 4.0
 _RETRY_S = 0.2
 #: Claim and START are one step, so that a worker that dies leaves no claim of which the request never heard. The first
 #: copy of a task gets the claim, and keeps it when it asks again because the answer was lost.
@@ -139,7 +135,7 @@ class Mailbox:
     def _watch(self) -> None:
         """Tell the requests of a worker that died."""
         while True:
-            time.sleep(_BEAT_S)
+            time.sleep(BEAT_S)
             self._trim()
             inboxes = [inbox for waiting in list(self._inboxes.values()) for inbox in waiting]
             try:
@@ -153,12 +149,12 @@ class Mailbox:
                     inbox.put(LOST, b"")
 
     def _lost(self, workers: set[str]) -> set[str]:
-        """Those of `workers` whose heartbeat has been missing for `_LOST_AFTER_S`. Raises RedisError."""
+        """Those of `workers` whose heartbeat has been missing for `LOST_AFTER_S`. Raises RedisError."""
         now = time.monotonic()
-        beats = redis().mget([_worker_key(worker) for worker in workers]) if workers else ()
+        beats = redis().mget([key_of(worker) for worker in workers]) if workers else ()
         silent = {worker for worker, beat in zip(workers, beats, strict=True) if beat is None}
         self._silent_since = {worker: self._silent_since.get(worker, now) for worker in silent}
-        lost = {worker for worker, since in self._silent_since.items() if now - since >= _LOST_AFTER_S}
+        lost = {worker for worker, since in self._silent_since.items() if now - since >= LOST_AFTER_S}
         for worker in lost:
             log.warning("worker_lost", worker=worker)
         return lost
@@ -178,7 +174,6 @@ class Mailbox:
 _lock = threading.Lock()
 _mailboxes: dict[int, Mailbox] = {}
 _senders: dict[int, _Sender] = {}
-_workers: dict[int, str] = {}
 
 
 def mailbox() -> Mailbox:
@@ -320,31 +315,3 @@ def _patiently(work: Callable[[], T], patience_s: float) -> T:
                 raise
             log.warning("redis_away")
             time.sleep(_RETRY_S)
-
-
-def worker_id() -> str:
-    """This worker process's id; from the first call on a heartbeat says that it lives."""
-    with _lock:
-        if os.getpid() not in _workers:
-            name = _workers[os.getpid()] = uuid.uuid4().hex
-            client = reserved_redis()
-            _beat_once(client, name)
-            threading.Thread(target=_beat, args=(client, name), name="heartbeat", daemon=True).start()
-        return _workers[os.getpid()]
-
-
-def _beat(client: Redis, name: str) -> None:
-    while True:
-        time.sleep(_BEAT_S)
-        _beat_once(client, name)
-
-
-def _beat_once(client: Redis, name: str) -> None:
-    try:
-        client.set(_worker_key(name), 1, ex=_BEAT_TTL_S)
-    except RedisError:
-        log.warning("heartbeat_unreachable")
-
-
-def _worker_key(name: str) -> str:
-    return f"worker:{name}"

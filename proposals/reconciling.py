@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from foundation.errors import ApiError
+from foundation.heartbeats import worker_id
 from proposals.models import Cause, Proposal
 from proposals.sending import find, is_not_found_final
 
@@ -32,17 +33,22 @@ def _due(now: datetime) -> Q:
     return Q(next_reconcile_at__lte=now, submission__in=(Phase.SENDING, Phase.UNKNOWN))
 
 
+def held() -> QuerySet[Proposal]:
+    """The submissions that a worker is at: it sends them, or looks for them."""
+    return Proposal.objects.filter(next_reconcile_at__isnull=False).exclude(worker="")
+
+
 def claim_unsettled() -> list[Proposal]:
     """Submissions that are due to be looked for, taken for this worker. One whose worker died becomes unknown
     on the way, or not sent where no worker ever took it."""
-    now = timezone.now()
+    worker, now = worker_id(), timezone.now()
     with transaction.atomic():
         rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
         due = rows.filter(_due(now))
         ids = [proposal.pk for proposal in due.only("pk")[:BATCH]]
         Proposal.end_lapsed_tries(ids, now)
         unknown = Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)
-        unknown.update(next_reconcile_at=now + LOOK_LEASE)
+        unknown.update(next_reconcile_at=now + LOOK_LEASE, worker=worker)
     return list(Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN))
 
 

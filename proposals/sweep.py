@@ -1,5 +1,5 @@
 """The sweep process does what is due while no partner waits: it looks at external steps, submissions without an outcome
-and open proposals at their banks, and sends the codes whose task was lost.
+and open proposals at their banks, sends the codes whose task was lost, and takes over what dead workers were at.
 
 PostgreSQL says what is due, so the process needs no broker. Any number of them share the work, because each claims its
 rows before it asks a bank. docs/decisions/0043-sweeps-without-the-broker.md has the reasons.
@@ -19,7 +19,7 @@ from gevent.pool import Group
 from authorizations import codes
 from consultas import pending
 from consultas import sweep as steps
-from proposals import actions, reconciling
+from proposals import actions, dead_workers, reconciling
 from proposals.models import Proposal
 
 log = structlog.get_logger(__name__)
@@ -62,6 +62,7 @@ class Sweep(NamedTuple):
 
 
 SWEEPS = (
+    Sweep("leases of dead workers", dead_workers.is_any_held, dead_workers.end_leases),
     Sweep("steps", pending.is_any_due, steps.run),
     Sweep("unsettled submissions", reconciling.is_any_due, reconcile),
     Sweep("open proposals", actions.is_any_due, refresh),

@@ -16,9 +16,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from consultas.models import Offer
+from foundation import leases
 from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField
 from foundation.errors import ApiError
+from foundation.heartbeats import worker_id
 from partners.models import Partner
 from providers.models import Provider
 
@@ -46,10 +48,11 @@ class Submittable(models.Model):
 
     `submission` says how the sending stands. `reference` is what the bank can be asked by, whatever became of a try.
     `attempts` numbers the tries: a worker that an other try overtook changes nothing, unless the bank accepted.
-    `taken_at` is when a worker took the current try, and `lease_until` when another may. `sent_until` is the last
-    moment at which something that was sent can still arrive at the bank, None where nothing was ever sent. `dataset`
-    and `terms` are the body and the offer as they were sent; `next_dataset` is the body of a retry while an earlier try
-    may still be at the bank. `partner_reference` is the partner's own name of the proposal, empty where it gave none.
+    `taken_at` is when a worker took the current try, and `lease_until` when another may; `worker` is who took it, or
+    who looks for the outcome. `sent_until` is the last moment at which something that was sent can still arrive at the
+    bank, None where nothing was ever sent. `dataset` and `terms` are the body and the offer as they were sent;
+    `next_dataset` is the body of a retry while an earlier try may still be at the bank. `partner_reference`
+    is the partner's own name of the proposal, empty where it gave none.
     """
 
     class Submission(models.TextChoices):
@@ -78,6 +81,7 @@ class Submittable(models.Model):
     reconciles = models.PositiveSmallIntegerField("conciliações", default=0)
     next_reconcile_at = models.DateTimeField("próxima conciliação", null=True)
     partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
+    worker = leases.worker_field()
     request_id = models.CharField("id da requisição", max_length=128)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     updated_at = models.DateTimeField("atualizada em", auto_now=True)
@@ -96,7 +100,7 @@ class Submittable(models.Model):
     @staticmethod
     def _lease(until: datetime) -> dict[str, Any]:
         """The columns that keep others off a try until then, and have the sweep look at it after that."""
-        return {"lease_until": until, "next_reconcile_at": until}
+        return {"lease_until": until, "next_reconcile_at": until, "worker": ""}
 
     def is_held(self, now: datetime) -> bool:
         """True while a request or a worker is at the current try. Then nobody else may begin another one."""
@@ -182,6 +186,7 @@ class Submittable(models.Model):
         The same commit says that something may have been sent: from here on only the bank knows. The object's own
         `sent_until` stays that of the earlier tries, None where nothing was ever sent.
         """
+        worker = worker_id()
         with transaction.atomic():
             rows = cls._rows().select_for_update(of=("self",)).select_related("offer__query")
             row = rows.get(pk=key)
@@ -192,7 +197,10 @@ class Submittable(models.Model):
             earlier = row.sent_until
             row.taken_at, row.sent_until = now, earlier or until
             row.lease_until = row.next_reconcile_at = until
-            row.save(update_fields=["taken_at", "lease_until", "next_reconcile_at", "sent_until", "updated_at"])
+            row.worker = worker
+            row.save(
+                update_fields=["taken_at", "lease_until", "next_reconcile_at", "sent_until", "worker", "updated_at"]
+            )
         row.sent_until = earlier
         return row
 
@@ -227,7 +235,11 @@ class Submittable(models.Model):
     def mark_unknown(self) -> None:
         """UNKNOWN: this try was sent, and how the bank took it is not known."""
         self._current_try().update(
-            submission=self.Submission.UNKNOWN, sent_until=timezone.now(), reconciles=0, next_reconcile_at=next_look(0)
+            submission=self.Submission.UNKNOWN,
+            sent_until=timezone.now(),
+            reconciles=0,
+            next_reconcile_at=next_look(0),
+            worker="",
         )
 
     def return_to_unknown(self) -> None:
@@ -236,6 +248,7 @@ class Submittable(models.Model):
             submission=self.Submission.UNKNOWN,
             sent_until=self.sent_until,
             next_reconcile_at=next_look(self.reconciles),
+            worker="",
         )
 
     # --- Sweep: looks for what has no outcome -------------------------------------------------------------------
@@ -248,11 +261,24 @@ class Submittable(models.Model):
         lapsed.filter(sent_until__isnull=True).update(submission=cls.Submission.NOT_SENT, next_reconcile_at=None)
         lapsed.filter(sent_until__isnull=False).update(submission=cls.Submission.UNKNOWN, reconciles=0)
 
+    @classmethod
+    def end_leases_of(cls, workers: Collection[str], now: datetime) -> None:
+        """End the tries and looks of these workers, which are taken for dead, before their lease does. The tries are
+        UNKNOWN, and all are due to be looked for.
+
+        `sent_until` stays. A worker that lives all the same may go on with its try until then, so a "not found" is no
+        earlier the last word than if its lease had lasted.
+        """
+        held = cls._rows().filter(worker__in=workers)
+        tries = held.filter(submission=cls.Submission.SENDING, taken_at__isnull=False)
+        tries.update(submission=cls.Submission.UNKNOWN, reconciles=0, next_reconcile_at=now, worker="")
+        held.filter(submission=cls.Submission.UNKNOWN).update(next_reconcile_at=now, worker="")
+
     def look_again_later(self) -> None:
         """Still UNKNOWN after a look: the next one comes later than this one did."""
         unknown = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.Submission.UNKNOWN)
         looks = self.reconciles + 1
-        unknown.update(reconciles=looks, next_reconcile_at=next_look(looks))
+        unknown.update(reconciles=looks, next_reconcile_at=next_look(looks), worker="")
 
     @classmethod
     def _rows(cls) -> QuerySet[Self]:

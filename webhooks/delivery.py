@@ -19,10 +19,12 @@ from datetime import datetime, timedelta
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from foundation import statements
 from foundation.encryption import WrongKey
+from foundation.heartbeats import worker_id
 from partners.models import SECRETS_OF_PARTNER
 from webhooks import signing, transport
 from webhooks.models import SETTLED_FIELDS, Attempt, Event
@@ -65,7 +67,7 @@ WITH claimable AS (
     ) AS due
     WHERE partner.webhook_url <> '' AND partner.webhook_secret IS NOT NULL AND NOT partner.deliveries_held
 )
-UPDATE webhooks_event SET claim = %(token)s, claimed_until = %(until)s
+UPDATE webhooks_event SET claim = %(token)s, claimed_until = %(until)s, worker = %(worker)s
 WHERE id IN (SELECT id FROM claimable ORDER BY place, next_attempt_at LIMIT %(room)s)
 RETURNING id, partner_id
 """
@@ -125,7 +127,7 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
     No partner gets more places than `WEBHOOK_PARTNER_LIMIT` over all processes, those in `slow` fewer.
     Events of a partner without address or secret wait, and those of a partner whose deliveries are held.
     """
-    token, now = uuid.uuid4(), timezone.now()
+    token, worker, now = uuid.uuid4(), worker_id(), timezone.now()
     with transaction.atomic(), connection.cursor() as cursor:
         # One claimer at a time, or two would count the same free places.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
@@ -135,6 +137,7 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
                 "now": now,
                 "until": now + timedelta(seconds=settings.WEBHOOK_LEASE_S),
                 "token": token,
+                "worker": worker,
                 "room": room,
                 "limit": settings.WEBHOOK_PARTNER_LIMIT,
                 "slow": list(slow),
@@ -142,6 +145,17 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
             },
         )
         return [Claim(event_id, partner_id, token) for event_id, partner_id in cursor.fetchall()]
+
+
+def held() -> QuerySet[Event]:
+    """The events that a process is delivering."""
+    return Event.objects.filter(claimed_until__isnull=False).exclude(worker="")
+
+
+def end_leases_of(processes: Collection[str]) -> None:
+    """Free the events that these processes, which are dead, were delivering. One that lives all the same may deliver
+    its event a second time, under the same id; its confirmation counts."""
+    held().filter(worker__in=processes).update(claimed_until=timezone.now(), worker="")
 
 
 def load(event_ids: Iterable[str]) -> list[Delivery]:

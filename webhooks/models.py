@@ -9,6 +9,7 @@ from django.db import models, transaction
 from django.db.models import Q, Value
 from django.utils import timezone
 
+from foundation import leases
 from foundation.encryption import EncryptedTextField, blind_index
 from partners.models import Partner
 from webhooks.transport import Answer, Fault
@@ -65,6 +66,7 @@ class Event(models.Model):
     next_attempt_at = models.DateTimeField("próxima tentativa", null=True, default=timezone.now)
     claim = models.UUIDField(null=True, editable=False)
     claimed_until = models.DateTimeField("em entrega até", null=True, editable=False)
+    worker = leases.worker_field()
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
     delivered_at = models.DateTimeField("entregue em", null=True)
     purged_at = models.DateTimeField("conteúdo apagado em", null=True)
@@ -124,7 +126,7 @@ class Event(models.Model):
 
     def _leave(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
         self.state, self.fault, self.next_attempt_at = state, fault, next_attempt_at
-        self.claim = self.claimed_until = None
+        self.claim, self.claimed_until, self.worker = None, None, ""
 
     def resend(self) -> None:
         """Queue the event again under its id, with a schedule of its own from now on. Raises `AlreadyPurged`.
@@ -155,6 +157,7 @@ SETTLED_FIELDS = (
     "next_attempt_at",
     "delivered_at",
     "claim",
+    "worker",
     "claimed_until",
 )
 

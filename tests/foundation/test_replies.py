@@ -14,7 +14,7 @@ import pytest
 from redis.exceptions import RedisError
 from structlog.testing import capture_logs
 
-from foundation import replies
+from foundation import heartbeats, replies
 from foundation.encryption import decrypt, encrypt
 from foundation.redis import redis, reserved_redis
 from foundation.sealing import seal
@@ -51,13 +51,13 @@ def test_a_claim_whose_confirmation_was_lost_is_no_other_copys(
 
 def test_no_answer_and_no_heartbeat_waits_for_a_connection_that_others_hold(request_id: str) -> None:
     """Before the fix, an answer was lost where the tasks of a worker held all connections of the pool."""
-    replies.worker_id()
+    heartbeats.worker_id()
     pool = redis().connection_pool
     held = [pool.get_connection() for _ in range(pool.max_connections)]
     try:
         replies.post(f"replies:2:{request_id}", request_id, replies.ANSWER, 7)
         name = uuid.uuid4().hex
-        replies._beat_once(reserved_redis(), name)
+        heartbeats.beat_once(reserved_redis(), name)
     finally:
         for each in held:
             pool.release(each)
@@ -137,5 +137,5 @@ def test_a_worker_and_a_web_of_the_release_before_are_understood(request_id: str
     replies.post(theirs, request_id, replies.ANSWER, {"status": "ok"})
     found: Any = redis().xrange(theirs)
     (start, answered) = [json.loads(fields[b"m"]) for _, fields in found]
-    assert start == [request_id, replies.START, replies.worker_id()]
+    assert start == [request_id, replies.START, heartbeats.worker_id()]
     assert (answered[:2], decrypt(answered[2])) == ([request_id, replies.ANSWER], '{"status":"ok"}')

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from foundation import heartbeats
 from partners.models import Partner
+from proposals import dead_workers
+from tests.leases import dead_worker
 from tests.processes import wait_until
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import end_leases, new_partner, send
@@ -25,6 +28,18 @@ def test_a_claimed_event_is_not_claimed_again_until_its_lease_ends(partner: Part
     assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
     assert delivery.claim(10) == []
     end_leases()
+    assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
+
+
+def test_what_a_dead_process_was_delivering_is_free_for_the_next(partner: Partner) -> None:
+    """Before the fix, it waited for 30 s."""
+    [event] = send(partner)
+    assert len(delivery.claim(10)) == 1
+    assert Event.objects.get().worker == heartbeats.worker_id()
+    dead_workers.end_leases()
+    assert delivery.claim(10) == [], "it lives"
+    Event.objects.update(worker=dead_worker())
+    dead_workers.end_leases()
     assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
 
 

@@ -1,0 +1,38 @@
+"""What dead workers were at is taken up by others before its lease ends: submissions, external steps, webhooks.
+
+docs/decisions/0033-leases-of-dead-workers.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from consultas import pending
+from foundation.leases import dead_holders
+from proposals import reconciling
+from proposals.models import Proposal
+from webhooks import delivery
+
+
+def is_any_held() -> bool:
+    """True if any row is under a worker's lease. One statement."""
+    return _holders().exists()
+
+
+def end_leases() -> None:
+    """End the leases of the workers that are dead."""
+    if dead := dead_holders(_holders()):
+        Proposal.end_leases_of(dead, timezone.now())
+        pending.end_leases_of(dead)
+        delivery.end_leases_of(dead)
+
+
+def _holders() -> QuerySet[Any, str]:
+    submissions, *others = (
+        held.order_by().values_list("worker", flat=True)
+        for held in (reconciling.held(), pending.held(), delivery.held())
+    )
+    return submissions.union(*others)

@@ -1,0 +1,61 @@
+"""Which workers count as dead."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from foundation import heartbeats, leases
+from foundation.heartbeats import LOST_AFTER_S, dead_among, key_of
+from foundation.redis import redis
+from tests.leases import bury, dead_worker, living_worker
+
+
+@pytest.fixture(autouse=True)
+def heard() -> None:
+    """Another test may have emptied Redis a moment ago."""
+    heartbeats.beat_once(redis(), heartbeats.worker_id())
+
+
+def test_a_worker_is_dead_after_a_silence_that_was_seen_to_last() -> None:
+    worker, living = uuid.uuid4().hex, living_worker()
+    assert dead_among([worker, living]) == set(), "silent, but nobody knows since when"
+    seen = int(redis().get(f"silence:{worker}"))
+    assert abs(time.time() * 1000 - seen) < 5_000
+    redis().set(f"silence:{worker}", seen - int(LOST_AFTER_S * 1000) + 500)
+    assert dead_among([worker, living]) == set()
+    bury(worker)
+    assert dead_among([worker, living]) == {worker}
+    assert dead_among([]) == set()
+
+
+def test_a_worker_that_is_heard_again_begins_anew() -> None:
+    """As after a Redis that was emptied: each living worker is silent until its next beat."""
+    worker = dead_worker()
+    heartbeats.beat_once(redis(), worker)
+    assert dead_among([worker]) == set()
+    redis().delete(key_of(worker))
+    assert dead_among([worker]) == set(), "a new silence"
+
+
+def test_a_redis_that_knows_nobody_says_nothing() -> None:
+    worker = dead_worker()
+    redis().delete(key_of(heartbeats.worker_id()))
+    assert dead_among([worker]) == set()
+    heartbeats.beat_once(redis(), heartbeats.worker_id())
+    assert dead_among([worker]) == {worker}
+
+
+def test_a_redis_that_does_not_answer_ends_no_lease(
+    db: None, freeze_redis: Callable[[], AbstractContextManager[None]]
+) -> None:
+    worker = dead_worker()
+    with freeze_redis():
+        assert leases.dead_holders([worker]) == set()
+    bury(worker)
+    assert leases.dead_holders([worker]) == {worker}
+    assert leases.dead_holders([]) == set()

@@ -1,0 +1,148 @@
+"""A worker that dies in the middle of a submission, or of a look for one: what it was at is looked for soon, and no
+second contract comes of it, also where the worker lives all the same."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from consultas import pending
+from consultas.models import Offer, Step
+from foundation import heartbeats
+from partners.models import Partner
+from proposals import dead_workers, reconciling, sending
+from proposals.models import Cause, Proposal
+from providers.errors import ProviderRejected
+from providers.types import BankProposal, ProposalStatus
+from tests.leases import dead_worker, living_worker
+from tests.proposals.rows import a_proposal, a_step, an_offer
+
+pytestmark = pytest.mark.django_db
+Phase = Proposal.Submission
+BANK = "ipe"
+
+
+@pytest.fixture
+def offer(partner: Partner) -> Offer:
+    return an_offer(partner, BANK)
+
+
+@pytest.fixture
+def taken(offer: Offer) -> Proposal:
+    """A try that a worker took and may be sending."""
+    until = timezone.now() + timedelta(seconds=30)
+    proposal = a_proposal(offer, lease_until=until, next_reconcile_at=until)
+    found = Proposal.take(str(proposal.pk))
+    assert found is not None
+    return found
+
+
+def held_by(proposal: Proposal, worker: str) -> None:
+    Proposal.objects.filter(pk=proposal.pk).update(worker=worker)
+
+
+def row() -> Proposal:
+    return Proposal.objects.get()
+
+
+def test_who_takes_a_try_is_named_and_keeps_it_while_alive(taken: Proposal) -> None:
+    assert row().worker == heartbeats.worker_id()
+    held_by(taken, living_worker())
+    dead_workers.end_leases()
+    assert row().submission == Phase.SENDING
+    assert reconciling.claim_unsettled() == []
+
+
+def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal) -> None:
+    """Before the fix, nobody looked for it until the lease ended, 85 s later."""
+    held_by(taken, dead_worker())
+    before = row().sent_until
+    dead_workers.end_leases()
+    [found] = reconciling.claim_unsettled()
+    assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, heartbeats.worker_id(), 0)
+    assert found.sent_until == before, "what was sent may still arrive"
+    assert not sending.is_not_found_final(found)
+
+
+def test_a_dead_look_is_made_again(offer: Offer) -> None:
+    now = timezone.now()
+    a_proposal(offer, Phase.UNKNOWN, sent_until=now, next_reconcile_at=now)
+    assert len(reconciling.claim_unsettled()) == 1
+    Proposal.objects.update(worker=dead_worker())
+    assert reconciling.claim_unsettled() == []
+    dead_workers.end_leases()
+    assert len(reconciling.claim_unsettled()) == 1
+
+
+def test_a_try_that_no_worker_took_waits_for_its_lease(offer: Offer) -> None:
+    until = timezone.now() + timedelta(seconds=30)
+    a_proposal(offer, lease_until=until, next_reconcile_at=until)
+    dead_workers.end_leases()
+    assert (row().submission, row().worker) == (Phase.SENDING, "")
+
+
+@pytest.mark.parametrize("end", ["mark_unknown", "return_to_unknown"])
+def test_a_try_that_ended_names_nobody(taken: Proposal, end: str) -> None:
+    getattr(taken, end)()
+    assert (row().submission, row().worker) == (Phase.UNKNOWN, "")
+
+
+# --- A worker that lives, and that Redis can't hear ------------------------------------------------------------------
+
+
+@pytest.fixture
+def unheard(taken: Proposal) -> Proposal:
+    """The try of a worker whose lease was ended while it lives."""
+    held_by(taken, dead_worker())
+    dead_workers.end_leases()
+    return taken
+
+
+def test_an_acceptance_of_it_counts(unheard: Proposal) -> None:
+    unheard.adopt(BankProposal("n-1", ProposalStatus.IN_ANALYSIS, "EM_ANALISE"), Cause.SUBMIT)
+    assert (row().submission, row().native_id) == (Phase.ACCEPTED, "n-1")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda proposal: proposal.refuse(ProviderRejected("Não.")),
+        lambda proposal: proposal.mark_not_sent(ProviderRejected("Não.")),
+        lambda proposal: proposal.mark_unknown(),
+    ],
+)
+def test_nothing_else_of_it_does(unheard: Proposal, end: Any) -> None:
+    before = Proposal.objects.values().get()
+    end(unheard)
+    assert Proposal.objects.values().get() == before
+
+
+def test_it_sends_nothing_after_an_earlier_try(unheard: Proposal) -> None:
+    assert not unheard.prepare_resend(is_first_gone=True)
+
+
+# --- External steps ---------------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_a_dead_worker_looked_at_is_looked_at_by_the_next(offer: Offer) -> None:
+    """Before the fix, it waited for 45 s."""
+    step = a_step(offer)
+    [claimed] = pending.claim_due(BANK, 1)
+    assert Step.objects.get().worker == heartbeats.worker_id()
+    dead_workers.end_leases()
+    assert pending.claim_due(BANK, 1) == []
+    Step.objects.update(worker=dead_worker())
+    dead_workers.end_leases()
+    assert [found.pk for found in pending.claim_due(BANK, 1)] == [step.pk]
+    pending.put_off(claimed)
+    assert Step.objects.get().worker == heartbeats.worker_id(), "the dead one's late word does not count"
+
+
+def test_there_is_nothing_to_ask_where_nobody_holds_anything(offer: Offer) -> None:
+    step = a_step(offer)
+    assert not dead_workers.is_any_held()
+    assert pending.claim_due(BANK, 1) == [step]
+    assert dead_workers.is_any_held()
