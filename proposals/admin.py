@@ -23,6 +23,7 @@ from foundation.backoffice.cells import computed_once, link_to, table
 from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import mask_cpf, to_reais_text
 from partners.models import SECRETS_OF_PARTNER
+from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
 from proposals.models import BankCall, Proposal
 from proposals.reconciling import bring_forward
@@ -71,10 +72,16 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     list_filter = ("submission", "status", BankFilter, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("partner",)
-    search_fields = ("id__exact", "reference__exact", "native_id__exact", "request_id__exact")
+    search_fields = (
+        "id__exact",
+        "reference__exact",
+        "partner_reference__exact",
+        "native_id__exact",
+        "request_id__exact",
+    )
     search_help_text = (
-        "proposal_id, nossa referência, id no banco, ou X-Request-Id do envio, da formalização ou do cancelamento; "
-        "sempre inteiro"
+        "proposal_id, referência do parceiro ou nossa, id no banco, ou X-Request-Id do envio, da formalização ou do "
+        "cancelamento; sempre inteiro"
     )
     fields = readonly_fields = (
         "id",
@@ -85,10 +92,17 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         "offer_page",
         "query_page",
         "coloured_status",
+        "why",
         "coloured_submission",
+        "partner_reference",
         "reference",
         "native_id",
         "native_status",
+        "contract_number",
+        "paid_to",
+        "signature_expires_at",
+        "disbursed_at",
+        "disbursed_amount",
         "trouble",
         "attempts",
         "reconciles",
@@ -154,6 +168,21 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     @display(description="envio", ordering="submission", label=_SUBMISSION_COLOURS)
     def coloured_submission(self, proposal: Proposal) -> str:
         return proposal.get_submission_display()
+
+    @admin.display(description="motivo do fim")
+    def why(self, proposal: Proposal) -> str:
+        return f"{proposal.reason['message']} ({proposal.reason['code']})" if proposal.reason else "—"
+
+    @admin.display(description="recebimento")
+    def paid_to(self, proposal: Proposal) -> str:
+        """Where the bank pays the money, as masked as the partner sees it."""
+        paid = envelope.disbursement(proposal)
+        account, pix = paid["conta_bancaria"], paid["pix"]
+        if account:
+            told = f"banco {account['banco']}, conta {account['tipo_conta']} {account['conta']}"
+        else:
+            told = f"PIX, chave {pix['tipo_chave']}" if pix else "—"
+        return f"{told}. {paid['observacao']}" if paid["observacao"] else told
 
     @admin.display(description="erro")
     def trouble(self, proposal: Proposal) -> str:

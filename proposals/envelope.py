@@ -63,7 +63,7 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
     return {
         "reason": proposal.reason,
         "next_actions": next_actions(proposal),
-        "recebimento": _disbursement(proposal),
+        "recebimento": disbursement(proposal),
         "contract_number": proposal.contract_number or None,
         "disbursed_at": iso_utc(at) if is_paid and at else None,
         "disbursed_amount": float(amount) if is_paid and amount is not None else None,
@@ -87,7 +87,7 @@ def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
     return allowed + (["cancel"] if bank.cancels() and refused != "cancel" else [])
 
 
-def _disbursement(proposal: Proposal) -> dict[str, Any]:
+def disbursement(proposal: Proposal) -> dict[str, Any]:
     """Where the bank pays the money, masked: the account's bank and last digits, or the kind of PIX key."""
     paid = dataset.disbursement(registry.get(proposal.provider) or Bank, proposal.dataset)
     account, pix = paid.account, paid.pix

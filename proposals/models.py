@@ -88,7 +88,7 @@ class Proposal(Submittable):
             models.Index(fields=("partner", "status", "-created_at", "-id"), name="proposal_by_status"),
             models.Index(fields=("partner", "updated_at"), name="proposal_by_change"),
             models.Index(
-                fields=("partner", "partner_reference", "-created_at", "-id"),
+                fields=("partner_reference", "partner", "-created_at", "-id"),
                 name="proposal_by_own_name",
                 condition=Q(partner_reference__gt=""),
             ),

@@ -24,6 +24,6 @@ class Migration(migrations.Migration):
         ),
         AddIndexConcurrently(
             model_name='proposal',
-            index=models.Index(condition=models.Q(('partner_reference__gt', '')), fields=['partner', 'partner_reference', '-created_at', '-id'], name='proposal_by_own_name'),
+            index=models.Index(condition=models.Q(('partner_reference__gt', '')), fields=['partner_reference', 'partner', '-created_at', '-id'], name='proposal_by_own_name'),
         ),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.contrib.admin import site
@@ -98,6 +99,26 @@ def test_page_shows_the_timeline_and_no_personal_data(admin_client: Client, prop
     for hidden in (*PERSONAL, "segredo", "https://bank.example/s", "provider_unavailable"):
         assert hidden not in page
     assert 'name="_save"' not in page
+
+
+def test_page_shows_the_facts_that_the_partner_reads(admin_client: Client, proposal: Proposal) -> None:
+    proposal.rename("order:7")
+    paid = {"contract_number": "CCB-7", "disbursed_amount": Decimal("4987.65")}
+    proposal.adopt(BankProposal("N-77", "paid", ProposalStatus.DISBURSED, **paid), Cause.RECONCILE)
+    page = admin_client.get(page_of(proposal)).content.decode()
+    for text in ("order:7", "CCB-7", "4987,65", "banco 001, conta corrente ****90"):
+        assert text in page
+    ended = an_unknown_one(proposal.partner)
+    ended.adopt(BankProposal("N-78", "no", ProposalStatus.CANCELLED), Cause.RECONCILE)
+    assert "(cancelled)" in admin_client.get(page_of(ended)).content.decode()
+
+
+def test_a_proposal_is_found_by_the_partners_own_name(admin_client: Client, proposal: Proposal) -> None:
+    proposal.rename("order:7")
+    other = an_unknown_one(proposal.partner)
+    page = admin_client.get(LIST, {"q": "order:7"}).content.decode()
+    assert str(proposal.pk) in page
+    assert str(other.pk) not in page
 
 
 def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_durations(
