@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 
-#: Reais and percent a month stay below the first two, months go up to the third.
+#: Reais of an offer, reais paid and percent a month stay below the first three, months go up to the fourth.
 MAX_AMOUNT = 10**12
+MAX_PAID = 10**10
 MAX_RATE = 10**4
 MAX_INSTALLMENTS = 1200
 MAX_NATIVE_ID = 200

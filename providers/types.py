@@ -14,7 +14,16 @@ from typing import Any, TypeVar
 
 from foundation.formats import sentence
 from providers import price
-from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_NATIVE_ID, MAX_RATE, TEXT_LENGTHS, check_text, rounded
+from providers.limits import (
+    MAX_AMOUNT,
+    MAX_INSTALLMENTS,
+    MAX_NATIVE_ID,
+    MAX_PAID,
+    MAX_RATE,
+    TEXT_LENGTHS,
+    check_text,
+    rounded,
+)
 
 T = TypeVar("T")
 
@@ -418,4 +427,5 @@ class BankProposal:
     def __post_init__(self) -> None:
         check_text(self.native_id, MAX_NATIVE_ID)
         check_text(self.contract_number or "", MAX_NATIVE_ID)
+        rounded(self.disbursed_amount or Decimal(0), 2, MAX_PAID)
         check_text(self.native_status)

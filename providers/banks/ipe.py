@@ -85,10 +85,17 @@ class Signature(Struct):
     expires_at: str | None
 
 
+class Payment(Struct):
+    paid_at: str
+    amount: Decimal
+
+
 class Debt(Struct):
     debt_key: str
     status: str
     signature: Signature | None
+    contract_number: str | None = None
+    payment: Payment | None = None
 
 
 class Debts(Struct):
@@ -203,13 +210,16 @@ class Ipe(Bank):
         return self._proposal(self.call("POST", _debt_path(native_id, "/cancel"), json=body, safe=True).read(Debt))
 
     def _proposal(self, debt: Debt) -> BankProposal:
-        signature = debt.signature
+        signature, payment = debt.signature, debt.payment
         expires_at = signature.expires_at if signature else None
         return self.proposal(
             debt.debt_key,
             debt.status,
             link=signature.url if signature else None,
             link_ends_at=_moment(expires_at) if expires_at else None,
+            contract_number=debt.contract_number,
+            disbursed_at=_moment(payment.paid_at) if payment else None,
+            disbursed_amount=payment.amount if payment else None,
         )
 
 

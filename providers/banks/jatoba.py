@@ -100,6 +100,9 @@ class Proposal(Struct, rename="camel"):
     situacao: str
     link_assinatura: str | None
     validade_link: str | None
+    numero_contrato: str | None = None
+    data_liquidacao: str | None = None
+    valor_liquidado: int | None = None
 
 
 class Jatoba(Bank):
@@ -259,8 +262,15 @@ class Jatoba(Bank):
     def _proposal(self, reply: Reply) -> BankProposal:
         proposal = given(reply.read(Envelope[Proposal]).dados)
         ends_at = from_br_moment(proposal.validade_link) if proposal.validade_link else None
+        paid_at, cents = proposal.data_liquidacao, proposal.valor_liquidado
         return self.proposal(
-            proposal.numero_proposta, proposal.situacao, link=proposal.link_assinatura, link_ends_at=ends_at
+            proposal.numero_proposta,
+            proposal.situacao,
+            link=proposal.link_assinatura,
+            link_ends_at=ends_at,
+            contract_number=proposal.numero_contrato,
+            disbursed_at=from_br_moment(paid_at) if paid_at else None,
+            disbursed_amount=from_cents(cents) if cents is not None else None,
         )
 
 

@@ -77,11 +77,18 @@ class Assinatura(Struct, rename="kebab"):
     valida_ate: int | None
 
 
+class Liquidacao(Struct, rename="kebab"):
+    em: int
+    valor_centavos: str
+
+
 class Operacao(Struct, rename="kebab"):
     id_operacao: str
     situacao: str
     carteira: str
     assinatura: Assinatura | None
+    numero_contrato: str | None = None
+    liquidacao: Liquidacao | None = None
 
 
 class Operacoes(Struct, rename="kebab"):
@@ -206,12 +213,15 @@ class Sucupira(Bank):
         return self._proposal(self.call("GET", path, safe=True).read(Operacao))
 
     def _proposal(self, found: Operacao) -> BankProposal:
-        signature = found.assinatura
+        signature, paid = found.assinatura, found.liquidacao
         return self.proposal(
             found.id_operacao,
             found.situacao,
             link=signature.link if signature else None,
             link_ends_at=_moment(signature.valida_ate) if signature and signature.valida_ate else None,
+            contract_number=found.numero_contrato,
+            disbursed_at=_moment(paid.em) if paid else None,
+            disbursed_amount=from_cents(int(paid.valor_centavos)) if paid else None,
             data={"portfolio": found.carteira},
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -74,7 +75,15 @@ class Contract:
     native_status: str | None = None
     signature: Step | None = None
     channel: str | None = None
+    disbursed_at: datetime | None = None
     data: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def number(self) -> str | None:
+        """What a bank that tells it prints on the contract; None before it is issued."""
+        if self.signature is None:
+            return None
+        return str(int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % 10**10).zfill(10)
 
     @property
     def signature_url(self) -> str | None:
@@ -230,7 +239,7 @@ class Ledger:
         if status != "awaiting_signature":
             self._end_steps(contract, "approved", "signature")
         if status == "disbursed":
-            self._disburse(contract)
+            self._disburse(contract, self._world.clock.now())
 
     def _end_steps(self, contract: Contract, outcome: str, *kinds: str) -> None:
         for step in self._world.steps_of(contract.cpf):
@@ -273,7 +282,8 @@ class Ledger:
     def _signature_ended(self, contract: Contract, outcome: str, at: datetime) -> None:
         if outcome == "approved":
             contract.status = "signed"
-            self._world.clock.at(at + timedelta(seconds=DISBURSED_AFTER_S), lambda _: self._disburse(contract))
+            paid_at = at + timedelta(seconds=DISBURSED_AFTER_S)
+            self._world.clock.at(paid_at, lambda _: self._disburse(contract, paid_at))
         elif outcome == "refused":
             contract.status = "rejected"
         elif contract.scenario.signature == "expires":
@@ -281,6 +291,6 @@ class Ledger:
         # else only the link is over: the contract still waits, and formalize gives a fresh one
 
     @staticmethod
-    def _disburse(contract: Contract) -> None:
+    def _disburse(contract: Contract, at: datetime) -> None:
         if contract.status == "signed":
-            contract.status = "disbursed"
+            contract.status, contract.disbursed_at = "disbursed", at

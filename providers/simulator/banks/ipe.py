@@ -205,6 +205,13 @@ class Ipe(Bank):
             "status": self.status_word(contract, STATUS_WORDS),
             "created_at": contract.created_at.strftime(TIMESTAMP),
             "simulation_key": contract.offer.key,
+            "contract_number": contract.number,
+            "payment": {
+                "paid_at": contract.disbursed_at.strftime(TIMESTAMP),
+                "amount": float(contract.offer.quote.amount),
+            }
+            if contract.disbursed_at
+            else None,
             "signature": {
                 "url": url,
                 "expires_at": step.expires_at.strftime(TIMESTAMP) if step and step.expires_at else None,

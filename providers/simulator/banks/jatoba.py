@@ -185,6 +185,9 @@ class Jatoba(Bank):
             "situacao": self.status_word(contract, STATUS_WORDS),
             "linkAssinatura": url,
             "validadeLink": _local(step.expires_at) if url and step and step.expires_at else None,
+            "numeroContrato": contract.number,
+            "dataLiquidacao": _local(contract.disbursed_at) if contract.disbursed_at else None,
+            "valorLiquidado": int(contract.offer.quote.amount * 100) if contract.disbursed_at else None,
         }
 
 

@@ -232,6 +232,13 @@ class Sucupira(Bank):
             "situacao": self.status_word(contract, STATUS_WORDS),
             "criada-em": _ms(contract.created_at),
             "assinatura": {"link": url, "valida-ate": _ms(expires_at) if expires_at else None} if url else None,
+            "numero-contrato": contract.number,
+            "liquidacao": {
+                "em": _ms(contract.disbursed_at),
+                "valor-centavos": str(int(contract.offer.quote.amount * 100)),
+            }
+            if contract.disbursed_at
+            else None,
         }
 
 

@@ -126,6 +126,17 @@ def test_a_proposal_that_could_not_be_kept_is_the_banks_fault(native_id: str, na
         BankProposal(native_id, native_status, None)
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [{"contract_number": "x" * 201}, {"contract_number": "a\0b"}]
+    + [{"disbursed_amount": Decimal(text)} for text in ("1e10", "-1e10", "NaN", "Infinity")],
+)
+def test_a_payment_that_could_not_be_kept_is_the_banks_fault(facts: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="beyond the limits"):
+        BankProposal("N-1", "paid", None, **facts)
+    assert BankProposal("N-1", "paid", None, contract_number="x" * 200, disbursed_amount=Decimal("9999999999.99"))
+
+
 def test_the_longest_identifier_of_a_proposal_fits_its_column() -> None:
     longest = Proposal._meta.get_field("native_id").max_length
     assert len(BankProposal("x" * longest, "new", None).native_id) == longest
