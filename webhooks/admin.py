@@ -1,27 +1,41 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
+from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from foundation import audit
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
+from foundation.backoffice.cells import computed_once
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
-from partners.models import SECRETS_OF_PARTNER, WebhookEvent, default_webhook_events
+from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent, default_webhook_events
 from providers.types import ProposalStatus
-from webhooks.models import AlreadyPurged, Attempt, Event, reference_index, resend_failed
+from webhooks.models import (
+    AlreadyPurged,
+    Attempt,
+    Event,
+    between,
+    reference_index,
+    resend_between,
+    resend_failed,
+)
+from webhooks.redaction import redacted
 
 _STATE_COLOURS = {Event.State.DUE: "info", Event.State.DELIVERED: "success", Event.State.FAILED: "danger"}
 _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
@@ -51,6 +65,48 @@ class FindForm(forms.Form):
         what: str = self.cleaned_data["what"].strip()
         digits = only_digits(what)
         return digits if cpf_is_valid(digits) else what
+
+
+class MomentInput(UnfoldAdminTextInputWidget):
+    """A day and a time, by the browser's own field."""
+
+    input_type = "datetime-local"
+
+
+class WindowForm(forms.Form):
+    """Whose events are to be sent again, and of which time. `seen` is what the operator was told that they are."""
+
+    partner = forms.ModelChoiceField(
+        Partner.objects.only("name"), label="Parceiro", widget=UnfoldAdminSelectWidget, empty_label=None
+    )
+    begin = forms.DateTimeField(label="Criados desde", widget=MomentInput)
+    end = forms.DateTimeField(label="Criados até", widget=MomentInput)
+    which = forms.ChoiceField(
+        label="Quais",
+        choices=[("failed", "só os que falharam"), ("all", "também os já entregues")],
+        widget=UnfoldAdminSelectWidget,
+    )
+    seen = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        begin, end = cleaned.get("begin"), cleaned.get("end")
+        if begin and end and begin >= end:
+            self.add_error("end", "O fim tem de ser depois do início.")
+        return cleaned
+
+    def window(self) -> dict[str, Any]:
+        """The arguments of `models.between`."""
+        data = self.cleaned_data
+        window = {"partner_id": data["partner"].pk, "begin": data["begin"], "end": data["end"]}
+        return {**window, "only_failed": data["which"] == "failed"}
+
+    def hidden(self, seen: int) -> WindowForm:
+        """The same form to be posted again as it is, with the number that is told."""
+        form = WindowForm({**{name: self.data.get(name) for name in self.fields}, "seen": seen})
+        for field in form.fields.values():
+            field.widget = forms.HiddenInput()
+        return form
 
 
 class EventName(FixedChoicesFilter):
@@ -119,9 +175,10 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         "created_at",
         "delivered_at",
         "purged_at",
+        "content",
     )
     inlines = (AttemptInline,)
-    actions_list = ("find",)
+    actions_list = ("find", "resend_window")
     actions = ("resend_selection",)
     actions_submit_line = ("resend_one",)
     actions_detail = ("resend_failed",)
@@ -131,7 +188,9 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         has_no_secret = ExpressionWrapper(Q(partner__webhook_secret__isnull=True), BooleanField())
         attempts = Attempt.objects.filter(event=OuterRef("pk")).order_by("-number")
         events = events.annotate(has_no_secret=has_no_secret, last_status=Subquery(attempts.values("status")[:1]))
-        return events.select_related("partner").defer("body", *SECRETS_OF_PARTNER)
+        # A list needs no body; the page of one event shows it.
+        is_page = request.resolver_match is not None and request.resolver_match.url_name == "webhooks_event_change"
+        return events.select_related("partner").defer(*([] if is_page else ["body"]), *SECRETS_OF_PARTNER)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
@@ -184,6 +243,42 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     @admin.display(description="referência externa")
     def reference(self, event: Event) -> str:
         return shown(event)
+
+    @admin.display(description="corpo, sem dados pessoais")
+    @computed_once
+    def content(self, event: Event) -> SafeString | str:
+        if event.body is None:
+            return "apagado"
+        text = redacted(event.body, reference=event.external_reference or "", shown_reference=shown(event))
+        return format_html('<pre class="wide" tabindex="0">{}</pre>', text)
+
+    @action(description="Reenviar por período", permissions=["change"], icon="history")
+    def resend_window(self, request: HttpRequest) -> HttpResponse:
+        """Sends a partner's events of a time again. Says how many first, and acts when the same form comes again."""
+        form = WindowForm(request.POST or None)
+        title = "Reenviar por período"
+        if not form.is_valid():
+            text = "O passo seguinte diz quantos seriam reenviados, e ainda não reenvia."
+            return self.form_over_list(request, form, title=title, text=text, button="Contar")
+        window, partner = form.window(), form.cleaned_data["partner"]
+        found = between(**window).count()
+        if not found or form.cleaned_data["seen"] != found:
+            text = (
+                f"{partner}: {found} eventos seriam reenviados, cada um com o mesmo webhook-id. O que já foi apagado e "
+                "o que ainda está a entregar não conta."
+            )
+            if not found:
+                return self.form_over_list(request, WindowForm(form.data), title=title, text=text, button="Contar")
+            return self.form_over_list(
+                request, form.hidden(found), title=title, text=text, button=f"Reenviar {found}", danger=True
+            )
+        with transaction.atomic():
+            sent = resend_between(**window)
+            told = f"Reenviados {sent} eventos de {partner}, criados de {window['begin']:%d/%m/%Y %H:%M} "
+            told += f"a {window['end']:%d/%m/%Y %H:%M}."
+            audit.record(Action.RESENT, request=request, obj=partner, detail=told)
+        self.message_user(request, told, messages.SUCCESS)
+        return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={partner.pk}")
 
     @admin.action(description="Reenviar os eventos selecionados", permissions=["change"])
     def resend_selection(self, request: HttpRequest, queryset: QuerySet[Event]) -> None:

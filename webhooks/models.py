@@ -142,6 +142,19 @@ def resend_failed(partner_id: uuid.UUID) -> int:
     return _queue(Event.objects.filter(partner=partner_id, state=Event.State.FAILED))
 
 
+def between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> models.QuerySet[Event]:
+    """The partner's events from `begin` until before `end` that can be sent again. Those that are still due are not
+    among them: they are under way."""
+    ended = [Event.State.FAILED] if only_failed else [Event.State.FAILED, Event.State.DELIVERED]
+    made = Event.objects.filter(partner=partner_id, created_at__gte=begin, created_at__lt=end)
+    return made.filter(state__in=ended, purged_at=None)
+
+
+def resend_between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> int:
+    """Queue the events of `between`; returns how many."""
+    return _queue(between(partner_id, begin, end, only_failed=only_failed))
+
+
 def _queue(events: models.QuerySet[Event]) -> int:
     return events.filter(purged_at=None).update(
         state=Event.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None

@@ -55,6 +55,7 @@ ACTIONS: dict[str, set[str]] = {
     "partners_apikey_restrict": {OPERATION, SECURITY},
     "partners_apikey_revoke": {OPERATION, SECURITY},
     "webhooks_event_resend_failed": {OPERATION},
+    "webhooks_event_resend_window": {OPERATION},
     "authorizations_terms_add": {OPERATION},
     "authorizations_terms_preview": EVERYBODY,
     "authorizations_terms_publish": {OPERATION},
@@ -121,7 +122,7 @@ def addresses(rows: dict[str, Any]) -> Iterator[tuple[str, str, set[str]]]:
                 yield f"{name}_{step}", reverse(f"admin:{name}_{step}", args=[quote(row.pk)]), who
     for name, who in ACTIONS.items():
         model = "_".join(name.split("_")[:2])
-        is_of_list = name.endswith("_add") or model == "proposals_erasure"
+        is_of_list = name.endswith(("_add", "_window")) or model == "proposals_erasure"
         yield name, reverse(f"admin:{name}", args=[] if is_of_list else [quote(rows[model].pk)]), who
 
 

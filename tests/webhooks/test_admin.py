@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission, User
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.models import AuditEntry
 from partners.models import Partner
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_one_attempt, new_partner, send
@@ -258,3 +262,66 @@ def test_an_operator_who_may_only_look_cannot_resend(client: Client, partner: Pa
     assert client.post(f"{LIST}{quote(event.pk)}/resend_failed/").status_code == 403
     event.refresh_from_db()
     assert event.state == "failed"
+
+
+# --- A time, and the body -----------------------------------------------------------------------------------------
+
+
+def at(hour: int) -> str:
+    """So many hours from now, as a browser's field for a moment sends it."""
+    return f"{timezone.localtime() + timedelta(hours=hour):%Y-%m-%dT%H:%M}"
+
+
+def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client, db: None) -> None:
+    partner, other = new_partner("https://a.example/w"), new_partner("https://b.example/w")
+    now = timezone.now()
+    states = ["failed", "delivered", "due", "failed", "failed"]
+    for hours, state in enumerate(states):
+        [event] = send(partner)
+        due = {"next_attempt_at": now} if state == "due" else {"next_attempt_at": None}
+        Event.objects.filter(pk=event.pk).update(state=state, created_at=now - timedelta(hours=2 * hours), **due)
+    Event.objects.filter(pk=send(other)[0].pk).update(state="failed", next_attempt_at=None)
+    form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
+    address = reverse("admin:webhooks_event_resend_window")
+    assert "ainda não reenvia" in operator.get(address).content.decode()
+    assert "2 eventos seriam reenviados" in operator.post(address, form).content.decode()
+    assert "3 eventos seriam reenviados" in operator.post(address, {**form, "which": "all"}).content.decode()
+    assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
+    assert "2 eventos seriam reenviados" in operator.post(address, {**form, "seen": "9"}).content.decode()
+    answer = operator.post(address, {**form, "seen": "2"}, follow=True)
+    assert "Reenviados 2 eventos" in answer.content.decode()
+    assert Event.objects.filter(partner=partner, state="due").count() == 3
+    assert Event.objects.filter(partner=other, state="failed").count() == 1
+    assert "Reenviados 2 eventos" in AuditEntry.objects.filter(action="resent").latest("at").detail
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"end": at(-9)}, {"begin": "x"}, {"partner": "x"}, {"partner": str(uuid.uuid4())}, {"which": "x"}]
+)
+def test_a_faulty_time_sends_nothing(operator: Client, db: None, wrong: dict[str, str]) -> None:
+    partner = new_partner("https://a.example/w")
+    Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", next_attempt_at=None)
+    form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed", "seen": "1", **wrong}
+    assert operator.post(reverse("admin:webhooks_event_resend_window"), form).status_code == 200
+    assert Event.objects.get().state == "failed"
+
+
+def test_the_body_is_shown_without_what_is_personal(operator: Client, db: None) -> None:
+    partner = new_partner("https://a.example/w")
+    payload = {
+        "cpf": CPF,
+        "authorization_id": CAPABILITY,
+        "provider": "ipe",
+        "offers": [{"loanValue": 5000.5, "employerName": "Metalúrgica Aurora", "registration": "100200"}],
+        "action": {"url": "https://bank.example/s", "detail": f"Ligue para {CPF}"},
+        "best_offer": None,
+    }
+    with transaction.atomic():
+        event = outbox.store(partner, "authorization_result", CPF, payload)
+    shown = html.unescape(operator.get(reverse("admin:webhooks_event_change", args=[event.pk])).content.decode())
+    for told in ('"provider": "ipe"', '"loanValue": 5000.5', '"best_offer": null', "***.982.247-**"):
+        assert told in shown
+    for hidden in (CPF, CAPABILITY, "Metalúrgica", "100200", "bank.example"):
+        assert hidden not in shown
+    Event.objects.update(body=None, purged_at=timezone.now())
+    assert "apagado" in operator.get(reverse("admin:webhooks_event_change", args=[event.pk])).content.decode()
