@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 import pytest
@@ -24,6 +24,20 @@ CPFS = ("52998224725", "11144477735", "39053344705")
 @pytest.fixture
 def partner() -> Partner:
     return PartnerFactory(in_flight_limit=None)
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[[], InFlight]]:
+    """Makes a web process's queries in flight. At the test's end all of them are over."""
+    made: list[InFlight] = []
+
+    def make() -> InFlight:
+        made.append(InFlight())
+        return made[-1]
+
+    yield make
+    for each in made:
+        each._counts.clear()
 
 
 def get_banks(secret: str) -> tuple[int, dict[str, str]]:
@@ -85,8 +99,8 @@ def places(process: InFlight, partner: Partner, limit: int, count: int) -> tuple
     return got, refused
 
 
-def test_queries_in_flight_are_counted_over_all_processes(partner: Partner) -> None:
-    one, other = InFlight(), InFlight()
+def test_queries_in_flight_are_counted_over_all_processes(partner: Partner, process: Callable[[], InFlight]) -> None:
+    one, other = process(), process()
     mine, refused = places(one, partner, 5, 3)
     assert refused == 0
     theirs, refused = places(other, partner, 5, 3)
@@ -100,26 +114,25 @@ def test_queries_in_flight_are_counted_over_all_processes(partner: Partner) -> N
     assert len(places(one, partner, 5, 6)[0]) == 5, "all are free again, and a repeat freed nothing"
 
 
-def test_places_of_a_process_that_died_are_free_again(partner: Partner, monkeypatch: pytest.MonkeyPatch) -> None:
-    dead, alive = InFlight(), InFlight()
+def test_places_of_a_process_that_died_are_free_again(partner: Partner, process: Callable[[], InFlight]) -> None:
+    dead, alive = process(), process()
     assert len(places(dead, partner, 4, 4)[0]) == 4
     assert places(alive, partner, 4, 1)[1] == 1
     key = f"limit:in-flight:{partner.pk}"
-    for process, told in connections.redis().hgetall(key).items():
+    for name, told in connections.redis().hgetall(key).items():
         count, told_at, number = told.split()
         long_ago = int(told_at) - int(limits.DEAD_AFTER_S * 1000) - 1
-        connections.redis().hset(key, process, f"{count.decode()} {long_ago} {number.decode()}")
+        connections.redis().hset(key, name, f"{count.decode()} {long_ago} {number.decode()}")
     dead._counts.clear()  # a dead process renews nothing
     assert len(places(alive, partner, 4, 5)[0]) == 4
 
 
-def test_a_late_word_of_a_process_does_not_undo_a_newer_one(partner: Partner) -> None:
-    process = InFlight()
+def test_a_late_word_of_a_process_does_not_undo_a_newer_one(partner: Partner, process: Callable[[], InFlight]) -> None:
     script = limits._script(limits._IN_FLIGHT)
     key = f"limit:in-flight:{partner.pk}"
     assert script(keys=[key], args=["p", 7, 2, 10, 4000]) == 7
     script(keys=[key], args=["p", 6, 1, 10, 4000])
-    assert places(process, partner, 8, 2)[1] == 1, "seven of the other process, one of this one"
+    assert places(process(), partner, 8, 2)[1] == 1, "seven of the other process, one of this one"
 
 
 def test_distinct_cpfs_of_a_day(partner: Partner) -> None:
