@@ -123,7 +123,6 @@ def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: 
     rig.programs.kill(act)
     log = rig.programs.logs(act)
     assert "Error" not in log, f"the act failed: {log[-2000:]}"
-    time.sleep(SETTLE_S.get(act, 1))
     return fares
 
 
@@ -136,7 +135,8 @@ def run(seconds: float, only: list[str]) -> int:
         measure("", partner, 2)  # what each process does but once is no part of it
         fares = measure("alone", partner, seconds)
         limits = {fare.call: 2 * fare.percentile(99) for fare in fares}
-        for act in only:
+        for before, act in zip(["", *only], only, strict=False):
+            time.sleep(SETTLE_S.get(before, 1))
             address = (url, str(hostile.session.headers["X-Partner-Api-Key"]))
             fares += beside(rig, act, partner, address, seconds)
     print("| neighbour | the quiet partner's | p50 ms | p99 ms | max ms | failed |")  # noqa: T201

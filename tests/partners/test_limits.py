@@ -10,6 +10,8 @@ import pytest
 import redis as redis_py
 from django.test import Client
 from django.utils import timezone
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from foundation import redis as connections
 from partners import limits
@@ -164,7 +166,7 @@ def test_without_redis_no_limit_is_applied_and_that_is_counted(
     partner.rate_limit = partner.in_flight_limit = partner.daily_cpf_limit = 1
     before = counted()
     with monkeypatch.context() as patch:
-        patch.setattr(limits, "redis", lambda: redis_py.Redis(port=1))
+        patch.setattr(limits, "redis", lambda: redis_py.Redis(port=1, retry=Retry(NoBackoff(), 0)))
         limits._script.cache_clear()
         for _ in range(3):
             usage = Usage(partner)
