@@ -33,8 +33,9 @@ class PartnerFactory(DjangoModelFactory):
 
     @factory.post_generation
     def providers(partner: Partner, create: bool, names: list[str] | None, **_: Any) -> None:  # noqa: N805
-        for name in names or []:
-            Allowance.objects.create(partner=partner, provider=ProviderFactory(name=name))
+        wanted = [ProviderFactory.build(name=name) for name in names or []]
+        Provider.objects.bulk_create(wanted, ignore_conflicts=True)
+        Allowance.objects.bulk_create([Allowance(partner=partner, provider=bank) for bank in wanted])
 
 
 def issue_key(partner: Partner | None = None, **options: Any) -> tuple[ApiKey, str]:

@@ -479,11 +479,11 @@ def test_a_fault_is_named_once(key: str, partner: Partner, bank: str, changes: d
 @pytest.mark.parametrize("bank", registry.names())
 def test_every_field_alone_may_be_wrong_at_every_bank(key: str, partner: Partner, bank: str) -> None:
     """The rules of a bank bear a dataset of which any part is missing."""
-    whole = dataset(shown(an_offer(partner, bank)))
-    for block, inner in whole.items():
+    offer = shown(an_offer(partner, bank))
+    for block, inner in dataset(offer).items():
         for field in [block, *(f"{block}.{name}" for name in (inner if isinstance(inner, dict) else ()))]:
             if not field.startswith("offer_ref"):
-                error = refused(key, dataset(shown(an_offer(partner, bank)), changes={field: [[]]}))
+                error = refused(key, dataset(offer, changes={field: [[]]}))
                 assert all(name.startswith(field) for name in fields(error)), error
 
 
