@@ -44,7 +44,14 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
 CONTROL_TOKEN = "test-control"
 PROGRAM_LOGS = "programs"
-LONGEST = ("tests/faults/", "tests/local/test_run.py", "tests/consultas/", "tests/partners/test_over_http.py")
+LONGEST = (
+    "tests/faults/",
+    "tests/local/test_run.py",
+    "tests/consultas/",
+    "tests/partners/test_over_http.py",
+    "tests/authorizations/test_page_in_browser.py",
+    "tests/test_admin.py",
+)
 #: Of each program, at a failed test.
 LOG_LINES = 60
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
