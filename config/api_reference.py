@@ -17,6 +17,7 @@ API_REFERENCE: dict[str, Any] = {
     "OAS_VERSION": "3.1.0",  # the first one that has webhooks
     "WEBHOOKS": [
         "consultas.event_schema.lead_event",
+        "consultas.event_schema.query_completed_event",
         "consultas.event_schema.authorization_result_event",
         "authorizations.schema.completed_event",
         "authorizations.schema.declined_event",
@@ -55,6 +56,7 @@ API_REFERENCE: dict[str, Any] = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "consultas.result_schema.STATUSES",
+        "ResultStatus": "consultas.result_schema.RESULT_STATUSES",
         "ActionType": "consultas.result_schema.ACTION_TYPES",
         "ProposalStatus": "proposals.proposal_schema.STATUSES",
         "UF": "foundation.format_fields.STATES",

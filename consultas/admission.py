@@ -144,6 +144,11 @@ class Place:
     def __init__(self, *frees: Callable[[], None]) -> None:
         self._frees = frees
 
+    def pass_on(self) -> Place:
+        """The place for another holder: `leave` of this one has no effect any more."""
+        frees, self._frees = self._frees, ()
+        return Place(*frees)
+
     def leave(self) -> None:
         """Free the place. A repeat has no effect."""
         frees, self._frees = self._frees, ()
@@ -163,11 +168,11 @@ def enter(usage: Usage) -> Place:
 
 
 @contextmanager
-def place(usage: Usage) -> Iterator[None]:
+def place(usage: Usage) -> Iterator[Place]:
     """Like `enter`, for as long as the block lasts."""
     held = enter(usage)
     try:
-        yield
+        yield held
     finally:
         held.leave()
 

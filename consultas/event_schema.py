@@ -6,8 +6,9 @@ from typing import Any
 
 from rest_framework import serializers as drf
 
+from consultas.models import Query
 from consultas.offer_schema import OFFER, OfferSchema
-from consultas.result_schema import STATUSES
+from consultas.result_schema import QUERY_ID, STATUSES
 from consultas.schema import QUERY
 from partners.schema import ReasonSchema
 from webhooks.schema import EventSchema, webhook
@@ -26,6 +27,8 @@ class LeadSchema(EventSchema):
     external_reference = drf.UUIDField(help_text="O `simulationGroupId`.")
     cpf = drf.CharField(help_text="CPF do titular, 11 dígitos.")
     simulation_group_id = drf.UUIDField(help_text="O `simulationGroupId` da consulta.")
+    query_id = drf.UUIDField(help_text="O `queryId` da consulta.")
+    partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
     providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
     best_offer = OfferSchema(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
 
@@ -33,8 +36,24 @@ class LeadSchema(EventSchema):
         ref_name = "LeadEvent"
 
 
+class QueryCompletedSchema(EventSchema):
+    external_reference = drf.UUIDField(help_text="O `queryId`.")
+    query_id = drf.UUIDField(help_text="O `queryId` da consulta.")
+    partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
+    kind = drf.ChoiceField(Query.Kind.values, help_text="A rota: agregada, em fluxo ou de um só banco.")
+    simulation_group_id = drf.UUIDField(
+        allow_null=True, help_text="O `simulationGroupId` da consulta; nulo se ela não guardou ofertas."
+    )
+    providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
+
+    class Meta:
+        ref_name = "QueryCompletedEvent"
+
+
 class AuthorizationResultSchema(EventSchema):
     external_reference = drf.CharField(help_text="O CPF.")
+    query_id = drf.UUIDField(help_text="O `queryId` da consulta que abriu o passo.")
+    partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
     provider = drf.CharField(help_text="Banco em que o passo terminou.")
     status = drf.ChoiceField(
         ["approved", "refused", "expired"],
@@ -60,11 +79,29 @@ lead_event = webhook(
     _GROUP,
     cpf=QUERY["cpf"],
     simulation_group_id=_GROUP,
+    query_id=QUERY_ID,
+    partner_reference=None,
     providers=[
         {"provider": "imbuia", "status": "requires_action", "offers": 0},
         {"provider": "ipe", "status": "ok", "offers": 1},
     ],
     best_offer=OFFER,
+)
+query_completed_event = webhook(
+    "query.completed",
+    QueryCompletedSchema,
+    "Uma consulta chegou ao fim",
+    "De todas as rotas, uma vez por consulta; só para cadastros que o pedem. As ofertas se buscam em "
+    "`GET /consultas/{queryId}`.",
+    QUERY_ID,
+    query_id=QUERY_ID,
+    partner_reference="pedido-1001",
+    kind="aggregated",
+    simulation_group_id=_GROUP,
+    providers=[
+        {"provider": "imbuia", "status": "requires_action", "offers": 0},
+        {"provider": "ipe", "status": "ok", "offers": 1},
+    ],
 )
 authorization_result_event = webhook(
     "authorization_result",
@@ -73,6 +110,8 @@ authorization_result_event = webhook(
     "Dois bancos do mesmo CPF, ou um que primeiro recusa e depois aprova, enviam eventos com o mesmo par "
     "(`external_reference`, `event`): descarte repetições pelo `webhook-id`.",
     str(QUERY["cpf"]),
+    query_id=QUERY_ID,
+    partner_reference=None,
     provider=OFFER["provider"],
     status="approved",
     reason=None,

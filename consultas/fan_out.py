@@ -1,115 +1,123 @@
 """One query, many banks: one task is published, and each bank's answer is handed on as it arrives.
 
-The web process publishes one task per query and reads the replies (see `replies`); it calls no bank itself.
-The aggregated, the streamed and the individual route read the same generator and differ only in their views.
+The web process publishes one task per query and reads the replies (see `replies`); it calls no bank itself. The worker
+brings the query to its end. If the worker dies, the web process has another one ask the banks that are left; if none
+does, it ends the query itself, just after the deadline.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import structlog
+from django.db import Error as DatabaseFailure
+from django.utils import timezone
 
+from consultas import ending, landed
 from consultas.admission import admission
+from consultas.answer import Answer, failed
 from consultas.models import Query
 from foundation import replies, workers
 from providers import registry
-from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
-from providers.reasons import Reason
-from providers.types import BankAction, BankOffer, Employment, QueryStatus
+from providers.errors import BankTimedOut, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
 
+#: Seconds after the deadline for which the web process waits for the worker's last word, and then ends the query.
+LATE_S = 1.0
+#: Seconds for which it waits for the worker to store the answers, once all of them have arrived.
+STORED_WITHIN_S = 2.0
 
-@dataclass(frozen=True)
-class Answer:
-    """What one bank answered, or that it failed. `reached` is False for an infrastructure failure: the bank
-    was unreachable, timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the
-    bank's words for having no offer, `coded` the reasons as data, those of a failure or a refusal too."""
 
-    provider: str
-    status: QueryStatus
-    elapsed_ms: int
-    answered_at: float
+class Ended(msgspec.Struct, frozen=True):
+    """The query has come to its end. `reached` is False if no bank gave any answer but an infrastructure failure;
+    `reply` is the aggregated response, null for other routes. `is_stored` is False where the database stayed away."""
+
+    is_stored: bool = True
     reached: bool = True
-    offers: tuple[BankOffer, ...] = ()
-    #: The holder's employments. Stored answers have them under this name.
-    links: tuple[Employment, ...] = ()
-    action: BankAction | None = None
-    reasons: tuple[str, ...] = ()
-    coded: tuple[Reason, ...] = ()
-    error: str | None = None
-    term_auto_authorized: bool = False
-    data: dict[str, Any] | None = None
-
-    @property
-    def settled(self) -> bool:
-        """Whether a repeat within the window may reuse this answer."""
-        return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
+    reply: msgspec.Raw = msgspec.Raw(b"null")
 
 
-def answers(query: Query, banks: list[str]) -> Iterator[Answer]:
-    """The answers of `banks`, each as it arrives. At the query's deadline the missing ones follow as failed."""
-    return (answer for answer in answers_and_pauses(query, banks, 60) if answer is not None)
-
-
-def answers_and_pauses(query: Query, banks: list[str], pause_s: float) -> Iterator[Answer | None]:
-    """Like `answers`, with a None whenever `pause_s` went by without an answer.
+def follow(query: Query, banks: list[str], pause_s: float) -> Iterator[Answer | Ended | None]:
+    """Have a worker ask `banks` for `query`. Yields the answers of streamed and individual queries as they arrive, a
+    None whenever `pause_s` went by without one, and at last how the query ended.
 
     Gives the caller's database connection back first: none is held while waiting. Closing the generator frees
-    everything held for it; the worker finishes its calls, since an external step that one opens must be kept.
+    everything held for it; the worker goes on. Raises the database's error where an aggregated query can't be stored.
     """
     begun = time.monotonic()
-    waiting = set(banks)
+    seen: dict[str, Answer] = {}
+    ended: Ended | None = None
     round_ = 0
-    with workers.waiting_for("consultas.tasks.run_query", str(query.id), query.seconds_left()) as task:
-        is_published = bool(banks) and _publish(task, query, waiting, round_, workers.BROKER_PATIENCE_S)
+    with workers.waiting_for("consultas.tasks.run_query", str(query.id), query.seconds_left() + LATE_S) as task:
+        is_published = _publish(task, query, banks, round_, workers.BROKER_PATIENCE_S)
         pause_at = begun + pause_s
         published_at: float | None = time.monotonic()
-        while is_published and waiting and task.seconds_left() > 0:
-            match task.receive(pause_at - time.monotonic()):
+        until = math.inf
+        while is_published and ended is None and task.seconds_left() > 0 and time.monotonic() < until:
+            match task.receive(min(pause_at, until) - time.monotonic()):
                 case (replies.START, _) if published_at is not None:
                     admission.observe(time.monotonic() - published_at)
                     published_at = None
                 case (replies.ANSWER, payload):
                     answer = msgspec.json.decode(payload, type=Answer)
-                    if answer.provider in waiting:
-                        waiting.remove(answer.provider)
+                    if answer.provider in banks and answer.provider not in seen:
+                        seen[answer.provider] = answer
                         yield answer
                         pause_at = time.monotonic() + pause_s
+                    if len(seen) == len(banks):
+                        until = min(until, time.monotonic() + STORED_WITHIN_S)
+                case (replies.END, payload):
+                    ended = msgspec.json.decode(payload, type=Ended)
                 case (replies.LOST, _):
-                    log.warning("query_worker_lost", query=str(query.id), waiting=len(waiting))
-                    for bank in _not_to_be_asked_again(waiting):
-                        waiting.remove(bank)
-                        yield failed(bank, ProviderUnavailable(), begun)
+                    left = set(banks) - seen.keys() - landed.banks(query)
+                    log.warning("query_worker_lost", query=str(query.id), waiting=len(left))
+                    for bank in _not_to_be_asked_again(left):
+                        left.remove(bank)
+                        seen[bank] = failed(bank, ProviderUnavailable(), time.monotonic() - begun)
+                        yield seen[bank]
                     round_ += 1
-                    if waiting:
-                        _publish(task, query, waiting, round_)
+                    is_published = bool(left) and _publish(task, query, left, round_)
                 case None if time.monotonic() >= pause_at:
                     yield None
                     pause_at = time.monotonic() + pause_s
-    for bank in sorted(waiting):
-        yield failed(bank, BankTimedOut(), begun)
+    if not is_published and not round_:
+        seen = {bank: failed(bank, BankTimedOut(), time.monotonic() - begun) for bank in banks}
+        yield from seen.values()
+    yield from _last(query, banks, seen, ended)
 
 
-def failed(bank: str, error: BankFailure, begun: float) -> Answer:
-    """The answer that stands for a bank which gave none; `begun` in monotonic seconds."""
-    return Answer(
-        provider=bank,
-        status=QueryStatus.ERROR,
-        elapsed_ms=round((time.monotonic() - begun) * 1000),
-        answered_at=time.time(),
-        reached=False,
-        error=error.message,
-        coded=(error.reason,),
-    )
+def _last(query: Query, banks: list[str], seen: dict[str, Answer], ended: Ended | None) -> Iterator[Answer | Ended]:
+    """The answers that are stored and have not been `seen`, and how the query `ended`. Ends it where nobody did."""
+    has_ended = ended is not None and ended.is_stored
+    if query.kind == Query.Kind.AGGREGATED:
+        if ended is None or not has_ended:
+            result = ending.end(query, seen.values(), BankTimedOut())
+            ended = Ended(reached=result.reached, reply=msgspec.Raw(result.reply()))
+        yield ended
+        return
+    if len(seen) == len(banks):  # all is told: the reader has not to wait for the database
+        yield ended or Ended(is_stored=False)
+    if has_ended and len(seen) == len(banks):
+        return
+    try:
+        result = ending.stored(query) if has_ended else ending.end(query, seen.values(), BankTimedOut())
+        answers = result.answers
+    except DatabaseFailure as fault:
+        log.error("query_not_stored", query=str(query.id), fault=type(fault).__name__)
+        elapsed_s = (timezone.now() - query.created_at).total_seconds()
+        answers = [failed(bank, BankTimedOut(), elapsed_s) for bank in banks]
+    if len(seen) < len(banks):
+        yield from (answer for answer in answers if answer.provider in banks and answer.provider not in seen)
+        yield Ended()
 
 
-def _publish(task: workers.PublishedTask, query: Query, banks: set[str], round_: int, patience_s: float = 0) -> bool:
+def _publish(
+    task: workers.PublishedTask, query: Query, banks: Iterable[str], round_: int, patience_s: float = 0
+) -> bool:
     """Have a worker ask `banks`. Two copies of the task may arrive: the worker claims the round first."""
     return task.publish(str(query.id), sorted(banks), task.reply_to, round_, patience_s=patience_s)
 

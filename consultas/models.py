@@ -24,7 +24,9 @@ class Query(models.Model):
 
     `request` is the `BankQuery` that every bank gets, `portfolios` the contract's portfolio per bank,
     `fingerprint` names identical parameterless queries of the aggregated route (empty for any other),
-    `simulation_group` is set when offers were persisted.
+    `simulation_group` is set when offers were persisted. Until `finished_at`, `answers` are those that a repeat reuses:
+    the banks' own are kept in Redis as they land, and stored once, at the end (consultas/ending.py).
+    `partner_reference` is the partner's own name of the query, empty where it gave none.
     """
 
     class Kind(models.TextChoices):
@@ -45,6 +47,7 @@ class Query(models.Model):
     answers = EncryptedJSONField("respostas", null=True)
     simulation_group = models.UUIDField("grupo de simulação", null=True)
     request_id = models.CharField("id da requisição", max_length=128)
+    partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
     created_at = models.DateTimeField("criada em", default=timezone.now)
     deadline_at = models.DateTimeField("prazo")
     finished_at = models.DateTimeField("concluída em", null=True)
@@ -61,6 +64,7 @@ class Query(models.Model):
             ),
             models.Index(fields=("-created_at",), name="query_newest"),
             models.Index(fields=("request_id",), name="query_request"),
+            models.Index(fields=("deadline_at",), name="query_unfinished", condition=models.Q(finished_at=None)),
         ]
 
     def __str__(self) -> str:

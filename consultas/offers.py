@@ -53,7 +53,7 @@ ON CONFLICT (partner_id, identity) DO UPDATE SET
 RETURNING identity, id
 """
 
-_KNOWN = "SELECT identity, id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s)"
+_KNOWN = "SELECT identity, id, query_id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s)"
 
 
 def identity(query: Query, provider: str, offer: BankOffer) -> str:
@@ -89,16 +89,19 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
     return {provider: [ids[key] for key in each] for provider, each in keys.items()}
 
 
-def known(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
+def known(
+    query: Query, found: Mapping[str, Sequence[BankOffer]], refreshed_by: Query | None = None
+) -> dict[str, list[UUID]]:
     """The `offerId`s of offers that were stored before, in the form of `persist`; nothing is written. A bank is left
-    out if one of its offers was deleted meanwhile."""
+    out if one of its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`."""
     keys = _keys(query, found)
     wanted = {key for each in keys.values() for key in each}
     ids: dict[str, UUID] = {}
     if wanted:
         with statements.cursor() as cursor:
             cursor.execute(_KNOWN, [query.partner_id, list(wanted)])
-            ids = dict(cursor.fetchall())
+            by = refreshed_by.pk if refreshed_by else None
+            ids = {key: pk for key, pk, last in cursor.fetchall() if by is None or last == by}
     return {provider: [ids[key] for key in each] for provider, each in keys.items() if ids.keys() >= set(each)}
 
 

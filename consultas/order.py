@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from django.db import connection
+
 from consultas import pending
 from consultas.models import Query, Step
 from foundation import statements
+from partners.models import Partner
 from providers.bank import Connection
 from providers.models import connections_sql, read_connections
 
 
 def load(query_id: str, banks: list[str]) -> tuple[Query, dict[str, Connection], dict[str, Step]]:
-    """The query without its answers; by bank, how to reach those of `banks` that are enabled; and by bank, the steps
-    that the holder still owes them. Raises Query.DoesNotExist."""
+    """The query, with as much of its partner as events need; by bank, how to reach those of `banks` that are enabled;
+    and by bank, the steps that the holder still owes them. Raises Query.DoesNotExist."""
     sql, columns = _statement()
     row = statements.fetch_one(sql, {"id": query_id, "banks": banks})
     if row is None:
         raise Query.DoesNotExist(query_id)
-    *values, connections, owed = row
+    *values, events, connections, owed = row
     query = columns.row(values)
+    query.partner = Partner.from_db(connection.alias, ("id", "webhook_events"), (query.partner_id, events))
     return query, read_connections(connections), pending.open_steps(query, owed) if owed else {}
 
 
 @lru_cache(maxsize=1)
 def _statement() -> tuple[str, statements.Columns[Query]]:
-    columns = statements.Columns(Query, "q", without=("answers",))
+    columns = statements.Columns(Query, "q")
     sql = f"""
-SELECT {columns.sql}, {connections_sql("%(banks)s")}, ARRAY(
+SELECT {columns.sql}, p.webhook_events, {connections_sql("%(banks)s")}, ARRAY(
     SELECT s.provider FROM consultas_pending s
     WHERE s.partner_id = q.partner_id AND s.cpf_index = q.cpf_index AND s.state = 'open'
     AND s.provider = ANY(%(banks)s))
-FROM consultas_query q WHERE q.id = %(id)s
+FROM consultas_query q JOIN partners_partner p ON p.id = q.partner_id WHERE q.id = %(id)s
 """  # noqa: S608 - names of ours
     return sql, columns

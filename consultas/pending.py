@@ -18,7 +18,7 @@ from django.db.models import Case, F, QuerySet, When
 from django.utils import timezone
 
 from authorizations import evidence
-from consultas import offers, serializers
+from consultas import offers, query_json
 from consultas.models import Query, Step
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError, InvalidInput
@@ -260,7 +260,7 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
         query = step.query
         ids = offers.persist(query, {step.provider: found})
         reason = _reason(step.provider, outcome, result)
-        payload = serializers.authorization_result(query, step.provider, outcome, reason, found, ids[step.provider])
+        payload = query_json.authorization_result(query, step.provider, outcome, reason, found, ids[step.provider])
         outbox.send(query.partner, "authorization_result", query.request["cpf"], payload)
     return True
 

@@ -6,61 +6,33 @@ settled; at the same moment they share all answers, so that each bank is asked o
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+import threading
+from concurrent.futures import Future
+from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import msgspec
-import structlog
 from django.conf import settings
-from django.db import Error as DatabaseFailure
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
-from redis.exceptions import RedisError
-from redis.lock import Lock
 
 from authorizations import evidence
 from authorizations.evidence import QueryEvidence
-from consultas import fan_out, offers, serializers
-from consultas.fan_out import Answer
+from consultas import ending, fan_out, flight, repeats, standing
+from consultas.admission import Place
+from consultas.answer import Answer
+from consultas.fan_out import Ended
 from consultas.models import Query
 from foundation import statements
-from foundation.database import outlasts_restart
-from foundation.encryption import blind_index, decrypt
+from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
-from foundation.redis import redis
 from partners.models import AllowedBank, Partner
 from providers import registry
-from providers.errors import ProviderNotAllowed, ProviderUnavailable
-from providers.types import BankOffer, BankQuery
-from webhooks import outbox
+from providers.errors import BankTimedOut, ProviderNotAllowed, ProviderUnavailable
+from providers.types import BankQuery
 
-log = structlog.get_logger(__name__)
-
-#: Within this many seconds an identical parameterless query is a repeat.
-REPEAT_S = 60
-#: A follower looks for the leader's end after this pause, then after longer and longer ones.
-_FLIGHT_POLL_S = 0.05
-_FLIGHT_POLL_FACTOR = 1.5
-_FLIGHT_LONGEST_POLL_S = 0.5
-#: The query that asks the banks prolongs its lock this often. The lock ends after the longer time; then another asks.
-_FLIGHT_BEAT_S = 1.0
-_FLIGHT_TTL_S = 5
-_FINISH = "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s WHERE id = %s"
-_FINISH_ONCE = f"{_FINISH} AND finished_at IS NULL"
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """What the aggregated route answers with: each bank's answer by name, and all offers as they are shown."""
-
-    query: Query
-    answers: list[Answer]
-    shown: serializers.RenderedOffers
+_REUSE = "UPDATE consultas_query SET answers = %s, simulation_group = %s WHERE id = %s AND finished_at IS NULL"
 
 
 def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
@@ -95,6 +67,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
     Raises InvalidInput on `authorization_id` where that session's evidence can't be used.
     """
     authorization_id = data.pop("authorization_id", None)
+    reference = data.pop("partner_reference", None)
     seen = evidence.for_query(partner, data["cpf"], authorization_id) if authorization_id else None
     if seen is not None:
         data |= _from_session(seen)
@@ -110,6 +83,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         authorization_id=authorization_id or "",
         evidence_number=seen.number if seen else None,
         request_id=request_id,
+        partner_reference=reference or "",
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
     )
     parameterless = holder.loan_value is None and holder.installment_value is None and holder.installments is None
@@ -135,215 +109,85 @@ def _from_session(seen: QueryEvidence) -> dict[str, Any]:
     }
 
 
-def aggregate(query: Query) -> Aggregate:
-    """Ask every bank of `query`, keep the offers, tell the partner of the lead.
+def aggregate(query: Query) -> msgspec.Raw:
+    """Ask every bank of `query` and wait for its end. Returns the aggregated response as JSON.
 
     Raises ProviderUnavailable when no bank gave any answer but an infrastructure failure.
     """
     while True:
-        with _flight(query) as flight:
-            if flight.leader is None:
-                earlier = _earlier(query)
-                reused = _still_good(earlier) if earlier else []
-                known = {answer.provider for answer in reused}
-                fresh = _ask(query, flight, [bank for bank in query.banks if bank not in known])
-                return _finish(query, earlier if reused else None, reused, fresh)
-        followed = _await(query, flight.leader)
+        with flight.flight(query) as part:
+            if part.leader is None:
+                earlier = repeats.earlier(query)
+                reused = repeats.still_good(earlier) if earlier else []
+                if earlier and reused:
+                    query.simulation_group = earlier.simulation_group
+                left = [bank for bank in query.banks if bank not in {answer.provider for answer in reused}]
+                if not left:
+                    return _shown(ending.end(query, (), BankTimedOut(), reused))
+                if reused:
+                    _store_reused(query, reused)
+                return _asked(query, part, left)
+        followed = flight.follow(query, part.leader)
         if followed is not None:
-            return _finish(query, followed, followed.answers, [])
+            query.simulation_group = followed.simulation_group
+            return _shown(ending.end(query, (), BankTimedOut(), followed.answers))
         if query.seconds_left() <= 0:
-            raise ProviderUnavailable
+            return _shown(ending.end(query, (), BankTimedOut()))
 
 
-def _ask(query: Query, flight: _Flight, banks: list[str]) -> list[Answer]:
-    """The answers of `banks`. Prolongs the flight's lock meanwhile: it ends soon after a process that died."""
-    found: list[Answer] = []
-    for answer in fan_out.answers_and_pauses(query, banks, _FLIGHT_BEAT_S):
-        if answer is not None:
-            found.append(answer)
-        flight.keep_up()
-    return found
+def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec.Raw:
+    """As `aggregate`, but for at most `wait_ms` milliseconds (None: to the end): then the response as it stands. The
+    query goes on, and keeps its `place` until its end."""
+    if wait_ms is None:
+        return aggregate(query)
+    kept = place.pass_on()
+    reply: Future[msgspec.Raw] = Future()
 
-
-class _Flight:
-    """A query's part in its flight: identical queries at the same moment, of which one asks the banks.
-
-    `leader` is the id of the query that asks the banks already; None where this query shall ask them. Then it holds the
-    flight's lock, whose token is its id. Without Redis every query asks: that costs calls, never an answer. After the
-    first error Redis is left alone, because each further look at a frozen Redis would cost a full time-out; the lock
-    ends by itself.
-    """
-
-    def __init__(self, query: Query) -> None:
-        self.leader: str | None = None
-        self._lock: Lock | None = None
-        if not query.fingerprint:
-            return
-        connection.close()
-        lock = redis().lock(_flight_key(query), timeout=_FLIGHT_TTL_S, blocking=False, thread_local=False)
+    def run() -> None:
         try:
-            if lock.acquire(token=str(query.id)):
-                self._lock = lock
-            else:
-                held = redis().get(lock.name)
-                # The lock may have ended between the two looks: the caller tries again.
-                self.leader = held.decode() if isinstance(held, bytes) else ""
-        except RedisError:
-            log.warning("flight_unreachable")
-        self._kept_at = time.monotonic()
-
-    def keep_up(self) -> None:
-        """Prolong the lock, if the last time is long enough ago."""
-        if self._lock and time.monotonic() - self._kept_at >= _FLIGHT_BEAT_S:
-            try:
-                self._lock.reacquire()
-                self._kept_at = time.monotonic()
-            except RedisError:  # Redis is away, or another query has the lock by now
-                self._lock = None
-
-    def end(self) -> None:
-        """Let the next query ask."""
-        if self._lock:
+            reply.set_result(aggregate(query))
+        except Exception as error:
+            reply.set_exception(error)
+        finally:
+            kept.leave()
             connection.close()
-            with suppress(RedisError):
-                self._lock.release()
 
-
-@contextmanager
-def _flight(query: Query) -> Iterator[_Flight]:
-    flight = _Flight(query)
+    connection.close()
+    threading.Thread(target=copy_context().run, args=(run,), name="query", daemon=True).start()
     try:
-        yield flight
-    finally:
-        flight.end()
+        return reply.result(wait_ms / 1000)
+    except TimeoutError:
+        return msgspec.Raw(standing.result(standing.fresh(query)).reply())
 
 
-def _flight_key(query: Query) -> str:
-    return f"flight:{query.fingerprint}"
+def _asked(query: Query, part: flight.Flight, banks: list[str]) -> msgspec.Raw:
+    """Have `banks` asked. Prolongs the flight's lock meanwhile: it ends soon after a process that died."""
+    for each in fan_out.follow(query, banks, flight.BEAT_S):
+        part.keep_up()
+        if isinstance(each, Ended):
+            if not each.reached:
+                raise _nobody_answered()
+            return each.reply
+    raise ProviderUnavailable
 
 
-def _await(query: Query, leader: str) -> _Earlier | None:
-    """What the leader found, when it has finished. None if the leader died before, or the time is over."""
-    key, pause = _flight_key(query), _FLIGHT_POLL_S
-    while leader and query.seconds_left() > 0:
-        row = _finished("id = %s", leader)
-        connection.close()
-        if row is not None:
-            return row
-        try:
-            if redis().get(key) != leader.encode():
-                return _finished("id = %s", leader)
-        except RedisError:
-            return None
-        time.sleep(pause)
-        pause = min(pause * _FLIGHT_POLL_FACTOR, _FLIGHT_LONGEST_POLL_S)
-    return None
+def _shown(result: ending.Result) -> msgspec.Raw:
+    if not result.reached:
+        raise _nobody_answered()
+    return msgspec.Raw(result.reply())
 
 
-def _earlier(query: Query) -> _Earlier | None:
-    """The newest finished query of which `query` is a repeat."""
-    if not query.fingerprint:
-        return None
-    since = timezone.now() - timedelta(seconds=REPEAT_S)
-    # The second condition is the index's own, which a prepared statement can't conclude from the first.
-    return _finished("fingerprint = %s AND fingerprint <> '' AND created_at >= %s", query.fingerprint, since)
+def _nobody_answered() -> ProviderUnavailable:
+    return ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
 
 
-@dataclass(frozen=True)
-class _Earlier:
-    """What a finished query found: the group of its offers, and its answers; and the banks of which an offer to the
-    holder has expired meanwhile."""
-
-    simulation_group: UUID | None
-    answers: list[Answer]
-    outdated: list[str]
+def _store_reused(query: Query, reused: list[Answer]) -> None:
+    """Store the answers that `query` reuses, for whoever brings it to its end."""
+    query.answers = msgspec.to_builtins(reused)
+    statements.execute(_REUSE, [ending.sealed(reused), query.simulation_group, query.pk])
 
 
-def _finished(which: str, *params: Any) -> _Earlier | None:
-    """The newest of the queries `which`, a condition in SQL, that has its answers. A query whose holder was
-    erased has finished and has no answers."""
-    row = statements.fetch_one(
-        "SELECT simulation_group, answers, ARRAY(SELECT o.provider FROM consultas_offer o WHERE"  # noqa: S608 - of ours
-        " o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id AND o.expired_at IS NOT NULL)"
-        f" FROM consultas_query q WHERE {which}"
-        " AND finished_at IS NOT NULL AND answers IS NOT NULL ORDER BY created_at DESC LIMIT 1",
-        params,
-    )
-    if row is None:
-        return None
-    group, sealed, outdated = row
-    return _Earlier(group, msgspec.json.decode(decrypt(sealed), type=list[Answer]), outdated)
-
-
-def _still_good(earlier: _Earlier) -> list[Answer]:
-    """The earlier answers that a repeat may reuse: of settled banks, and young enough. Banks that were pending, wanted
-    an action or failed are asked again, so that no offer that became available stays hidden. So are banks that know an
-    offer no longer: the partner would get it again."""
-    since = time.time() - REPEAT_S
-    good = (answer for answer in earlier.answers if answer.settled and answer.answered_at >= since)
-    return [answer for answer in good if answer.provider not in earlier.outdated]
-
-
-def answers_of(query: Query) -> list[Answer]:
-    """The stored answers of a finished query."""
-    return msgspec.convert(query.answers or [], list[Answer])
-
-
-def _finish(query: Query, source: _Earlier | None, reused: list[Answer], fresh: list[Answer]) -> Aggregate:
-    """Store the answers and offers and tell of the lead; `source` is the query whose answers were reused, whose
-    group is kept and whose lead is not told twice."""
-    answers = sorted((*reused, *fresh), key=lambda answer: answer.provider)
-    query.finished_at = timezone.now()
-    reused_offers = {answer.provider: answer.offers for answer in reused}
-    shown = _store(query, source, answers, _sealed(answers), reused_offers)
-    if answers and not any(answer.reached for answer in answers):
-        raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
-    return Aggregate(query, answers, shown)
-
-
-@outlasts_restart
-def _store(
-    query: Query,
-    source: _Earlier | None,
-    answers: list[Answer],
-    sealed: str,
-    reused: dict[str, tuple[BankOffer, ...]],
-) -> serializers.RenderedOffers:
-    """Store everything in one transaction, which may be repeated: if only the confirmation of a commit was lost, no
-    second event is sent. Offers `reused` were stored by `source` and are only looked up."""
-    with transaction.atomic():
-        ids = offers.known(query, reused) if reused else {}
-        others = (answer for answer in answers if answer.provider not in ids)
-        ids |= offers.persist(query, {answer.provider: answer.offers for answer in others})
-        group = source.simulation_group if source else None
-        is_new = group is None and any(ids.values())
-        query.simulation_group = query.id if is_new else group
-        shown = serializers.shown_offers(query, answers, ids)
-        first = statements.execute(_FINISH_ONCE, [sealed, query.simulation_group, query.finished_at, query.pk])
-        if first and is_new:
-            outbox.send(query.partner, "lead", str(query.id), serializers.lead(query, answers, shown))
-    return shown
-
-
-def close(query: Query, answers: list[Answer]) -> None:
-    """Store the answers of a streamed or individual query, which keeps no offers.
-
-    If the database stays away, the back office never sees them and the log says so. The partner gets them all the same.
-    """
-    query.finished_at = timezone.now()
-    try:
-        _save_answers(query, _sealed(answers))
-    except DatabaseFailure as fault:
-        log.error("query_not_stored", query=str(query.id), fault=type(fault).__name__)
-
-
-@outlasts_restart
-def _save_answers(query: Query, sealed: str) -> None:
-    statements.execute(_FINISH, [sealed, query.simulation_group, query.finished_at, query.pk])
-
-
-def _sealed(answers: list[Answer]) -> str:
-    """`answers` as the database keeps them."""
-    field = Query._meta.get_field("answers")
-    stored: str = field.get_prep_value(answers)
-    return stored
+def ask_one(query: Query, bank: str) -> Answer:
+    """Ask the one bank of an individual query."""
+    answers = [each for each in fan_out.follow(query, [bank], 60) if isinstance(each, Answer)]
+    return answers[0]

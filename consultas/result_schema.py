@@ -7,10 +7,13 @@ from typing import Any
 from rest_framework import serializers as drf
 
 from consultas.offer_schema import OFFER, SNAKE_OFFER, IndividualOfferSchema, OfferSchema
+from consultas.query_json import PROCESSING
 from partners.schema import ReasonSchema
 from providers.types import ActionType, QueryStatus
 
 STATUSES = [item.value for item in QueryStatus]
+#: What the aggregated response may say of a bank besides.
+RESULT_STATUSES = [*STATUSES, PROCESSING]
 ACTION_TYPES = [item.value for item in ActionType]
 
 REASONS = "Por que não há ofertas, ou por que o banco falhou ou recusou, como dados; vazia se há ofertas ou se espera."
@@ -40,10 +43,10 @@ class VinculoSchema(drf.Serializer[Any]):
 class ProviderResultSchema(drf.Serializer[Any]):
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
     status = drf.ChoiceField(
-        STATUSES,
+        RESULT_STATUSES,
         help_text=(
             "`ok`: há ofertas; `no_offers`: não há; `requires_action`: o titular deve um passo; `pending`: o "
-            "titular recebeu um SMS; `error`: o banco falhou ou recusou."
+            "titular recebeu um SMS; `error`: o banco falhou ou recusou; `processing`: o banco ainda não respondeu."
         ),
     )
     success = drf.BooleanField(help_text="Falso só com `status` `error`.")
@@ -76,12 +79,15 @@ class EmployerSchema(drf.Serializer[Any]):
 
 
 class AggregatedSchema(drf.Serializer[Any]):
+    queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
+    partnerReference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
+    complete = drf.BooleanField(help_text="Verdadeiro quando todos os bancos têm o seu resultado final.")
     proposals = OfferSchema(many=True, help_text="As ofertas de todos os bancos, a de maior valor primeiro.")
     providerResults = drf.DictField(
         child=ProviderResultSchema(), help_text="O resultado de cada banco consultado, pelo identificador do banco."
     )
     employers = EmployerSchema(many=True, help_text="Os empregadores do titular, um por CNPJ.")
-    elapsedMs = drf.IntegerField(help_text="Milissegundos que a consulta levou.")
+    elapsedMs = drf.IntegerField(help_text="Milissegundos que a consulta levou, ou leva até agora.")
     timestamp = drf.DateTimeField(help_text="Hora da resposta, UTC.")
     simulationGroupId = drf.UUIDField(
         allow_null=True, help_text="Identificador do grupo de ofertas guardadas; nulo se nenhuma foi guardada."
@@ -104,6 +110,8 @@ class IndividualVinculoSchema(drf.Serializer[Any]):
 
 
 class EnvelopeSchema(drf.Serializer[Any]):
+    query_id = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
+    partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
     status = drf.ChoiceField(
         STATUSES,
@@ -133,6 +141,7 @@ class EnvelopeSchema(drf.Serializer[Any]):
         ref_name = "IndividualEnvelope"
 
 
+QUERY_ID = "0d5a3c1e-7f0a-4c0e-9a53-0a4f3a3f9b10"
 _VINCULO = {
     "matricula": "100200",
     "employerCnpj": "11222333000181",
@@ -157,6 +166,9 @@ RESULT = {
     "termAutoAuthorized": False,
 }
 AGGREGATED = {
+    "queryId": QUERY_ID,
+    "partnerReference": "pedido-1001",
+    "complete": True,
     "proposals": [OFFER],
     "providerResults": {"ipe": RESULT},
     "employers": [
@@ -172,7 +184,23 @@ AGGREGATED = {
     "timestamp": "2026-11-21T12:00:00.000Z",
     "simulationGroupId": "5e1d7a52-2d5b-4f37-9a0a-54a0f5a3c7d1",
 }
+_RUNNING = {
+    **RESULT,
+    "provider": "imbuia",
+    "status": PROCESSING,
+    "proposals": [],
+    "vinculos": [],
+    "elapsedMs": 1500,
+}
+SO_FAR = {
+    **AGGREGATED,
+    "complete": False,
+    "providerResults": {"imbuia": _RUNNING, "ipe": RESULT},
+    "elapsedMs": 1500,
+}
 WAITING: dict[str, Any] = {
+    "query_id": QUERY_ID,
+    "partner_reference": None,
     "provider": "imbuia",
     "status": "requires_action",
     "offers": [],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from consultas.admission import OverCapacity
-from consultas.result_schema import AGGREGATED, ANSWERED, WAITING, AggregatedSchema, EnvelopeSchema
-from consultas.serializers import IndividualQueryRequest, QueryRequest
+from consultas.result_schema import AGGREGATED, ANSWERED, QUERY_ID, SO_FAR, WAITING, AggregatedSchema, EnvelopeSchema
+from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest, QueryRequest
 from consultas.stream_schema import STREAM, STREAM_EVENT
 from foundation.errors import Detail, InvalidInput, NotFound
 from partners.limits import CPFS_PER_DAY, IN_FLIGHT, LimitReached
@@ -46,6 +46,13 @@ _OUTSIDE = InvalidInput(
 )
 
 _REFUSED = (OverCapacity(), *(LimitReached(each.message) for each in (IN_FLIGHT, CPFS_PER_DAY)))
+_QUERY_ID = OpenApiParameter(
+    "query_id",
+    str,
+    OpenApiParameter.PATH,
+    description="O `queryId` da consulta.",
+    examples=[OpenApiExample("Consulta", value=QUERY_ID)],
+)
 
 aggregated = extend_schema(
     operation_id="query_aggregated",
@@ -56,19 +63,42 @@ aggregated = extend_schema(
         "motivo dele está em `providerResults`. Com `status` `requires_action` o titular ainda tem um passo a cumprir "
         "no link de `action`; as ofertas vêm depois, pelo webhook `authorization_result` ou em nova consulta. "
         "O `offerId` de uma oferta é o que se envia em `POST /proposals`. "
-        "Repetida em 60 segundos, a consulta sem parâmetros aproveita as respostas já dadas."
+        "Repetida em 60 segundos, a consulta sem parâmetros aproveita as respostas já dadas. "
+        "Com `max_wait_ms` a resposta não espera por bancos mais lentos: eles vêm com `status` `processing`, e o "
+        "resto se busca em `GET /consultas/{queryId}`. A consulta vai até o fim também se a conexão cair."
     ),
-    request=QueryRequest,
+    request=AggregatedQueryRequest,
     responses={200: AggregatedSchema, **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
-    examples=[*_EXAMPLES, _NARROWED, response_example("Ofertas", AGGREGATED)],
+    examples=[
+        *_EXAMPLES,
+        _NARROWED,
+        request_example("Por no máximo 3 s", {**QUERY, "max_wait_ms": 3000, "partner_reference": "pedido-1001"}),
+        response_example("Ofertas", AGGREGATED),
+        response_example("Com `max_wait_ms`", SO_FAR),
+    ],
+)
+query = extend_schema(
+    operation_id="query_get",
+    tags=["Consultas"],
+    summary="Uma consulta como está agora, qualquer que seja a rota que a fez",
+    description=(
+        "Com `complete` falso, os bancos que ainda não responderam têm `status` `processing`. No prazo da consulta e "
+        "mais 5 segundos, todo banco tem um resultado final, ainda que ninguém espere por ele. As consultas em fluxo e "
+        "de um só banco não guardam ofertas: `offerId` é nulo."
+    ),
+    parameters=[_QUERY_ID],
+    request=None,
+    responses={200: AggregatedSchema, **errors(NotFound(), body=False)},
+    examples=[response_example("Concluída", AGGREGATED), response_example("Em andamento", SO_FAR)],
 )
 streamed = extend_schema(
     operation_id="query_stream",
     tags=["Consultas"],
     summary="A mesma consulta, com cada resposta enviada assim que chega (server-sent events)",
     description=(
-        "Cada evento é uma linha `data:` com um objeto JSON, seguida de uma linha vazia; linhas que começam com `:` "
-        "só mantêm a conexão. As ofertas não são guardadas: para enviar uma delas, consulte em `/consultas`."
+        "Cada evento é uma linha `id:` e uma linha `data:` com um objeto JSON, seguidas de uma linha vazia; linhas que "
+        "começam com `:` só mantêm a conexão. Se a conexão cair, `GET /consultas/{queryId}/stream` continua. "
+        "As ofertas não são guardadas: para enviar uma delas, consulte em `/consultas`."
     ),
     request=QueryRequest,
     responses={
@@ -80,6 +110,34 @@ streamed = extend_schema(
         **errors(_FAULTS, _OUTSIDE, *_REFUSED),
     },
     examples=[*_EXAMPLES, _NARROWED],
+)
+query_stream = extend_schema(
+    operation_id="query_stream_again",
+    tags=["Consultas"],
+    summary="Os eventos de uma consulta, desde o começo ou depois de `Last-Event-ID`",
+    description=(
+        "Primeiro o que já houve, depois cada resposta assim que chega, até `complete`. Depois de `complete` não há "
+        "nada: 204, com que um `EventSource` encerra."
+    ),
+    parameters=[
+        _QUERY_ID,
+        OpenApiParameter(
+            "Last-Event-ID",
+            str,
+            OpenApiParameter.HEADER,
+            description="O `id` do último evento recebido. Sem ele, ou com um desconhecido, tudo vem desde o começo.",
+        ),
+    ],
+    request=None,
+    responses={
+        (200, "text/event-stream"): OpenApiResponse(
+            STREAM_EVENT,
+            description="Eventos `start`, `provider_start`, `provider_result`, `provider_error`, `complete`.",
+            examples=[OpenApiExample("Eventos", value=STREAM)],
+        ),
+        204: OpenApiResponse(None, description="Nada há depois de `Last-Event-ID`."),
+        **errors(NotFound(), *_REFUSED[:2], body=False),
+    },
 )
 individual = extend_schema(
     operation_id="query_one_bank",

@@ -1,18 +1,13 @@
-"""The JSON of the query routes: what is taken in, and every shape that goes out."""
+"""The JSON that the query routes take in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
-from operator import attrgetter
 from typing import Any
-from uuid import UUID
 
-from django.utils import timezone
+from django.conf import settings
 
-from consultas.fan_out import Answer
-from consultas.models import Query
-from consultas.offer_json import offer, snake_offer, sort_offers
 from foundation.fields import (
     USER_AGENT_LENGTH,
     Block,
@@ -25,27 +20,14 @@ from foundation.fields import (
     NumberField,
     TextField,
 )
-from foundation.format_fields import CPFField, EmailField, IPField, PhoneField
-from foundation.formats import iso_utc
-from providers.reasons import Reason
+from foundation.format_fields import CPFField, EmailField, IPField, PhoneField, ReferenceField
 from providers.types import (
     AppAuthorization,
     AppEvidence,
-    BankAction,
-    BankOffer,
-    BankQuery,
-    Employment,
     Geolocation,
-    QueryStatus,
-    StepOutcome,
 )
 
-#: Rendered offers by bank.
-RenderedOffers = dict[str, list[dict[str, Any]]]
 CENT = Decimal("0.01")
-
-
-# --- In ---------------------------------------------------------------------------------------------------------
 
 
 class GeolocationBlock(Block):
@@ -178,6 +160,13 @@ class QueryRequest(Block):
     with_insurance = BooleanField(
         required=False, allow_null=True, help_text="`false` deixa de fora as ofertas com seguro. Padrão: `true`."
     )
+    partner_reference = ReferenceField(
+        required=False,
+        allow_null=True,
+        help_text=(
+            "A sua referência para a consulta, sem dados pessoais. Volta nas respostas e nos webhooks sobre ela."
+        ),
+    )
 
     def json_schema(self) -> dict[str, Any]:
         """`client_ip` is required unless there is an `authorization_id`; null counts as absent."""
@@ -206,163 +195,22 @@ class QueryRequest(Block):
         return "own evidence" if data.get("authorization_id") is None else "session"
 
 
+class AggregatedQueryRequest(QueryRequest):
+    """The same, and how long to wait for it (milliseconds)."""
+
+    max_wait_ms = IntegerField(
+        min_value=500,
+        max_value=settings.QUERY_DEADLINE_S * 1000,
+        required=False,
+        allow_null=True,
+        help_text=(
+            "Milissegundos após os quais a resposta vem com o que houver; os bancos que ainda não responderam vêm com "
+            "`status` `processing`, e as suas chamadas continuam. Sem ele, a resposta espera por todos os bancos."
+        ),
+    )
+
+
 class IndividualQueryRequest(QueryRequest):
     """The same for one bank, which the path names: `providers` is ignored."""
 
     providers = None  # type: ignore[assignment]  # drops the field, as Django REST framework has it
-
-
-# --- Out --------------------------------------------------------------------------------------------------------
-
-
-def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A bank's part of the aggregated response; `shown` are its offers as `offer` renders them."""
-    waiting = answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING)
-    return {
-        "provider": answer.provider,
-        "status": answer.status,
-        "success": answer.status is not QueryStatus.ERROR,
-        "proposals": list(shown),
-        "vinculos": [_employment(each) for each in answer.links],
-        "error": answer.error,
-        "elapsedMs": answer.elapsed_ms,
-        "noProposalReasons": list(answer.reasons),
-        "reasons": [reason.as_dict() for reason in answer.coded],
-        "requiresSignature": waiting,
-        "signatureUrl": answer.action.url if answer.action else None,
-        "action": _action(answer.action),
-        "termAutoAuthorized": answer.term_auto_authorized,
-    }
-
-
-def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> RenderedOffers:
-    """Each bank's offers, rendered and sorted; `ids` are their `offerId`s in the answers' order."""
-    request = query.holder()
-    return {
-        answer.provider: sort_offers(
-            offer(answer.provider, item, request, offer_id)
-            for item, offer_id in zip(answer.offers, ids[answer.provider], strict=True)
-        )
-        for answer in answers
-    }
-
-
-def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers, elapsed_ms: int) -> dict[str, Any]:
-    """The aggregated response."""
-    return {
-        "proposals": sort_offers(item for items in shown.values() for item in items),
-        "providerResults": {answer.provider: provider_result(answer, shown[answer.provider]) for answer in answers},
-        "employers": employers(answers),
-        "elapsedMs": elapsed_ms,
-        "timestamp": iso_utc(timezone.now()),
-        "simulationGroupId": str(query.simulation_group) if query.simulation_group else None,
-    }
-
-
-def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
-    """Unique employers by CNPJ: of the first bank by name that reports a margin, else of the first by name."""
-    found: dict[str, dict[str, Any]] = {}
-    for answer in sorted(answers, key=attrgetter("provider")):
-        for each in answer.links:
-            known = found.get(each.employer_cnpj)
-            if known is None or (known["margin"] is None and each.margin is not None):
-                found[each.employer_cnpj] = {
-                    "cnpj": each.employer_cnpj,
-                    "name": each.employer_name,
-                    "matricula": each.registration,
-                    "provider": answer.provider,
-                    "margin": _number(each.margin),
-                }
-    return list(found.values())
-
-
-def envelope(answer: Answer, proposal_id: str | None) -> dict[str, Any]:
-    """The individual route's answer, in snake_case."""
-    return {
-        "provider": answer.provider,
-        "status": answer.status,
-        "offers": [snake_offer(answer.provider, item) for item in answer.offers],
-        "vinculos": [_snake_employment(each) for each in answer.links],
-        "proposal_id": proposal_id,
-        "action": _action(answer.action),
-        "error": answer.error,
-        "elapsed_ms": answer.elapsed_ms,
-        "no_proposal_reasons": list(answer.reasons),
-        "reasons": [reason.as_dict() for reason in answer.coded],
-        "term_auto_authorized": answer.term_auto_authorized,
-        "provider_data": answer.data,
-    }
-
-
-def stream_event(answer: Answer, request: BankQuery) -> dict[str, Any]:
-    """`provider_result` for a bank that answered, a refusal too; `provider_error` for an infrastructure failure.
-    Streamed offers are not kept, so their `offerId` is null."""
-    if not answer.reached:
-        return {
-            "event": "provider_error",
-            "provider": answer.provider,
-            "error": answer.error,
-            "reasons": [reason.as_dict() for reason in answer.coded],
-            "elapsedMs": answer.elapsed_ms,
-        }
-    shown = sort_offers(offer(answer.provider, item, request, None) for item in answer.offers)
-    return {"event": "provider_result", **provider_result(answer, shown)}
-
-
-def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
-    """The own fields of the `lead` webhook."""
-    best = sort_offers(item for items in shown.values() for item in items)[:1]
-    return {
-        "cpf": query.request["cpf"],
-        "simulation_group_id": str(query.simulation_group),
-        "providers": [
-            {"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)} for answer in answers
-        ],
-        "best_offer": best[0] if best else None,
-    }
-
-
-def authorization_result(
-    query: Query,
-    provider: str,
-    outcome: StepOutcome,
-    reason: Reason | None,
-    found: Sequence[BankOffer],
-    ids: Sequence[UUID],
-) -> dict[str, Any]:
-    """The own fields of the `authorization_result` webhook. `found` is empty unless the step was approved, `reason`
-    tells why it is empty."""
-    request = query.for_bank(provider)
-    shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(found, ids, strict=True))
-    told = reason.as_dict() if reason else None
-    return {"provider": provider, "status": outcome, "reason": told, "offers": sort_offers(shown)}
-
-
-def _action(action: BankAction | None) -> dict[str, Any] | None:
-    return {"type": action.type, "url": action.url, "detail": action.detail} if action else None
-
-
-def _employment(each: Employment) -> dict[str, Any]:
-    return {
-        "matricula": each.registration,
-        "employerCnpj": each.employer_cnpj,
-        "employerName": each.employer_name,
-        "jobTitle": each.job_title,
-        "admissionDate": each.admission_date.isoformat() if each.admission_date else None,
-        "margin": _number(each.margin),
-    }
-
-
-def _snake_employment(each: Employment) -> dict[str, Any]:
-    return {
-        "matricula": each.registration,
-        "employer_cnpj": each.employer_cnpj,
-        "employer_name": each.employer_name,
-        "job_title": each.job_title,
-        "admission_date": each.admission_date.isoformat() if each.admission_date else None,
-        "margin": _number(each.margin),
-    }
-
-
-def _number(value: Decimal | None) -> float | None:
-    return None if value is None else float(value)

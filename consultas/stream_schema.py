@@ -9,13 +9,15 @@ from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers as drf
 
 from consultas.offer_schema import OFFER
-from consultas.result_schema import REASONS, RESULT, ProviderResultSchema
+from consultas.result_schema import QUERY_ID, REASONS, RESULT, STATUSES, ProviderResultSchema
 from partners.schema import ReasonSchema
 from providers.errors import ProviderUnavailable
 
 
 class StartEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["start"], help_text="Sempre `start`: o primeiro evento.")
+    queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
+    partnerReference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
     message = drf.CharField(help_text="Uma frase para quem acompanha.")
 
     class Meta:
@@ -24,6 +26,7 @@ class StartEventSchema(drf.Serializer[Any]):
 
 class ProviderStartEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["provider_start"], help_text="Sempre `provider_start`: o banco foi perguntado.")
+    queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
     provider = drf.CharField(help_text="Identificador do banco.")
 
     class Meta:
@@ -32,6 +35,14 @@ class ProviderStartEventSchema(drf.Serializer[Any]):
 
 class ProviderResultEventSchema(ProviderResultSchema):
     event = drf.ChoiceField(["provider_result"], help_text="Sempre `provider_result`: o banco respondeu.")
+    queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
+    status = drf.ChoiceField(
+        STATUSES,
+        help_text=(
+            "`ok`: há ofertas; `no_offers`: não há; `requires_action`: o titular deve um passo; `pending`: o "
+            "titular recebeu um SMS; `error`: o banco recusou."
+        ),
+    )
 
     class Meta:
         ref_name = "ProviderResultEvent"
@@ -39,6 +50,7 @@ class ProviderResultEventSchema(ProviderResultSchema):
 
 class ProviderErrorEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["provider_error"], help_text="Sempre `provider_error`: o banco não respondeu.")
+    queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
     provider = drf.CharField(help_text="Identificador do banco.")
     error = drf.CharField(allow_null=True, help_text="O que houve, em uma frase.")
     reasons = ReasonSchema(many=True, help_text=REASONS)
@@ -50,6 +62,7 @@ class ProviderErrorEventSchema(drf.Serializer[Any]):
 
 class CompleteEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["complete"], help_text="Sempre `complete`: o último evento.")
+    queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
 
     class Meta:
         ref_name = "CompleteEvent"
@@ -70,19 +83,20 @@ STREAM_EVENT = PolymorphicProxySerializer(
 
 
 STREAM = "".join(
-    f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
-    for event in (
-        {"event": "start", "message": "Consulta iniciada."},
-        {"event": "provider_start", "provider": "ipe"},
-        {"event": "provider_start", "provider": "imbuia"},
-        {"event": "provider_result", **RESULT, "proposals": [{**OFFER, "offerId": None}]},
-        {
+    f"id: {number}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
+    for number, event in {
+        "o0": {"event": "start", "queryId": QUERY_ID, "partnerReference": None, "message": "Consulta iniciada."},
+        "o1": {"event": "provider_start", "queryId": QUERY_ID, "provider": "ipe"},
+        "o2": {"event": "provider_start", "queryId": QUERY_ID, "provider": "imbuia"},
+        "b1": {"event": "provider_result", "queryId": QUERY_ID, **RESULT, "proposals": [{**OFFER, "offerId": None}]},
+        "b3": {
             "event": "provider_error",
+            "queryId": QUERY_ID,
             "provider": "imbuia",
             "error": ProviderUnavailable.default_message,
             "reasons": [ProviderUnavailable().reason.as_dict()],
             "elapsedMs": 25012,
         },
-        {"event": "complete"},
-    )
+        "c": {"event": "complete", "queryId": QUERY_ID},
+    }.items()
 )

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
-from typing import Any
 
 import msgspec
-from django.conf import settings
-from django.db import connection
 from django.http import StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from consultas import admission, auction_schema, auctions, fan_out, offers, pending, queries, schema, serializers
-from consultas.fan_out import Answer
+from consultas import (
+    admission,
+    auction_schema,
+    auctions,
+    offers,
+    pending,
+    queries,
+    query_json,
+    schema,
+    serializers,
+    standing,
+    streams,
+)
 from consultas.models import Query
 from foundation.errors import NotFound
 from partners.views import PartnerView
@@ -26,35 +33,24 @@ from providers.models import Provider
 class AggregatedQueryView(PartnerView):
     @schema.aggregated
     def post(self, request: Request) -> Response:
-        started = time.monotonic()
-        with admission.place(self.usage):
-            data = self.valid(serializers.QueryRequest)
+        with admission.place(self.usage) as place:
+            data = self.valid(serializers.AggregatedQueryRequest)
+            wait_ms = data.pop("max_wait_ms", None)
             banks = queries.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
             query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
-            result = queries.aggregate(query)
-        elapsed_ms = round((time.monotonic() - started) * 1000)
-        return Response(serializers.aggregate(result.query, result.answers, result.shown, elapsed_ms))
+            return Response(queries.aggregate_within(query, wait_ms, place))
 
 
 class StreamedQueryView(PartnerView):
     @schema.streamed
     def post(self, request: Request) -> StreamingHttpResponse:
-        place = admission.enter(self.usage)
-        try:
+        with admission.place(self.usage) as place:
             data = self.valid(serializers.QueryRequest)
             banks = queries.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
             query = queries.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
-        except BaseException:
-            place.leave()
-            raise
-        events = _events(query)
-        held = admission.Held(events, events.close, place)
-        response = StreamingHttpResponse(held, content_type="text/event-stream")
-        response["Cache-Control"] = "no-cache"
-        response["X-Accel-Buffering"] = "no"
-        return response
+            return _streamed(streams.live(query), place)
 
 
 class IndividualQueryView(PartnerView):
@@ -65,9 +61,26 @@ class IndividualQueryView(PartnerView):
             bank = queries.choose_bank(self.partner, name)
             self.usage.count_cpf(data["cpf"])
             query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
-            (answer,) = fan_out.answers(query, [bank.name])
-            queries.close(query, [answer])
-        return Response(serializers.envelope(answer, offers.live_proposal(query, bank.name)))
+            answer = queries.ask_one(query, bank.name)
+        return Response(query_json.envelope(query, answer, offers.live_proposal(query, bank.name)))
+
+
+class QueryView(PartnerView):
+    @schema.query
+    def get(self, request: Request, query_id: str) -> Response:
+        query = standing.find(self.partner, query_id)
+        return Response(msgspec.Raw(standing.result(query).reply()))
+
+
+class QueryStreamView(PartnerView):
+    @schema.query_stream
+    def get(self, request: Request, query_id: str) -> StreamingHttpResponse | Response:
+        with admission.place(self.usage) as place:
+            query = standing.find(self.partner, query_id)
+            after = streams.position(query, request.headers.get("Last-Event-ID", ""))
+            if after.is_complete:
+                return Response(status=204)  # by which an EventSource ends
+            return _streamed(streams.again(query, after), place)
 
 
 class AuctionLookupView(PartnerView):
@@ -99,26 +112,9 @@ class BankCallbackView(APIView):
         return Response(status=204)
 
 
-def _events(query: Query) -> Generator[bytes, None, None]:
-    """The stream, event by event as the answers land. When the client leaves, the server closes this generator
-    at its next write, a heartbeat at the latest, and with it everything held for the client."""
-    request = query.holder()
-    yield _event({"event": "start", "message": "Consulta iniciada."})
-    for bank in query.banks:
-        yield _event({"event": "provider_start", "provider": bank})
-    landed: list[Answer] = []
-    try:
-        for answer in fan_out.answers_and_pauses(query, query.banks, settings.STREAM_HEARTBEAT_S):
-            if answer is None:
-                yield b": keep-alive\n\n"
-            else:
-                landed.append(answer)
-                yield _event(serializers.stream_event(answer, request))
-        yield _event({"event": "complete"})
-    finally:
-        queries.close(query, landed)
-        connection.close()
-
-
-def _event(body: dict[str, Any]) -> bytes:
-    return b"data: " + msgspec.json.encode(body) + b"\n\n"
+def _streamed(events: Generator[bytes], place: admission.Place) -> StreamingHttpResponse:
+    held = admission.Held(events, events.close, place.pass_on())
+    response = StreamingHttpResponse(held, content_type="text/event-stream")
+    response["Cache-Control"] = "no-cache"
+    response["X-Accel-Buffering"] = "no"
+    return response

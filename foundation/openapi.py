@@ -81,7 +81,8 @@ def wrap_streams(result: Document, **_: Any) -> Document:
         for response in operation["responses"].values():
             if stream := response.get("content", {}).get(EVENT_STREAM):
                 data = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
-                event = {"type": "object", "required": ["data"], "properties": {"data": data}}
+                event_id = {"type": "string", "description": "Para voltar depois deste evento, com `Last-Event-ID`."}
+                event = {"type": "object", "required": ["id", "data"], "properties": {"id": event_id, "data": data}}
                 stream["schema"] = {"anyOf": [{"type": "string"}, event]}
     return result
 

@@ -15,28 +15,31 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import structlog
 from redis import Redis
 from redis.exceptions import RedisError
 
+from foundation import sending
 from foundation.encryption import WrongKey, decrypt, encrypt
 from foundation.heartbeats import BEAT_S, LOST_AFTER_S, key_of, worker_id
-from foundation.redis import redis, reserved_redis, waiting_redis
+from foundation.redis import redis, waiting_redis
 from foundation.sealing import seal, unseal
 
 log = structlog.get_logger(__name__)
-T = TypeVar("T")
 
-START, ANSWER, LOST = "start", "answer", "lost"
-#: Begins the address of a mailbox that reads messages in fields. While processes of the release before are replaced,
-#: theirs have another, and get the messages of that release.
-_READS_FIELDS = "replies:2:"
+START, ANSWER, END, LOST = "start", "answer", "end", "lost"
+#: Begins the address of a mailbox that reads messages in fields, and of one that knows END as well. While processes of
+#: the release before are replaced, theirs have another, and get the messages of that release.
+_READS_FIELDS = ("replies:2:", "replies:3:")
+_KNOWS_END = "replies:3:"
+#: What a worker tells in a sealed message.
+_SEALED = (ANSWER, END)
 _STREAM_TTL_S = 120
 _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
@@ -77,7 +80,7 @@ class Mailbox:
     """The replies of one web process."""
 
     def __init__(self) -> None:
-        self.address = f"{_READS_FIELDS}{uuid.uuid4().hex}"
+        self.address = f"{_KNOWS_END}{uuid.uuid4().hex}"
         self._inboxes: dict[str, tuple[Inbox, ...]] = {}
         self._lock = threading.Lock()
         self._last: bytes | str = "0"
@@ -125,7 +128,7 @@ class Mailbox:
         else:
             request, kind, payload = fields[b"request"].decode(), fields[b"kind"].decode(), fields[b"payload"]
         inboxes = self._inboxes.get(request, ())
-        if inboxes and kind == ANSWER and b"m" not in fields:
+        if inboxes and kind in _SEALED and b"m" not in fields:
             payload = unseal(payload, request.encode())
         for inbox in inboxes:
             if kind == START:
@@ -173,7 +176,6 @@ class Mailbox:
 
 _lock = threading.Lock()
 _mailboxes: dict[int, Mailbox] = {}
-_senders: dict[int, _Sender] = {}
 
 
 def mailbox() -> Mailbox:
@@ -184,70 +186,19 @@ def mailbox() -> Mailbox:
         return _mailboxes[os.getpid()]
 
 
-class _Sender:
-    """Sends this process's messages, all that are there by one pipeline; further ones wait until it is back. No answer
-    waits for a connection of the pool, which a thousand tasks share."""
-
-    def __init__(self) -> None:
-        self._redis = reserved_redis()
-        self._next = _Batch()
-        self._lock = threading.Lock()
-        self._filled = threading.Event()
-        threading.Thread(target=self._send, name="replies-send", daemon=True).start()
-
-    def add(self, address: str, fields: dict[Any, Any]) -> None:
-        """Send a message to the stream `address`; returns when Redis has it. Raises RedisError."""
-        with self._lock:
-            batch = self._next
-            batch.messages.append((address, fields))
-        self._filled.set()
-        batch.done.wait()
-        if batch.fault is not None:
-            raise batch.fault
-
-    def _send(self) -> None:
-        while True:
-            self._filled.wait()
-            self._filled.clear()
-            with self._lock:
-                batch, self._next = self._next, _Batch()
-            if not batch.messages:
-                continue
-            try:
-                pipe = self._redis.pipeline(transaction=False)
-                for address, fields in batch.messages:
-                    pipe.xadd(address, fields, maxlen=_STREAM_LENGTH, approximate=True)
-                pipe.execute()
-            except Exception as fault:  # whoever waits for the batch raises it; the sender serves the next ones
-                batch.fault = fault
-            batch.done.set()
-
-
-class _Batch:
-    """Messages that are sent together, and how that ended."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[str, dict[Any, Any]]] = []
-        self.done = threading.Event()
-        self.fault: Exception | None = None
-
-
-def _sender() -> _Sender:
-    """This process's sender; a forked process gets its own."""
-    with _lock:
-        if os.getpid() not in _senders:
-            _senders[os.getpid()] = _Sender()
-        return _senders[os.getpid()]
-
-
 def post(address: str, request: str, kind: str, payload: Any, patience_s: float = 0) -> None:
-    """From a worker: send `payload` to the request that waits at `address`. It is text for START, for ANSWER anything
-    that msgspec encodes.
+    """From a worker: send `payload` to the request that waits at `address`. It is text for START, for ANSWER and END
+    anything that msgspec encodes.
 
     While Redis is away it is tried again for `patience_s` seconds; a message may then arrive twice. Raises RedisError.
     """
-    fields = _fields(address, request, kind, payload)
-    _patiently(lambda: _sender().add(address, fields), patience_s)
+    command = message(address, request, kind, payload)
+    sending.send(command, patience_s=patience_s)
+
+
+def knows_end(address: str) -> bool:
+    """Whether the web process at `address` waits for an END; one of the release before does not."""
+    return address.startswith(_KNOWS_END)
 
 
 @dataclass
@@ -286,7 +237,17 @@ def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float
     keys = (f"claim:{request}:{round_}", address)
     fields = [part for field in _fields(address, request, START, worker_id()).items() for part in field]
     arguments = (mine, ttl_s, _STREAM_LENGTH, _STREAM_TTL_S, *fields)
-    return bool(_patiently(lambda: redis().eval(_CLAIM, len(keys), *keys, *arguments), patience_s))
+    return bool(sending.patiently(lambda: redis().eval(_CLAIM, len(keys), *keys, *arguments), patience_s))
+
+
+def message(address: str, request: str, kind: str, payload: Any, sealed: bytes | None = None) -> tuple[Any, ...]:
+    """The Redis command that sends `payload` as a message. `sealed` is the payload sealed for `request`, where the
+    caller has it so."""
+    if sealed is not None and address.startswith(_READS_FIELDS):
+        fields: dict[str, Any] = {"request": request, "kind": kind, "payload": sealed}
+    else:
+        fields = _fields(address, request, kind, payload)
+    return ("XADD", address, "MAXLEN", "~", _STREAM_LENGTH, "*", *(part for field in fields.items() for part in field))
 
 
 def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, Any]:
@@ -294,7 +255,7 @@ def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, An
     if not address.startswith(_READS_FIELDS):
         told = encrypt(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
         return {"m": msgspec.json.encode((request, kind, told))}
-    content = seal(msgspec.json.encode(payload), request.encode()) if kind == ANSWER else payload or ""
+    content = seal(msgspec.json.encode(payload), request.encode()) if kind in _SEALED else payload or ""
     return {"request": request, "kind": kind, "payload": content}
 
 
@@ -302,16 +263,3 @@ def _read_old(message: bytes) -> tuple[str, str, bytes]:
     """A message of a worker of the release before."""
     request, kind, told = msgspec.json.decode(message, type=tuple[str, str, str | None])
     return request, kind, (decrypt(told or "") if kind == ANSWER else told or "").encode()
-
-
-def _patiently(work: Callable[[], T], patience_s: float) -> T:
-    """What `work` gives, tried again for `patience_s` seconds while Redis is away. Raises RedisError."""
-    end = time.monotonic() + patience_s
-    while True:
-        try:
-            return work()
-        except RedisError:
-            if time.monotonic() >= end:
-                raise
-            log.warning("redis_away")
-            time.sleep(_RETRY_S)

@@ -54,6 +54,7 @@ class WebhookEvent(models.TextChoices):
     AUTHORIZATION_DECLINED = "authorization.declined", "authorization.declined: o titular não autorizou"
     AUTHORIZATION_REVOKED = "authorization.revoked", "authorization.revoked: autorização revogada"
     AUTHORIZATION_EXPIRED = "authorization.expired", "authorization.expired: link vencido sem resposta"
+    QUERY_COMPLETED = "query.completed", "query.completed: consulta encerrada"
     PROPOSAL = "proposal", "proposal: cada mudança de estado de uma proposta"
 
 

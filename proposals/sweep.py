@@ -1,5 +1,6 @@
-"""The sweep process does what is due while no partner waits: it looks at external steps, submissions without an outcome
-and open proposals at their banks, sends the codes whose task was lost, and takes over what dead workers were at.
+"""The sweep process does what is due while no partner waits: it ends overdue queries, looks at external steps,
+submissions without an outcome and open proposals at their banks, sends the codes whose task was lost, and takes over
+what dead workers were at.
 
 PostgreSQL says what is due, so the process needs no broker. Any number of them share the work, because each claims its
 rows before it asks a bank. docs/decisions/0043-sweeps-without-the-broker.md has the reasons.
@@ -17,7 +18,7 @@ from gevent.event import Event
 from gevent.pool import Group
 
 from authorizations import codes
-from consultas import pending
+from consultas import ending, pending
 from consultas import sweep as steps
 from proposals import actions, dead_workers, reconciling
 from proposals.models import Proposal
@@ -63,6 +64,7 @@ class Sweep(NamedTuple):
 
 SWEEPS = (
     Sweep("leases of dead workers", dead_workers.is_any_held, dead_workers.end_leases),
+    Sweep("overdue queries", ending.is_any_overdue, ending.end_overdue),
     Sweep("steps", pending.is_any_due, steps.run),
     Sweep("unsettled submissions", reconciling.is_any_due, reconcile),
     Sweep("open proposals", actions.is_any_due, refresh),

@@ -23,8 +23,8 @@ from jsonschema import FormatChecker
 from authorizations import endings, evidence, sessions
 from authorizations.evidence import Observed, Told
 from authorizations.models import Session
-from consultas import serializers
-from consultas.fan_out import Answer
+from consultas import query_json
+from consultas.answer import Answer
 from consultas.schema import QUERY
 from partners.models import WebhookEvent
 from proposals.models import Cause
@@ -141,6 +141,8 @@ def test_defaults_are_told(schema: dict[str, Any]) -> None:
     assert defaults == {
         ("QueryRequest", "sexo"): 0,
         ("QueryRequest", "with_insurance"): True,
+        ("AggregatedQueryRequest", "sexo"): 0,
+        ("AggregatedQueryRequest", "with_insurance"): True,
         ("IndividualQueryRequest", "sexo"): 0,
         ("IndividualQueryRequest", "with_insurance"): True,
         ("ReferenceBlock", "grau"): 1,
@@ -190,7 +192,9 @@ def test_every_event_of_the_stream_is_told(schema: dict[str, Any]) -> None:
     ]
     event = {**contract.event_schema(answer), "components": schema["components"]}
     [example] = answer["examples"].values()
-    shown = [json.loads(block.removeprefix("data: ")) for block in example["value"].split("\n\n") if block]
+    blocks = [block.split("\n") for block in example["value"].split("\n\n") if block]
+    assert all(len(block) == 2 and block[0].startswith("id: ") for block in blocks)
+    shown = [json.loads(data.removeprefix("data: ")) for _, data in blocks]
     for each in shown:
         jsonschema.validate(each, event)
     told = schema["components"]["schemas"]["StreamEvent"]["discriminator"]["mapping"]
@@ -254,6 +258,7 @@ def test_every_event_is_told_with_an_example_that_fits(schema: dict[str, Any]) -
         "authorization.declined",
         "authorization.revoked",
         "authorization.expired",
+        "query.completed",
         "proposal.<status>",
         "webhook.test",
     }
@@ -283,10 +288,11 @@ def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
     query, found = offer.query, offer.as_bank_offer()
     query.simulation_group = query.pk
     answers = [Answer("ipe", QueryStatus.OK, 1, 0.0, offers=(found,)), Answer("imbuia", QueryStatus.ERROR, 1, 0.0)]
-    shown = serializers.shown_offers(query, answers, {"ipe": [offer.pk], "imbuia": []})
-    result = serializers.authorization_result(query, "ipe", StepOutcome.APPROVED, None, (found,), [offer.pk])
+    shown = query_json.shown_offers(query, answers, {"ipe": [offer.pk], "imbuia": []})
+    result = query_json.authorization_result(query, "ipe", StepOutcome.APPROVED, None, (found,), [offer.pk])
     with transaction.atomic():
-        outbox.send(partner, "lead", str(query.pk), serializers.lead(query, answers, shown))
+        outbox.send(partner, "lead", str(query.pk), query_json.lead(query, answers, shown))
+        outbox.send(partner, "query.completed", str(query.pk), query_json.completed(query, answers))
         outbox.send(partner, "authorization_result", FULL_FLOW, result)
     a_proposal(offer).adopt(BankProposal("N-1", "x", ProposalStatus.AWAITING_SIGNATURE, None), Cause.SUBMIT)
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")

@@ -20,8 +20,8 @@ from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from consultas import offers, pending, serializers
-from consultas.fan_out import Answer, failed
+from consultas import offers, pending, query_json, serializers
+from consultas.answer import Answer, failed
 from consultas.models import Query, Step
 from foundation.encryption import blind_index
 from foundation.errors import ApiError
@@ -42,7 +42,6 @@ class AggregatedView(PartnerView):
     """The aggregated route without reuse of answers, evidence of sessions and recovery from a lost process."""
 
     def post(self, request: Request) -> Response:
-        started = time.monotonic()
         key = ApiKey.objects.select_related("partner").get(pk=self.api_key.pk)
         serializer = serializers.QueryRequest(data=request.data)
         serializer.is_valid(raise_exception=True)
@@ -75,12 +74,11 @@ class AggregatedView(PartnerView):
         with transaction.atomic():
             ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
             query.simulation_group = query.id if any(ids.values()) else None
-            shown = serializers.shown_offers(query, answers, ids)
+            shown = query_json.shown_offers(query, answers, ids)
             query.save(update_fields=["answers", "simulation_group", "finished_at"])
             if query.simulation_group:
-                outbox.send(key.partner, "lead", str(query.id), serializers.lead(query, answers, shown))
-        elapsed_ms = round((time.monotonic() - started) * 1000)
-        return Response(serializers.aggregate(query, answers, shown, elapsed_ms))
+                outbox.send(key.partner, "lead", str(query.id), query_json.lead(query, answers, shown))
+        return Response(query_json.aggregate(query, answers, shown))
 
 
 def _ask(query: Query, bank: str, known: dict[str, Connection], step: Step | None) -> Answer:
@@ -96,7 +94,7 @@ def _ask(query: Query, bank: str, known: dict[str, Connection], step: Step | Non
         )
         result = pending.ask(client, query, query.for_bank(bank), step)
     except BankFailure as failure:
-        return failed(bank, failure, begun)
+        return failed(bank, failure, time.monotonic() - begun)
     except ApiError as refusal:
         told = {"status": QueryStatus.ERROR, "error": refusal.message}
     else:

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from consultas.fan_out import Answer
+from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner

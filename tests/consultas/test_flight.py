@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from consultas import queries
+from consultas import flight
 from consultas.models import Query
 from foundation.redis import redis
 
@@ -24,14 +24,14 @@ def is_locked(fingerprint: str) -> bool:
 
 def test_the_first_query_asks_and_the_second_follows_it(fingerprint: str) -> None:
     first, second = Query(fingerprint=fingerprint), Query(fingerprint=fingerprint)
-    with queries._flight(first) as leading, queries._flight(second) as following:
+    with flight.flight(first) as leading, flight.flight(second) as following:
         assert (leading.leader, following.leader) == (None, str(first.id))
     assert not is_locked(fingerprint)
 
 
 def test_who_follows_ends_nobody_elses_flight(fingerprint: str) -> None:
-    with queries._flight(Query(fingerprint=fingerprint)):
-        with queries._flight(Query(fingerprint=fingerprint)):
+    with flight.flight(Query(fingerprint=fingerprint)):
+        with flight.flight(Query(fingerprint=fingerprint)):
             pass
         assert is_locked(fingerprint)
 
@@ -40,10 +40,10 @@ def test_a_flight_that_another_query_took_over_is_neither_prolonged_nor_ended(
     fingerprint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the fix, a query that had paused for longer than the lock lives prolonged the lock of its successor."""
-    monkeypatch.setattr(queries, "_FLIGHT_BEAT_S", 0)
-    with queries._flight(Query(fingerprint=fingerprint)) as paused:
+    monkeypatch.setattr(flight, "BEAT_S", 0)
+    with flight.flight(Query(fingerprint=fingerprint)) as paused:
         redis().delete(f"flight:{fingerprint}")  # as its end would
-        with queries._flight(Query(fingerprint=fingerprint)) as successor:
+        with flight.flight(Query(fingerprint=fingerprint)) as successor:
             assert successor.leader is None
             redis().pexpire(f"flight:{fingerprint}", 2_000)
             paused.keep_up()
@@ -57,11 +57,11 @@ def test_a_flight_that_another_query_took_over_is_neither_prolonged_nor_ended(
 def test_without_redis_every_query_asks(
     fingerprint: str, freeze_redis: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    with freeze_redis(), queries._flight(Query(fingerprint=fingerprint)) as flight:
-        assert flight.leader is None
+    with freeze_redis(), flight.flight(Query(fingerprint=fingerprint)) as part:
+        assert part.leader is None
 
 
 def test_a_query_that_has_no_repeat_locks_nothing(redis_url: str) -> None:
-    with queries._flight(Query()) as flight:
-        assert flight.leader is None
+    with flight.flight(Query()) as part:
+        assert part.leader is None
         assert not is_locked("")

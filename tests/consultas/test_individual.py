@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from consultas.models import Offer
+from consultas.models import Offer, Query
 from tests.client import Client, query_body
 from tests.processes import Simulator
 from webhooks.models import Event
@@ -14,6 +14,8 @@ ANYTHING: Any = type("Anything", (), {"__eq__": lambda self, other: True, "__rep
 
 def test_offers_whole(client: Client) -> None:
     assert client.query_one("ipe", with_insurance=False) == {
+        "query_id": str(Query.objects.get().pk),
+        "partner_reference": None,
         "provider": "ipe",
         "status": "ok",
         "offers": [
@@ -79,9 +81,10 @@ def test_an_infrastructure_failure_is_a_200_with_the_error(client: Client) -> No
     assert body["error"] == "Banco indisponível no momento. Tente novamente em instantes."
 
 
-def test_nothing_is_persisted_and_nobody_told(client: Client) -> None:
+def test_no_offer_is_persisted_and_no_lead_told(client: Client) -> None:
     client.query_one("ipe")
-    assert Offer.objects.count() == Event.objects.count() == 0
+    assert Offer.objects.count() == 0
+    assert [event.name for event in Event.objects.all()] == ["query.completed"]
 
 
 def test_every_call_asks_the_bank(client: Client, simulator: Simulator) -> None:

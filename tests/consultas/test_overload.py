@@ -64,7 +64,7 @@ def test_streams_and_single_banks_count_too_and_a_client_that_leaves_frees_its_p
         assert stream.status_code == 200
         streams.append(stream)
         under_way.append(stream.iter_lines())
-        assert next(under_way[-1]).startswith(b"data: ")
+        assert next(under_way[-1]).startswith(b"id: ")
     for path in ("/consultas", "/consultas/stream", "/providers/ipe/consultas"):
         assert client.post(path, query_body()).status_code == 429
     for stream in streams:

@@ -72,7 +72,9 @@ def test_events_in_order_and_whole(stream: Callable[..., Stream]) -> None:
     assert events[0]["message"]
     assert [event["provider"] for event in events[1:3]] == ["ipe", "jatoba"]
     assert {event["event"] for event in events[1:3]} == {"provider_start"}
-    assert events[-1] == {"event": "complete"}
+    query_id = str(Query.objects.get().pk)
+    assert {event["queryId"] for event in events} == {query_id}
+    assert events[-1] == {"event": "complete", "queryId": query_id}
     results = {event["provider"]: event for event in events[3:-1]}
     assert sorted(results) == ["ipe", "jatoba"]
     for result in results.values():
@@ -95,6 +97,7 @@ def test_a_refusal_is_a_result_and_an_outage_an_error(stream: Callable[..., Stre
     (error,) = [event for event in events if event["event"] == "provider_error"]
     assert error == {
         "event": "provider_error",
+        "queryId": error["queryId"],
         "provider": "sucupira",
         "error": "Banco indisponível no momento. Tente novamente em instantes.",
         "reasons": [
@@ -114,12 +117,13 @@ def test_silence_is_broken_by_heartbeats(stream: Callable[..., Stream], simulato
     simulator.bank("ipe", latency_ms=3_000, operation="query")
     lines = [line for _, line in stream(providers=["ipe"]).lines()]
     assert ": keep-alive\n" in lines
-    assert json.loads(lines[-2][6:]) == {"event": "complete"}
+    assert json.loads(lines[-2][6:])["event"] == "complete"
 
 
-def test_nothing_is_persisted_and_nobody_told(stream: Callable[..., Stream]) -> None:
+def test_no_offer_is_persisted_and_no_lead_told(stream: Callable[..., Stream]) -> None:
     list(stream(providers=["ipe"]).events())
-    assert Offer.objects.count() == Event.objects.count() == 0
+    assert Offer.objects.count() == 0
+    assert [event.name for event in Event.objects.all()] == ["query.completed"]
     (query,) = Query.objects.all()
     assert query.finished_at is not None
     assert query.simulation_group is None

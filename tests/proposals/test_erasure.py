@@ -24,8 +24,8 @@ from django.utils import timezone
 from authorizations import dossier, evidence, seal, sessions
 from authorizations.evidence import Observed, Told
 from authorizations.models import Evidence, Session
-from consultas import pending, queries
-from consultas.fan_out import Answer
+from consultas import ending, pending
+from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from foundation.errors import InvalidInput, NotFound
@@ -33,7 +33,7 @@ from partners.models import Partner
 from proposals import erasing, retention
 from proposals.erasing import ErasureRequest
 from proposals.models import BankCall, Cause, Erasure, Proposal
-from providers.errors import ProviderRejected
+from providers.errors import BankTimedOut, ProviderRejected
 from providers.types import BankProposal, BankResult, ProposalStatus, QueryStatus, StepOutcome
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
@@ -80,7 +80,7 @@ def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
     offer = an_offer(partner, "ipe", cpf)
     Query.objects.filter(pk=offer.query_id).update(simulation_group=offer.query_id)
     offer.query.simulation_group = offer.query_id
-    queries.close(offer.query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
+    ending.end(offer.query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())], BankTimedOut())
     outbox.send(partner, "lead", str(offer.query_id), {"cpf": cpf})
     return offer
 
@@ -186,7 +186,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(
     assert Proposal.objects.values().get() == before
     kept = Offer.objects.select_related("query").get()
     assert (kept.live_proposal_id, kept.query.holder().cpf) == (proposal.pk, FULL_FLOW)
-    assert queries.answers_of(kept.query) == []
+    assert ending.answers_of(kept.query) == []
     # The evidence, its chain and its dossier, which says who relied on it.
     assert Evidence.objects.values().get() == record
     out = io.StringIO()
@@ -258,7 +258,7 @@ def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase:
     a_step(an_offer(partner, "ipe"))
     first = erase()
     assert first["left"] == {"proposals": 0, "queries": 2}
-    queries.close(running, [])
+    ending.end(running, [], BankTimedOut())
     Query.objects.exclude(pk=running.pk).update(deadline_at=timezone.now() - timedelta(minutes=2))  # its process died
     second = erase()
     assert (second["erased"]["queries"], second["left"]) == (2, NOTHING_LEFT)

@@ -8,6 +8,7 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from celery import current_app
 from cryptography.fernet import Fernet
@@ -15,15 +16,15 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from consultas import offers, queries
-from consultas.fan_out import Answer
+from consultas import ending, offers, queries
+from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Move, Proposal
 from proposals.tasks import purge
-from providers.errors import ProviderRejected
+from providers.errors import BankTimedOut, ProviderRejected
 from providers.types import BankProposal, ProposalStatus, QueryStatus
 from tests.factories import PartnerFactory
 from tests.processes import Programs, wait_until
@@ -156,15 +157,17 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     source = an_offer(PartnerFactory(), "ipe").query
     source.fingerprint, source.banks = blind_index("query", str(source.pk)), ["ipe"]
     source.save()
-    queries.close(source, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
+    ending.end(source, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())], BankTimedOut())
     purge()
     source.refresh_from_db()
     repeat = Query.objects.get(pk=source.pk)
     repeat.pk, repeat.answers, repeat.finished_at = uuid.uuid4(), None, None
     repeat.save(force_insert=True)
-    answers = queries.aggregate(repeat).answers
-    source.refresh_from_db()
-    assert answers == queries.answers_of(source) != []
+    shown = msgspec.json.decode(queries.aggregate(repeat))
+    assert shown["providerResults"]["ipe"]["status"] == "no_offers"
+    for each in (source, repeat):
+        each.refresh_from_db()
+    assert ending.answers_of(repeat) == ending.answers_of(source) != []
 
 
 def test_running_it_twice_changes_nothing(partner: Partner) -> None:

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from consultas.models import Step
+from consultas.models import Query, Step
 from partners.models import Partner
 from proposals.models import Proposal
 from proposals.sweep import SWEEPS, SweepProcess
@@ -39,6 +39,9 @@ def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
     )
     assert due() == ["open proposals"]
     Proposal.objects.filter(pk=proposal.pk).update(next_refresh_at=now + timedelta(minutes=1))
+    Query.objects.filter(pk=offer.query_id).update(deadline_at=now - timedelta(seconds=2))
+    assert due() == ["overdue queries"]
+    Query.objects.filter(pk=offer.query_id).update(finished_at=now)
     assert due() == []
 
 

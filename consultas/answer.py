@@ -1,0 +1,51 @@
+"""What one bank answered to a query, as workers send it, web processes show it and the query's row keeps it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from providers.errors import BankFailure
+from providers.reasons import Reason
+from providers.types import BankAction, BankOffer, Employment, QueryStatus
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one bank answered, or that it failed. `reached` is False for an infrastructure failure: the bank
+    was unreachable, timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the
+    bank's words for having no offer, `coded` the reasons as data, those of a failure or a refusal too."""
+
+    provider: str
+    status: QueryStatus
+    elapsed_ms: int
+    answered_at: float
+    reached: bool = True
+    offers: tuple[BankOffer, ...] = ()
+    #: The holder's employments. Stored answers have them under this name.
+    links: tuple[Employment, ...] = ()
+    action: BankAction | None = None
+    reasons: tuple[str, ...] = ()
+    coded: tuple[Reason, ...] = ()
+    error: str | None = None
+    term_auto_authorized: bool = False
+    data: dict[str, Any] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether a repeat within the window may reuse this answer."""
+        return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
+
+
+def failed(bank: str, error: BankFailure, elapsed_s: float) -> Answer:
+    """The answer that stands for a bank which gave none; `elapsed_s` seconds after it was asked."""
+    return Answer(
+        provider=bank,
+        status=QueryStatus.ERROR,
+        elapsed_ms=round(elapsed_s * 1000),
+        answered_at=time.time(),
+        reached=False,
+        error=error.message,
+        coded=(error.reason,),
+    )

@@ -1,0 +1,163 @@
+"""How a query comes to its end: once, in one transaction, by whoever is first.
+
+That is the worker that has the last answer. If it died, the web process that waits ends the query at its deadline; if
+that is gone too, the sweep process does. Whoever ends a query later finds its `finished_at` set and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import attrgetter
+from uuid import UUID
+
+import msgspec
+import structlog
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from consultas import landed, offers, query_json
+from consultas.answer import Answer, failed
+from consultas.models import Query
+from foundation import statements
+from foundation.database import outlasts_restart
+from providers.errors import BankFailure, BankTimedOut
+from providers.types import BankOffer
+from webhooks import outbox
+
+log = structlog.get_logger(__name__)
+
+#: Seconds after its deadline at which the sweep ends a query. A worker, or else the web process, was to do it before.
+OVERDUE_S = 1.5
+#: One sweep ends at most so many.
+_AT_ONCE = 200
+_FINISH = (
+    "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s"
+    " WHERE id = %s AND finished_at IS NULL"
+)
+COMPLETED = "query.completed"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A query that has ended: each bank's answer, by name, and its offers as they are shown."""
+
+    query: Query
+    answers: list[Answer]
+    shown: query_json.RenderedOffers
+
+    @property
+    def reached(self) -> bool:
+        """False if no bank gave any answer but an infrastructure failure."""
+        return not self.answers or any(answer.reached for answer in self.answers)
+
+    def reply(self) -> bytes:
+        """The aggregated response as JSON."""
+        return msgspec.json.encode(query_json.aggregate(self.query, self.answers, self.shown))
+
+
+def answers_of(query: Query) -> list[Answer]:
+    """The answers in the query's row: all of them once it has ended, until then those that it reuses."""
+    return msgspec.convert(query.answers or [], list[Answer])
+
+
+def end(query: Query, fresh: Iterable[Answer], error: BankFailure, reused: list[Answer] | None = None) -> Result:
+    """End the query with the answers `fresh`, with those of another query that it reuses (None: those in its row), and
+    with what else has landed. Banks without any get `error`.
+
+    In one transaction: answers, offers and events. If another process was first, what that stored is returned.
+    Raises the database's error if it stays away.
+    """
+    reused = answers_of(query) if reused is None else reused
+    found = {answer.provider: answer for answer in (*reused, *fresh)}
+    missing = [bank for bank in query.banks if bank not in found]
+    if missing:
+        found |= landed.answers(query, missing)
+        elapsed_s = (timezone.now() - query.created_at).total_seconds()
+        found |= {bank: failed(bank, error, elapsed_s) for bank in missing if bank not in found}
+    answers = sorted(found.values(), key=attrgetter("provider"))
+    known = {answer.provider: answer.offers for answer in reused}
+    keeps_offers = query.kind == Query.Kind.AGGREGATED
+    is_new = keeps_offers and query.simulation_group is None and any(answer.offers for answer in answers)
+    group = query.id if is_new else query.simulation_group
+    result = _store(query, answers, sealed(answers), known, group, is_new, timezone.now())
+    return result or stored(query)
+
+
+@outlasts_restart
+def _store(
+    query: Query,
+    answers: list[Answer],
+    content: str,
+    reused: Mapping[str, tuple[BankOffer, ...]],
+    group: UUID | None,
+    is_new: bool,
+    at: datetime,
+) -> Result | None:
+    """Store all of it in one transaction, which may be repeated; None if the query has ended already. Offers `reused`
+    were stored by another query and are only looked up. The lead is told once, by the query whose group is new."""
+    with transaction.atomic():
+        if not statements.execute(_FINISH, [content, group, at, query.pk]):
+            return None
+        query.simulation_group, query.finished_at = group, at
+        ids: dict[str, list[UUID]] = {}
+        if query.kind == Query.Kind.AGGREGATED:
+            ids = offers.known(query, reused) if reused else {}
+            others = (answer for answer in answers if answer.provider not in ids)
+            ids |= offers.persist(query, {answer.provider: answer.offers for answer in others})
+        result = Result(query, answers, query_json.shown_offers(query, answers, ids))
+        if is_new:
+            outbox.send(query.partner, "lead", str(query.id), query_json.lead(query, answers, result.shown))
+        if query.partner.wants_event(COMPLETED):
+            outbox.send(query.partner, COMPLETED, str(query.id), query_json.completed(query, answers))
+    return result
+
+
+def stored(query: Query) -> Result:
+    """What the row of a query that has ended tells. Raises Query.DoesNotExist if the row is gone."""
+    row = Query.objects.get(pk=query.pk)
+    return shown(row, answers_of(row))
+
+
+def shown(query: Query, answers: list[Answer]) -> Result:
+    """A query that has ended, with the `offerId`s of its offers where it keeps any."""
+    found = {answer.provider: answer.offers for answer in answers}
+    ids = offers.known(query, found) if query.kind == Query.Kind.AGGREGATED else {}
+    return Result(query, answers, query_json.shown_offers(query, answers, ids))
+
+
+def is_any_overdue() -> bool:
+    """True if any query has not ended although it should have."""
+    return _overdue().exists()
+
+
+def _overdue() -> QuerySet[Query]:
+    return Query.objects.filter(finished_at=None, deadline_at__lt=timezone.now() - timedelta(seconds=OVERDUE_S))
+
+
+def end_overdue() -> None:
+    """End the queries whose deadline is over and which nobody ended: the processes that were at it have died."""
+    # The newest first: queries that can't be ended, for whatever reason, stand in no other's way.
+    found = list(_overdue().select_related("partner").order_by("-deadline_at")[:_AT_ONCE])
+    for query in found:
+        try:
+            result = end(query, [], BankTimedOut())
+        except Exception:
+            log.exception("query_not_ended", query=str(query.id))
+            continue
+        answered = sum(answer.reached for answer in result.answers)
+        log.warning("query_ended_by_sweep", query=str(query.id), answered=answered, banks=len(result.answers))
+
+
+def is_overdue(query: Query) -> bool:
+    """True if the query has not ended although it should have."""
+    return query.finished_at is None and query.seconds_left() < -OVERDUE_S
+
+
+def sealed(answers: list[Answer]) -> str:
+    """`answers` as the database keeps them."""
+    field = Query._meta.get_field("answers")
+    kept: str = field.get_prep_value(answers)
+    return kept

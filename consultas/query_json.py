@@ -1,0 +1,216 @@
+"""The JSON of queries: every shape in which the routes and the webhooks tell what banks answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from django.utils import timezone
+
+from consultas.answer import Answer
+from consultas.models import Query
+from consultas.offer_json import offer, snake_offer, sort_offers
+from foundation.formats import iso_utc
+from providers.reasons import Reason
+from providers.types import BankAction, BankOffer, Employment, QueryStatus, StepOutcome
+
+#: Rendered offers, and these by bank.
+Offers = list[dict[str, Any]]
+RenderedOffers = dict[str, Offers]
+#: The status of a bank that has not answered yet, in a reply that did not wait for it.
+PROCESSING = "processing"
+
+
+def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A bank's part of the aggregated response; `shown` are its offers as `offer` renders them."""
+    waiting = answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING)
+    return {
+        "provider": answer.provider,
+        "status": answer.status,
+        "success": answer.status is not QueryStatus.ERROR,
+        "proposals": list(shown),
+        "vinculos": [_employment(each) for each in answer.links],
+        "error": answer.error,
+        "elapsedMs": answer.elapsed_ms,
+        "noProposalReasons": list(answer.reasons),
+        "reasons": [reason.as_dict() for reason in answer.coded],
+        "requiresSignature": waiting,
+        "signatureUrl": answer.action.url if answer.action else None,
+        "action": _action(answer.action),
+        "termAutoAuthorized": answer.term_auto_authorized,
+    }
+
+
+def still_asked(provider: str, elapsed_ms: int) -> dict[str, Any]:
+    """The part of the aggregated response for a bank that has not answered yet."""
+    nothing = Answer(provider, QueryStatus.PENDING, elapsed_ms, 0)
+    return {**provider_result(nothing, ()), "status": PROCESSING, "requiresSignature": False}
+
+
+def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> RenderedOffers:
+    """Each bank's offers, rendered and sorted; `ids` are their `offerId`s in the answers' order, by bank. The offers of
+    a bank that is not in `ids` are shown without."""
+    request = query.holder()
+    shown: RenderedOffers = {}
+    for answer in answers:
+        stored: Sequence[UUID | None] = ids.get(answer.provider) or [None] * len(answer.offers)
+        pairs = zip(answer.offers, stored, strict=True)
+        shown[answer.provider] = sort_offers(offer(answer.provider, item, request, pk) for item, pk in pairs)
+    return shown
+
+
+def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
+    """The aggregated response, as it stands: with the banks that have not answered yet until the query has ended."""
+    now = timezone.now()
+    elapsed_ms = round(((query.finished_at or now) - query.created_at).total_seconds() * 1000)
+    results = {answer.provider: provider_result(answer, shown[answer.provider]) for answer in answers}
+    if query.finished_at is None:
+        results |= {bank: still_asked(bank, elapsed_ms) for bank in query.banks if bank not in results}
+        results = dict(sorted(results.items()))
+    return {
+        "queryId": str(query.id),
+        "partnerReference": query.partner_reference or None,
+        "complete": query.finished_at is not None,
+        "proposals": sort_offers(item for items in shown.values() for item in items),
+        "providerResults": results,
+        "employers": employers(answers),
+        "elapsedMs": elapsed_ms,
+        "timestamp": iso_utc(now),
+        "simulationGroupId": str(query.simulation_group) if query.simulation_group else None,
+    }
+
+
+def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
+    """Unique employers by CNPJ: of the first bank by name that reports a margin, else of the first by name."""
+    found: dict[str, dict[str, Any]] = {}
+    for answer in sorted(answers, key=attrgetter("provider")):
+        for each in answer.links:
+            known = found.get(each.employer_cnpj)
+            if known is None or (known["margin"] is None and each.margin is not None):
+                found[each.employer_cnpj] = {
+                    "cnpj": each.employer_cnpj,
+                    "name": each.employer_name,
+                    "matricula": each.registration,
+                    "provider": answer.provider,
+                    "margin": _number(each.margin),
+                }
+    return list(found.values())
+
+
+def envelope(query: Query, answer: Answer, proposal_id: str | None) -> dict[str, Any]:
+    """The individual route's answer, in snake_case."""
+    return {
+        "query_id": str(query.id),
+        "partner_reference": query.partner_reference or None,
+        "provider": answer.provider,
+        "status": answer.status,
+        "offers": [snake_offer(answer.provider, item) for item in answer.offers],
+        "vinculos": [_snake_employment(each) for each in answer.links],
+        "proposal_id": proposal_id,
+        "action": _action(answer.action),
+        "error": answer.error,
+        "elapsed_ms": answer.elapsed_ms,
+        "no_proposal_reasons": list(answer.reasons),
+        "reasons": [reason.as_dict() for reason in answer.coded],
+        "term_auto_authorized": answer.term_auto_authorized,
+        "provider_data": answer.data,
+    }
+
+
+def stream_event(query: Query, answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """`provider_result` for a bank that answered, a refusal too; `provider_error` for an infrastructure failure.
+    `shown` are the bank's offers as `shown_offers` renders them."""
+    if not answer.reached:
+        return {
+            "event": "provider_error",
+            "queryId": str(query.id),
+            "provider": answer.provider,
+            "error": answer.error,
+            "reasons": [reason.as_dict() for reason in answer.coded],
+            "elapsedMs": answer.elapsed_ms,
+        }
+    return {"event": "provider_result", "queryId": str(query.id), **provider_result(answer, shown)}
+
+
+def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
+    """The own fields of the `lead` webhook."""
+    best = sort_offers(item for items in shown.values() for item in items)[:1]
+    return {
+        "cpf": query.request["cpf"],
+        "simulation_group_id": str(query.simulation_group),
+        "query_id": str(query.id),
+        "partner_reference": query.partner_reference or None,
+        "providers": _told(answers),
+        "best_offer": best[0] if best else None,
+    }
+
+
+def completed(query: Query, answers: Sequence[Answer]) -> dict[str, Any]:
+    """The own fields of the `query.completed` webhook, of which none says who the holder is."""
+    return {
+        "query_id": str(query.id),
+        "partner_reference": query.partner_reference or None,
+        "kind": query.kind,
+        "simulation_group_id": str(query.simulation_group) if query.simulation_group else None,
+        "providers": _told(answers),
+    }
+
+
+def _told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    return [{"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)} for answer in answers]
+
+
+def authorization_result(
+    query: Query,
+    provider: str,
+    outcome: StepOutcome,
+    reason: Reason | None,
+    found: Sequence[BankOffer],
+    ids: Sequence[UUID],
+) -> dict[str, Any]:
+    """The own fields of the `authorization_result` webhook. `found` is empty unless the step was approved, `reason`
+    tells why it is empty."""
+    request = query.for_bank(provider)
+    shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(found, ids, strict=True))
+    told = reason.as_dict() if reason else None
+    return {
+        "query_id": str(query.id),
+        "partner_reference": query.partner_reference or None,
+        "provider": provider,
+        "status": outcome,
+        "reason": told,
+        "offers": sort_offers(shown),
+    }
+
+
+def _action(action: BankAction | None) -> dict[str, Any] | None:
+    return {"type": action.type, "url": action.url, "detail": action.detail} if action else None
+
+
+def _employment(each: Employment) -> dict[str, Any]:
+    return {
+        "matricula": each.registration,
+        "employerCnpj": each.employer_cnpj,
+        "employerName": each.employer_name,
+        "jobTitle": each.job_title,
+        "admissionDate": each.admission_date.isoformat() if each.admission_date else None,
+        "margin": _number(each.margin),
+    }
+
+
+def _snake_employment(each: Employment) -> dict[str, Any]:
+    return {
+        "matricula": each.registration,
+        "employer_cnpj": each.employer_cnpj,
+        "employer_name": each.employer_name,
+        "job_title": each.job_title,
+        "admission_date": each.admission_date.isoformat() if each.admission_date else None,
+        "margin": _number(each.margin),
+    }
+
+
+def _number(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,189 @@
+"""How a query ends: once, whole, by whoever is first."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+from django.utils import timezone
+
+from consultas import ending, standing
+from consultas.answer import Answer
+from consultas.models import Offer, Query
+from foundation import kept
+from foundation.encryption import blind_index
+from partners.models import Partner
+from providers.errors import BankTimedOut, ProviderUnavailable
+from providers.types import BankOffer, QueryStatus
+from tests.client import FULL_FLOW
+from tests.factories import PartnerFactory
+from tests.providers.samples import a_query
+from webhooks.models import Event
+
+pytestmark = pytest.mark.django_db
+
+BANKS = ["cedro", "ipe", "jatoba"]
+OFFER = BankOffer(
+    native_offer_id="native-1",
+    loan_value=Decimal("5000.00"),
+    installment_value=Decimal("300.00"),
+    installments=24,
+    interest_rate=Decimal("1.99"),
+    total_amount=Decimal("7200.00"),
+    table_code="TABELA",
+    with_insurance=False,
+    first_due_date=date(2027, 1, 10),
+    employer_cnpj="11222333000181",
+    employer_name="Metalúrgica Aurora Ltda",
+    registration="100200",
+)
+
+
+@pytest.fixture
+def partner() -> Partner:
+    return PartnerFactory(webhook_events=["lead", "query.completed"])
+
+
+def a_running_query(partner: Partner, since_s: float = 0, **fields: Any) -> Query:
+    began = timezone.now() - timedelta(seconds=since_s)
+    filled: dict[str, Any] = {
+        "kind": Query.Kind.AGGREGATED,
+        "cpf_index": blind_index("cpf", FULL_FLOW),
+        "request": msgspec.to_builtins(a_query(FULL_FLOW)),
+        "banks": BANKS,
+        "request_id": "request-1",
+        "partner_reference": "pedido-1",
+        "created_at": began,
+        "deadline_at": began + timedelta(seconds=30),
+    }
+    return Query.objects.create(partner=partner, **filled | fields)
+
+
+def an_answer(bank: str, *offers: BankOffer) -> Answer:
+    return Answer(bank, QueryStatus.OK if offers else QueryStatus.NO_OFFERS, 10, time.time(), offers=offers)
+
+
+def land(query: Query, *answers: Answer) -> None:
+    """As a worker does that dies afterwards."""
+    for answer in answers:
+        kept.keep(str(query.id), answer.provider, answer, 0)
+
+
+def statuses(query: Query) -> dict[str, str]:
+    query.refresh_from_db()
+    return {answer.provider: answer.error or answer.status.value for answer in ending.answers_of(query)}
+
+
+def told(name: str) -> list[dict[str, Any]]:
+    return [json.loads(event.body or "") for event in Event.objects.filter(name=name)]
+
+
+def test_offers_lead_and_completion_are_stored_once_whoever_comes_second(partner: Partner) -> None:
+    query = a_running_query(partner)
+    same = Query.objects.get(pk=query.pk)
+    first = ending.end(query, [an_answer("ipe", OFFER), an_answer("jatoba"), an_answer("cedro")], BankTimedOut())
+    second = ending.end(same, [an_answer("ipe")], BankTimedOut())
+    assert second.answers == first.answers
+    assert second.shown == first.shown
+    assert json.loads(second.reply()) | {"timestamp": None} == json.loads(first.reply()) | {"timestamp": None}
+    assert Offer.objects.get().query == query
+    (lead,), (completed,) = told("lead"), told("query.completed")
+    assert (lead["query_id"], lead["partner_reference"]) == (str(query.id), "pedido-1")
+    assert completed | {"timestamp": None} == {
+        "partner_id": str(partner.pk),
+        "external_reference": str(query.id),
+        "event": "query.completed",
+        "timestamp": None,
+        "query_id": str(query.id),
+        "partner_reference": "pedido-1",
+        "kind": "aggregated",
+        "simulation_group_id": str(query.id),
+        "providers": [
+            {"provider": "cedro", "status": "no_offers", "offers": 0},
+            {"provider": "ipe", "status": "ok", "offers": 1},
+            {"provider": "jatoba", "status": "no_offers", "offers": 0},
+        ],
+    }
+
+
+def test_completion_is_told_only_where_the_registration_names_it() -> None:
+    query = a_running_query(PartnerFactory())
+    ending.end(query, [an_answer("ipe", OFFER)], BankTimedOut())
+    assert [event.name for event in Event.objects.all()] == ["lead"]
+
+
+def test_what_landed_before_the_worker_died_is_stored_and_the_rest_gets_the_error(partner: Partner) -> None:
+    query = a_running_query(partner)
+    land(query, an_answer("ipe", OFFER))
+    ending.end(query, [an_answer("cedro")], ProviderUnavailable())
+    unavailable = ProviderUnavailable().message
+    assert statuses(query) == {"cedro": "no_offers", "ipe": "ok", "jatoba": unavailable}
+    assert Offer.objects.count() == len(told("lead")) == 1
+
+
+@pytest.mark.parametrize("kind", Query.Kind.values)
+def test_the_sweep_ends_what_nobody_ended(partner: Partner, kind: str) -> None:
+    overdue = a_running_query(partner, since_s=32, kind=kind)
+    land(overdue, an_answer("ipe", OFFER), an_answer("jatoba"))
+    running = a_running_query(partner, since_s=31)
+    ending.end_overdue()
+    ending.end_overdue()
+    assert statuses(overdue) == {"cedro": BankTimedOut().message, "ipe": "ok", "jatoba": "no_offers"}
+    running.refresh_from_db()
+    assert running.finished_at is None, "its web process still has a moment"
+    assert len(told("query.completed")) == 1
+    assert Offer.objects.count() == len(told("lead")) == (kind == "aggregated")
+
+
+def test_a_query_that_can_not_be_ended_stands_in_no_others_way(partner: Partner) -> None:
+    broken = a_running_query(partner, since_s=32, request={"cpf": FULL_FLOW})
+    land(broken, an_answer("ipe", OFFER))
+    other = a_running_query(partner, since_s=40)
+    ending.end_overdue()
+    other.refresh_from_db()
+    assert other.finished_at is not None
+
+
+def test_reused_answers_are_looked_up_and_their_lead_is_not_told_again(partner: Partner) -> None:
+    source = a_running_query(partner)
+    ending.end(source, [an_answer("ipe", OFFER)], BankTimedOut())
+    refreshed_at = Offer.objects.get().refreshed_at
+    repeat = a_running_query(partner, banks=["ipe", "jatoba"], simulation_group=source.pk)
+    result = ending.end(repeat, [an_answer("jatoba")], BankTimedOut(), [an_answer("ipe", OFFER)])
+    assert result.shown["ipe"][0]["offerId"] == str(Offer.objects.get().pk)
+    assert Offer.objects.get().refreshed_at == refreshed_at
+    assert repeat.simulation_group == source.pk
+    assert len(told("lead")) == 1
+
+
+def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: Partner) -> None:
+    query = a_running_query(partner)
+    land(query, an_answer("ipe", OFFER))
+    for _ in range(2):
+        reply = json.loads(standing.result(query).reply())
+        assert (reply["complete"], reply["partnerReference"]) == (False, "pedido-1")
+        assert {bank: result["status"] for bank, result in reply["providerResults"].items()} == {
+            "cedro": "processing",
+            "ipe": "ok",
+            "jatoba": "processing",
+        }
+        assert reply["providerResults"]["cedro"]["success"] is True
+        offer = Offer.objects.get()
+        assert [each["offerId"] for each in reply["proposals"]] == [str(offer.pk)]
+        assert reply["simulationGroupId"] == str(query.id)
+    ending.end(query, [an_answer("ipe", OFFER), an_answer("cedro"), an_answer("jatoba")], BankTimedOut())
+    assert Offer.objects.get().pk == offer.pk
+    assert len(told("lead")) == 1
+    assert json.loads(standing.result(standing.fresh(query)).reply())["complete"] is True
+
+
+def test_who_looks_at_an_overdue_query_ends_it(partner: Partner) -> None:
+    query = a_running_query(partner, since_s=32)
+    reply = json.loads(standing.result(query).reply())
+    assert reply["complete"] is True
+    assert {result["error"] for result in reply["providerResults"].values()} == {BankTimedOut().message}

@@ -1,0 +1,139 @@
+"""GET /partners/v1/consultas/{queryId} and its stream, and `max_wait_ms`."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import Any
+
+import pytest
+import requests
+
+from consultas.models import Query
+from tests.client import Client, query_body
+from tests.processes import Simulator, wait_until
+from tests.proposals.datasets import dataset
+from webhooks.models import Event
+
+
+def get(client: Client, query_id: str) -> dict[str, Any]:
+    response = client.get(f"/consultas/{query_id}")
+    assert response.status_code == 200, response.text
+    return response.json()  # type: ignore[no-any-return]
+
+
+def without_time(reply: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in reply.items() if name != "timestamp"}
+
+
+def events(response: requests.Response) -> list[tuple[str, dict[str, Any]]]:
+    lines = response.text.splitlines()
+    ids = [line.removeprefix("id: ") for line in lines if line.startswith("id: ")]
+    return list(zip(ids, [json.loads(line[6:]) for line in lines if line.startswith("data: ")], strict=True))
+
+
+def test_it_is_the_reply_again(client: Client) -> None:
+    reply = client.query(providers=["ipe", "jatoba"], partner_reference="pedido-7")
+    assert (reply["partnerReference"], reply["complete"]) == ("pedido-7", True)
+    assert without_time(get(client, reply["queryId"])) == without_time(reply)
+
+
+def test_streamed_and_individual_queries_are_there_without_offer_ids(client: Client) -> None:
+    client.post("/consultas/stream", query_body(providers=["ipe"], partner_reference="fluxo-1"))
+    envelope = client.query_one("ipe", partner_reference="um-1")
+    assert envelope["partner_reference"] == "um-1"
+    streamed = Query.objects.get(kind=Query.Kind.STREAM)
+    for query_id, reference in ((str(streamed.pk), "fluxo-1"), (envelope["query_id"], "um-1")):
+        reply = get(client, query_id)
+        assert (reply["complete"], reply["partnerReference"]) == (True, reference)
+        assert [offer["offerId"] for offer in reply["proposals"]] == [None, None]
+        assert reply["simulationGroupId"] is None
+
+
+def test_another_partners_and_unknown_ones_are_404(client: Client, stranger: Client) -> None:
+    mine = client.query(providers=["ipe"])["queryId"]
+    for caller, query_id in ((stranger, mine), (client, str(uuid.uuid4())), (client, "x"), (client, "g" * 36)):
+        for path in (f"/consultas/{query_id}", f"/consultas/{query_id}/stream"):
+            response = caller.get(path)
+            assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+def test_a_reply_after_max_wait_has_what_landed_and_the_query_goes_on(client: Client, simulator: Simulator) -> None:
+    simulator.bank("jatoba", latency_ms=2500, operation="query")
+    began = time.monotonic()
+    reply = client.query(providers=["ipe", "jatoba"], max_wait_ms=900)
+    assert 0.9 <= time.monotonic() - began < 2.4
+    assert reply["complete"] is False
+    late = reply["providerResults"]["jatoba"]
+    assert (late["status"], late["success"], late["proposals"]) == ("processing", True, [])
+    assert {offer["provider"] for offer in reply["proposals"]} == {"ipe"}
+    submitted = client.post("/proposals", dataset(reply["proposals"][0]))
+    assert submitted.status_code == 201, submitted.text
+    rest = requests.get(
+        f"{client.base}/consultas/{reply['queryId']}/stream", headers=dict(client.session.headers), timeout=60
+    )
+    assert [event["event"] for _, event in events(rest)] == [
+        "start",
+        *["provider_start"] * 2,
+        *["provider_result"] * 2,
+        "complete",
+    ]
+    whole = get(client, reply["queryId"])
+    assert whole["complete"] is True
+    assert {offer["provider"] for offer in whole["proposals"]} == {"ipe", "jatoba"}
+    assert [each for each in whole["proposals"] if each["provider"] == "ipe"] == reply["proposals"]
+    assert whole["simulationGroupId"] == reply["simulationGroupId"]
+    assert sorted(event.name for event in Event.objects.exclude(name__startswith="proposal")) == [
+        "lead",
+        "query.completed",
+    ]
+
+
+def test_max_wait_is_the_whole_reply_where_the_banks_are_quick(client: Client) -> None:
+    assert client.query(providers=["ipe"], max_wait_ms=30000)["complete"] is True
+
+
+@pytest.mark.parametrize("wrong", [499, 30001, "1000"])
+def test_max_wait_has_bounds(client: Client, wrong: Any) -> None:
+    response = client.post("/consultas", query_body(max_wait_ms=wrong))
+    assert (response.status_code, response.json()["field"]) == (422, "max_wait_ms")
+
+
+def test_a_stream_goes_on_after_the_last_event_that_came(client: Client, simulator: Simulator) -> None:
+    simulator.bank("jatoba", latency_ms=1500, operation="query")
+    cut = client.post("/consultas/stream", query_body(providers=["ipe", "jatoba"]), stream=True)
+    got: list[str] = []
+    for line in cut.iter_lines(chunk_size=1):
+        got.append(line.decode())
+        if line.startswith(b"data: ") and b'"provider_result"' in line:
+            break
+    cut.close()
+    last = got[-2].removeprefix("id: ")
+    query_id = json.loads(got[-1][6:])["queryId"]
+    address = f"{client.base}/consultas/{query_id}/stream"
+
+    def after(event_id: str | None) -> requests.Response:
+        headers = dict(client.session.headers) | ({"Last-Event-ID": event_id} if event_id else {})
+        return requests.get(address, headers=headers, timeout=60)
+
+    rest = events(after(last))
+    assert [(event["event"], event.get("provider")) for _, event in rest] == [
+        ("provider_result", "jatoba"),
+        ("complete", None),
+    ]
+    assert [event.get("provider") for _, event in events(after(None))] == [None, "ipe", "jatoba", "ipe", "jatoba", None]
+    assert [number for number, _ in events(after(None))] == ["o0", "o1", "o2", "b1", "b3", "c"]
+    assert after("c").status_code == 204
+
+
+def test_a_client_that_leaves_loses_nothing(client: Client, simulator: Simulator) -> None:
+    """Before the fix, the web process stored the answers, those that it had seen when the client left."""
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    cut = client.post("/consultas/stream", query_body(providers=["ipe"]), stream=True)
+    next(cut.iter_lines(chunk_size=1))
+    cut.close()
+    query = wait_until(
+        lambda: Query.objects.filter(finished_at__isnull=False).first(), 20, "the worker ended the query"
+    )
+    assert len(get(client, str(query.pk))["proposals"]) == 2

@@ -1,0 +1,92 @@
+"""Whatever process dies while a query is under way: each bank has one final status, and what it answered is stored.
+
+`tests/consultas/test_restarts.py` and `test_faults.py` have the cases in which somebody still waits for the answer.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from consultas.ending import answers_of
+from consultas.models import Offer, Query
+from foundation import kept
+from foundation.redis import redis
+from providers.errors import BankTimedOut
+from tests.client import Client, query_body
+from tests.processes import LiveService, Simulator, answers, wait_until
+from webhooks.models import Event
+
+BANKS = ["ipe", "jatoba"]
+
+
+@pytest.fixture
+def under_way(client: Client, simulator: Simulator, live_service: LiveService) -> Iterator[Query]:
+    """A query of which one bank has answered, and of which the other takes its time."""
+    simulator.bank("jatoba", latency_ms=2500, operation="query")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(client.post, "/consultas", query_body(providers=BANKS))
+        query = wait_until(lambda: Query.objects.first(), 10, "the query began", live_service.logs)
+        wait_until(lambda: kept.kept_names(str(query.pk)) == {"ipe"}, 10, "one bank has answered", live_service.logs)
+        yield query
+
+
+def kill_the_web(service: LiveService) -> None:
+    master = service.programs.pid("web")
+    for child in Path(f"/proc/{master}/task/{master}/children").read_text().split():
+        os.kill(int(child), signal.SIGKILL)
+
+
+def statuses(query: Query, within_s: float) -> dict[str, str]:
+    """Each bank's final status once the query has ended. Fails where anything of it was not stored exactly once."""
+    ended = Query.objects.filter(pk=query.pk, finished_at__isnull=False)
+    found = wait_until(ended.first, within_s, "the query has ended")
+    stored = answers_of(found)
+    assert Offer.objects.filter(query=found).count() == sum(len(answer.offers) for answer in stored) > 0
+    told = list(Event.objects.filter(name__in=["lead", "query.completed"]).order_by("name"))
+    assert [(event.name, event.external_reference) for event in told] == [
+        (name, str(found.pk)) for name in ("lead", "query.completed")
+    ]
+    return {answer.provider: answer.error or answer.status.value for answer in stored}
+
+
+def test_the_worker_stores_what_banks_answer_to_a_web_process_that_died(
+    under_way: Query, live_service: LiveService, client: Client
+) -> None:
+    """Before the fix, the web process stored the answers: offers and lead died with it."""
+    kill_the_web(live_service)
+    assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
+    wait_until(lambda: answers(f"{live_service.url}/health/live"), 20, "another process serves", live_service.logs)
+    reply = client.get(f"/consultas/{under_way.pk}").json()
+    assert (reply["complete"], len(reply["proposals"])) == (True, 4)
+
+
+def test_the_sweep_ends_a_query_whose_worker_and_web_process_died(under_way: Query, live_service: LiveService) -> None:
+    kill_the_web(live_service)
+    live_service.programs.kill("banks")
+    deadline = timezone.now() + timedelta(seconds=1)
+    Query.objects.update(deadline_at=deadline)
+    assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": BankTimedOut().message}
+    ended = Query.objects.get().finished_at
+    assert ended is not None
+    assert ended - deadline < timedelta(seconds=5)
+
+
+def test_the_worker_stores_what_banks_answered_before_redis_lost_everything(under_way: Query) -> None:
+    redis().flushdb()
+    assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
+
+
+def test_the_worker_stores_what_banks_answer_while_redis_is_away(
+    under_way: Query, freeze_redis: Callable[[], AbstractContextManager[None]]
+) -> None:
+    with freeze_redis():
+        assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}

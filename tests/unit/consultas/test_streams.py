@@ -1,0 +1,38 @@
+"""What a reader of a stream has, by the id of its last event."""
+
+from __future__ import annotations
+
+import pytest
+
+from consultas.answer import failed
+from consultas.models import Query
+from consultas.streams import Position, _complete, _opening, _Results, position
+from providers.errors import BankTimedOut
+
+QUERY = Query(banks=["aroeira", "cedro", "ipe"])
+
+
+def event_id(event: bytes) -> str:
+    return event.split(b"\n")[0].removeprefix(b"id: ").decode()
+
+
+def test_each_id_tells_what_came_until_then() -> None:
+    opening = [event_id(event) for event in _opening(QUERY, 0)]
+    assert [position(QUERY, each).opening for each in opening] == [1, 2, 3, 4]
+    assert not any(position(QUERY, each).banks for each in opening)
+    results = _Results(QUERY, frozenset())
+    for had in (["ipe"], ["ipe", "aroeira"], ["ipe", "aroeira", "cedro"]):
+        last = results.event(failed(had[-1], BankTimedOut(), 0), [])
+        assert position(QUERY, event_id(last)) == Position(opening=4, banks=frozenset(had))
+    assert position(QUERY, event_id(_complete(QUERY))) == Position(is_complete=True)
+
+
+def test_who_comes_back_gets_what_is_missing_and_the_same_ids() -> None:
+    assert [event_id(event) for event in _opening(QUERY, 2)] == ["o2", "o3"]
+    results = _Results(QUERY, frozenset({"cedro"}))
+    assert event_id(results.event(failed("ipe", BankTimedOut(), 0), [])) == "b6"
+
+
+@pytest.mark.parametrize("unknown", ["", "o", "o-1", "bxyz", "b", "C", "c ", "0", "b" + "f" * 40])
+def test_an_unknown_id_begins_anew(unknown: str) -> None:
+    assert position(QUERY, unknown) == Position()
