@@ -34,8 +34,8 @@ REFRESH_LEASE = timedelta(seconds=60)
 
 
 def get(partner: Partner, proposal_id: str) -> Proposal:
-    """The partner's proposal. Raises NotFound, the same one, for what is no id, unknown, another partner's, or
-    of a bank that the contract no longer has."""
+    """The partner's proposal. Raises NotFound where `proposal_id` is no id, is unknown, or names a proposal of another
+    partner or of a bank that the contract no longer has. The error does not tell which."""
     try:
         proposal = Proposal.of(partner).filter(pk=UUID(proposal_id)).first()
     except ValueError:
@@ -46,16 +46,16 @@ def get(partner: Partner, proposal_id: str) -> Proposal:
 
 
 def formalize(proposal: Proposal, channel: str | None, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
-    """Have the contract issued. While it awaits the signature the bank gives the same link, or a fresh one where
-    its own expired. Where the bank can't be asked, the link that it gave before is as good, as long as it is valid:
-    then the second value is the error to show beside it.
+    """Have the bank issue the contract. While the contract awaits the signature the bank gives the same link again, or
+    a fresh one after the first expired. Where the bank can't be asked, the proposal keeps the link that the bank gave
+    before, if it is still valid. The second value is then the error to show beside the link; else it is None.
 
     Raises InvalidState where it is too early or too late, and the bank's failure where there is no link yet.
     """
     if proposal.is_final:
         raise InvalidState
     try:
-        return _ask(proposal, Operation.FORMALIZE, channel, request_id), None
+        return _have_called(proposal, Operation.FORMALIZE, channel, request_id), None
     except BankFailure:
         proposal.refresh_from_db()
         if proposal.usable_link() is None:
@@ -64,20 +64,20 @@ def formalize(proposal: Proposal, channel: str | None, request_id: str) -> tuple
 
 
 def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:
-    """Cancel at the bank; cancelled already is fine. Raises NotSupported where the bank can't, InvalidState
-    where it is too late."""
+    """Cancel at the bank. A proposal that is cancelled already stays so. Raises NotSupported where the bank does not
+    cancel, and InvalidState where it is too late."""
     if not adapter(proposal.provider).cancels():
         raise NotSupported("Este banco não permite cancelamento.")
     if proposal.status == ProposalStatus.CANCELLED:
         return proposal
     if proposal.is_final:
         raise InvalidState
-    return _ask(proposal, Operation.CANCEL, reason, request_id)
+    return _have_called(proposal, Operation.CANCEL, reason, request_id)
 
 
 def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
-    """The proposal as the bank tells it now, asked at most once per `STATUS_EVERY` and never once it is final;
-    with the error to show where not even a worker answered."""
+    """The proposal as the bank tells it now. The bank is asked at most once per `STATUS_EVERY`, and not at all about a
+    final proposal. The second value is the error to show where no worker answered; else it is None."""
     if proposal.is_final:
         return proposal, None
     if not proposal.may_look(STATUS_EVERY):
@@ -87,8 +87,9 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
     return proposal, ProviderUnavailable().as_dict() if answer is None else None
 
 
-def _ask(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
-    """Have a worker make the call, and wait for it. Raises what the bank's answer comes to."""
+def _have_called(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
+    """Have a worker call the bank, and wait for the worker. Returns the proposal as it is after the call. Raises the
+    error that the call ended with, or ProviderUnavailable where no worker answered."""
     call = BankCall.objects.create(proposal=proposal, operation=operation, argument=argument, request_id=request_id)
     if workers.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S) is None:
         raise ProviderUnavailable
@@ -116,11 +117,11 @@ def run(call_id: str) -> None:
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
     proposal, operation = call.proposal, Operation(call.operation)
     try:
-        found = call_bank(proposal, operation, _asked(proposal, call), asked=call)
+        found = call_bank(proposal, operation, _bank_call(proposal, call), asked=call)
     except ApiError as error:
-        call.fail(_as_seen(error))
+        call.fail(_error_for_partner(error))
         if isinstance(error, BankFailure | InvalidState):
-            # It may have been done all the same, or something else was: look at once how things stand.
+            # The bank may have done it all the same, or the status may be another one: look at once.
             proposal.hasten_refresh()
     else:
         channel = call.argument if operation == Operation.FORMALIZE else None
@@ -129,8 +130,8 @@ def run(call_id: str) -> None:
         connection.close()
 
 
-def _asked(proposal: Proposal, call: BankCall) -> Any:
-    """The call on the adapter that a row stands for."""
+def _bank_call(proposal: Proposal, call: BankCall) -> Any:
+    """The function that makes the call of the row `call` at the proposal's bank."""
     native_id, argument = proposal.native_id, call.argument
     match call.operation:
         case Operation.FORMALIZE:
@@ -141,13 +142,14 @@ def _asked(proposal: Proposal, call: BankCall) -> Any:
             raise ValueError(f"no partner asks for {other}")
 
 
-def _as_seen(error: ApiError) -> ApiError:
-    """A bank that lost a proposal it had is the bank's failure: the partner's own id is not unknown."""
+def _error_for_partner(error: ApiError) -> ApiError:
+    """The error that the partner sees. A bank that no longer finds a proposal of its own has failed. The partner's own
+    id is known, so the partner gets no NotFound."""
     return ProviderError() if isinstance(error, NotFound) else error
 
 
 def look(proposal_id: str, request_id: str) -> None:
-    """Look at the proposal for a partner that asked. What the bank can't tell is kept for the next reader too."""
+    """Ask the bank for the status because the partner asked. A failure is kept as the proposal's `error`."""
     try:
         _look(Proposal.objects.get(pk=proposal_id), Cause.STATUS, request_id)
     finally:
@@ -155,9 +157,9 @@ def look(proposal_id: str, request_id: str) -> None:
 
 
 def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
-    """Ask the bank for the status and take it over; where it can't tell, the last known one stands.
+    """Ask the bank for the status and take it over. Where the bank does not answer, the last known status stays.
 
-    Looks are many and change little: the moves that come of them are kept, the calls are not.
+    No row of the call is kept, because looks are many and most change nothing. Moves that come of a look are kept.
     """
     structlog.contextvars.bind_contextvars(request_id=request_id)
     asked = BankCall(proposal=proposal, operation=Operation.STATUS, request_id=request_id)
@@ -196,5 +198,5 @@ def claim_due() -> list[Proposal]:
 
 
 def refresh(proposal: Proposal) -> None:
-    """Look at the proposal; where the bank can't tell, look later."""
+    """Ask the bank for the status because the next look is due."""
     _look(proposal, Cause.REFRESH, proposal.request_id)

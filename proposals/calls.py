@@ -37,11 +37,11 @@ def call_bank(
     asked: BankCall | None = None,
     keep: bool = True,
 ) -> T:
-    """What the bank answers to `ask`, within `seconds` (the bank's own time-out where None).
+    """What the bank answers to `ask` within `seconds`, or within the bank's own time-out where that is None.
 
-    `asked` is the row of the call where a partner's request made one; what came of the call is written, unless
-    `keep` is False. Raises whatever `ask` raises as an
-    ApiError; a fault of ours is a ProviderError, since what the bank did is as unknown then as after a time-out.
+    `asked` is the row of the call where a partner's request made one. The row's outcome and duration are stored unless
+    `keep` is False. Raises the ApiError that `ask` raises. Any other exception is a bug of ours and raised as
+    ProviderError, because what the bank did is then as unknown as after a time-out.
     """
     row = asked or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
     begun = time.monotonic()
@@ -55,17 +55,18 @@ def call_bank(
         log.warning("bank_call_failed", bank=proposal.provider, operation=operation, code=error.code)
         raise
     except Exception:
-        # A fault of ours in the middle of a call: logged here, an unknown outcome for everybody else.
+        # A bug of ours. It is logged here; for the caller the outcome is unknown.
         log.exception("bank_call_broke", bank=proposal.provider, operation=operation)
         raise ProviderError from None
     finally:
         if keep:
             row.outcome, row.ms = outcome, round((time.monotonic() - begun) * 1000)
-            _keep(row)
+            _store(row)
     return answer
 
 
 @outlasts_restart
-def _keep(row: BankCall) -> None:
-    """Write what came of a call, whether its row exists or not: a repeat may find its own."""
+def _store(row: BankCall) -> None:
+    """Store outcome and duration of a call, whether or not its row exists already. A repeat after a lost connection may
+    find the row that the first try stored."""
     BankCall.objects.bulk_create([row], update_conflicts=True, unique_fields=["id"], update_fields=["outcome", "ms"])

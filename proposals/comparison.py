@@ -21,7 +21,8 @@ _LEFT_OUT = ("offer_ref", "evidencia", "partner_reference")
 
 
 class OtherData(InvalidState):
-    """The offer's proposal `proposal_id` has other data: they differ in `field` first."""
+    """The offer has the proposal `proposal_id`, whose data differ from those of the request; `field` is the first field
+    that differs."""
 
     def __init__(self, proposal_id: str, field: str) -> None:
         super().__init__(
@@ -37,7 +38,7 @@ def first_difference(kept: Mapping[str, Any], told: Mapping[str, Any]) -> str | 
 
     Both are as a row keeps them: validated, dates and money as text. The name is dotted; a block that only one of the
     two has is named itself. None where both are the same submission: a field that is null, empty or left out is the
-    same, so is money with other zeros at its end, and so are the texts that no bank is sent (see `_normal`).
+    same, so is money with other zeros at its end, and so are the texts that no bank is sent (see `_as_sent`).
     """
     return next(_differences(_compared(), kept, told, ""), None)
 
@@ -57,7 +58,7 @@ def _differences(
         if _is_empty(one) and _is_empty(other):
             continue
         if _is_empty(one) or _is_empty(other):
-            if _normal(name, field, one) != _normal(name, field, other):
+            if _as_sent(name, field, one) != _as_sent(name, field, other):
                 yield here
         elif isinstance(field, Block):
             yield from _differences(field.fields, one, other, f"{here}.")
@@ -66,7 +67,7 @@ def _differences(
                 yield here
             for index, (mine, theirs) in enumerate(zip(one, other, strict=False)):
                 yield from _differences(field.child.fields, mine, theirs, f"{here}.{index}.")
-        elif _normal(name, field, one) != _normal(name, field, other):
+        elif _as_sent(name, field, one) != _as_sent(name, field, other):
             yield here
 
 
@@ -77,7 +78,7 @@ def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [])
 
 
-def _normal(name: str, field: Field, value: Any) -> Any:
+def _as_sent(name: str, field: Field, value: Any) -> Any:
     """`value` as it reaches a bank: money as a number, a father's name of one word left out, the degree that a
     reference has where none is told."""
     if name == "nome_pai":

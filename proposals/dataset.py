@@ -67,8 +67,8 @@ _DISBURSEMENT_STAND_INS: dict[str, dict[str, str]] = {
 
 
 def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
-    """Raises InvalidInput with everything that is at fault, before any call: what this bank needs and has not
-    got, its own rules, the offer."""
+    """Raises InvalidInput that names every fault, before any call: an unknown offer, the bank's own rules, and fields
+    that this bank needs and that are missing."""
     details = _first_of_each_field(_faults(bank, data, offer))
     if details:
         raise InvalidInput(details=details)
@@ -95,7 +95,7 @@ def _overlap(one: str | None, other: str | None) -> bool:
 
 
 def _completed(part: dict[str, Any]) -> dict[str, Any]:
-    """The valid part of a dataset, with something in the place of whatever `_submission` can't do without."""
+    """The valid part of a dataset, with stand-ins for the missing fields that `_submission` needs."""
     whole = {**part, **{name: {**stand_in, **(part.get(name) or {})} for name, stand_in in _STAND_INS.items()}}
     for name, stand_in in _DISBURSEMENT_STAND_INS.items():
         if given := whole["recebimento"].get(name):
@@ -131,8 +131,8 @@ def _value(data: Any, field: str) -> Any:
 
 
 def check_authorized(offer: Offer) -> None:
-    """Raises InvalidInput on the offer while the holder still owes the bank a step that was opened after the
-    bank last gave this offer: whatever was authorized then no longer holds."""
+    """Raises InvalidInput on the offer while a step of the holder is open that the bank opened after it last gave this
+    offer. The authorization under which the bank gave the offer then no longer holds."""
     owed = Step.objects.filter(
         opened_at__gt=offer.refreshed_at,
         partner_id=offer.partner_id,
@@ -159,7 +159,7 @@ def disbursement(bank: type[Bank], data: dict[str, Any]) -> Disbursement:
 
 
 def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankSubmission:
-    """The dataset of a submission. One word is no father's name that a bank takes, so it is left out."""
+    """The dataset of a submission. Banks take no father's name of one word, so such a name is left out."""
     holder, contact, address = data["titular"], data["contato"], data["endereco"]
     father = holder.get("nome_pai")
     account, pix = data["recebimento"].get("conta_bancaria"), data["recebimento"].get("pix")

@@ -38,8 +38,8 @@ SLOWEST_REFRESH = timedelta(minutes=10)
 class Proposal(Submittable):
     """One proposal at one bank, made from one offer.
 
-    `status` is the contract's. Partners see only proposals that the bank accepted or refused: before, nothing is known
-    that could be shown. Every change of a row is a method, which stores it under the row's lock or under a condition.
+    `status` is the contract's. Partners see only proposals that the bank accepted or refused. Before that, nothing is
+    known that could be shown. Every change of a row is a method, which stores it under the row's lock or a condition.
     """
 
     _changed: frozenset[str] = frozenset()

@@ -39,8 +39,8 @@ def held() -> QuerySet[Proposal]:
 
 
 def claim_unsettled() -> list[Proposal]:
-    """Submissions that are due to be looked for, taken for this worker. One whose worker died becomes unknown
-    on the way, or not sent where no worker ever took it."""
+    """Claim the submissions that are due, so that no other worker looks for them meanwhile. A try whose lease ended
+    becomes UNKNOWN first, or NOT_SENT where no worker ever took it."""
     worker, now = worker_id(), timezone.now()
     with transaction.atomic():
         rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
@@ -53,9 +53,10 @@ def claim_unsettled() -> list[Proposal]:
 
 
 def reconcile(proposal: Proposal) -> None:
-    """Look for a submission whose outcome is unknown: adopt it, or know that it never arrived, or look later.
+    """Ask the bank about a submission whose outcome is unknown. The bank has it: adopt it. The bank's "not found" is
+    final: settle it as not arrived. Anything else: look again later.
 
-    Nothing is sent from here: only a partner who asks again wants the proposal still.
+    Nothing is sent from here. Only a partner who asks again still wants the proposal.
     """
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     is_final = is_not_found_final(proposal)
@@ -72,8 +73,8 @@ def reconcile(proposal: Proposal) -> None:
 
 
 def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:
-    """Have those whose outcome is unknown looked for at the next sweep, and soon again after it; returns their ids. A
-    try that a worker is at is left alone."""
+    """Have those of `proposals` whose outcome is unknown looked for at the next sweep, and soon again after it. Returns
+    their ids. A try that a worker is at is left alone."""
     now = timezone.now()
     lapsed = Q(submission=Phase.UNKNOWN) | Q(submission=Phase.SENDING, lease_until__lte=now)
     ids = list(proposals.filter(lapsed).values_list("pk", flat=True))

@@ -72,8 +72,8 @@ def described(bank: type[Bank], status: str) -> Document:
 
 
 def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
-    """Each way that a partner may ask for, as block and kind, with what `bank` makes of it; those that it refuses are
-    left out."""
+    """Each account type and PIX key type that `bank` takes, as block and kind, with the disbursement that the bank
+    makes of it."""
     accounts = ((kind, replace(_SAMPLE, account=BankAccount("001", "1", "1", "1", kind))) for kind in ACCOUNT_KINDS)
     keys = ((kind, replace(_SAMPLE, pix=PixKey(kind, ""))) for kind in PIX_KINDS)
     asked = [("conta_bancaria", *each) for each in accounts] + [("pix", *each) for each in keys]
@@ -185,7 +185,7 @@ def _is(name: str, value: str) -> Document:
 
 
 def _narrow(block: Document, way: str, kind: str, words: list[str]) -> None:
-    """Let `block` take only these kinds of an account or a PIX key; no word at all: not this way."""
+    """Let the field `way` of `block` take only the kinds `words`. Without any word the field must be null."""
     if words:
         block["properties"][way]["properties"][kind]["enum"] = words
     else:

@@ -33,12 +33,13 @@ Phase = Proposal.Submission
 
 def purge() -> dict[str, int]:
     """Delete submissions that no bank accepted after `SUBMISSION_RETENTION_DAYS`, and queries with their offers and
-    steps after `QUERY_RETENTION_DAYS`, those behind a proposal excepted. Returns how many of each."""
+    steps after `QUERY_RETENTION_DAYS`. A query and an offer behind a proposal stay. Returns how many rows of each kind
+    were deleted."""
     now, until = timezone.now(), batches.end_of_run()
     unwanted = Proposal.objects.filter(
         submission__in=NEVER_ACCEPTED, updated_at__lt=now - timedelta(days=settings.SUBMISSION_RETENTION_DAYS)
     )
-    # First: a submission that goes sets its offer free.
+    # Submissions go first, because a submission keeps its offer.
     gone = {"proposals": batches.delete_oldest(unwanted, "updated_at", until)}
     gone |= consultas.retention.purge(now - timedelta(days=settings.QUERY_RETENTION_DAYS), _in_use(), until)
     log.info("queries_purged", **gone)
@@ -46,7 +47,7 @@ def purge() -> dict[str, int]:
 
 
 def _in_use() -> Exists:
-    """Of offers: a proposal was made of it."""
+    """The condition, for offers, that a proposal was made of the offer."""
     return Exists(Proposal.objects.filter(offer=OuterRef("pk")))
 
 
@@ -73,7 +74,7 @@ def preview(cpf: str) -> Erasure:
 
 def _erase(cpf: str, by: str) -> Erasure:
     index = blind_index("cpf", cpf)
-    # With the partners the index serves that finds a partner's holder.
+    # All partners are named, so that PostgreSQL can use the index on partner and holder.
     mine = Proposal.objects.filter(partner__in=list(Partner.objects.values_list("pk", flat=True)), cpf_index=index)
     locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
     unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)

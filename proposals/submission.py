@@ -49,10 +49,10 @@ def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
 def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
     """The proposal for the validated dataset `data`, and whether this request made it.
 
-    Raises NotFound for a bank outside the contract, InvalidInput before any call, OtherData where the offer's
-    proposal has others, the bank's own refusal, and ProviderUnavailable where the outcome is not known (yet): then
-    a repeat is safe. An error about a stored proposal bears its `proposal_id`, OfferExpired the offer that may be its
-    `replacement` too.
+    Raises NotFound for a bank outside the contract. Raises InvalidInput before any call. Raises OtherData where the
+    offer has a proposal with other data. Raises the bank's own refusal. Raises ProviderUnavailable where the outcome is
+    not known yet; a repeat is then safe. An error about a stored proposal bears its `proposal_id`, and its `reason`
+    where it ended. OfferExpired also bears the `replacement`, the offer that may take the expired one's place.
     """
     provider = data["offer_ref"]["provider"]
     if provider not in {allowed.name for allowed in partner.allowed_banks()}:
@@ -65,7 +65,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     proposal, is_ours = _claim_try(partner, offer, data, request_id)
     answer = None
     if is_ours or (proposal.submission == Phase.SENDING and proposal.taken_at is None):
-        # Another request's try too, until a worker takes it: the process that was to publish its task may have died.
+        # Also for another request's try that no worker took: its process may have died before it published the task.
         answer = workers.ask("proposals.tasks.submit", str(proposal.pk), deadline - time.monotonic())
     if is_ours and answer is None:
         proposal.give_back_try()
@@ -73,7 +73,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         _await_outcome(proposal, deadline)
     proposal = Proposal.objects.get(pk=proposal.pk)
     if proposal.submission == Phase.ACCEPTED:
-        # The bank may have an earlier dataset than the one that this request brought, or waited for.
+        # What the bank has may be an earlier dataset than the one of this request.
         _refuse_other_data(proposal, proposal.dataset, _split(data)[0])
         return proposal, is_ours
     error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
@@ -85,7 +85,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
 
 
 def error_of(proposal: Proposal) -> ApiError:
-    """Why the submission gave no proposal, as the partner sees it."""
+    """The error that tells the partner why the submission led to no proposal."""
     if proposal.error:
         error = error_from_dict(proposal.error)
         return ProviderUnavailable() if isinstance(error, BankFailure) else error
@@ -94,11 +94,11 @@ def error_of(proposal: Proposal) -> ApiError:
 
 
 def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
-    """The live proposal of this offer, and whether the next try to send it is this request's.
+    """The live proposal of this offer, and whether this request is to send it.
 
-    It is where none existed, or where none is at it: the last try never arrived, is unknown, or its lease ended.
-    Raises OtherData where the proposal has other data than `data` and the bank has it, may have it or is about to
-    get it.
+    This request is to send it where no proposal existed, and where nobody else is sending it: the last try never
+    arrived, its outcome is unknown, or its lease ended. Raises OtherData where the proposal has other data than `data`
+    and the bank has it, may have it or is about to get it.
     """
     told, name = _split(data)
     while True:
@@ -112,9 +112,9 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
                 return _begin_first_try(offer, told, request_id, until, name), True
             except IntegrityError:
                 if not Offer.objects.filter(pk=offer.pk).exists():
-                    # It was erased since it was looked up.
+                    # The offer was erased after this request had found it.
                     raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
-                continue  # another request was first: its row is the one
+                continue  # another request was first, and its row counts
         if not live.is_replaceable(now):
             _refuse_other_data(live, live.next_dataset or live.dataset, told)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
@@ -125,8 +125,8 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
 
 
 def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The dataset as a row keeps it, and the partner's own name of the proposal, empty where it gave none: the name is
-    sent to no bank, and another one makes no other submission."""
+    """The dataset as a row keeps it, and `partner_reference`, empty where the partner gave none. The reference is no
+    part of the dataset: no bank gets it, and another reference makes no other submission."""
     told = msgspec.to_builtins(data)
     return told, told.pop("partner_reference", None) or ""
 
@@ -144,8 +144,8 @@ def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str,
 
 
 def _await_outcome(proposal: Proposal, deadline: float) -> None:
-    """Wait until the current try has its outcome, or until `deadline` (monotonic seconds). Another copy of the task
-    may be at it, which answers to another request."""
+    """Wait until the current try has its outcome, or until `deadline` (monotonic seconds). The row is polled, because
+    the worker that sends may answer to another request."""
     pause = 0.05
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
     while time.monotonic() < deadline and sending.exists():

@@ -33,5 +33,5 @@ def look(proposal_id: str, reply_to: str, request_id: str) -> None:
 
 @shared_task
 def purge() -> None:
-    """Delete what its retention is over of. Calls no bank, so it runs beside the bank workers. Run by beat."""
+    """Delete the rows whose retention time is over. Run by beat; calls no bank."""
     retention.purge()

@@ -47,7 +47,7 @@ class Submittable(models.Model):
     """The submission of one offer to its bank. The row is committed before the bank is called.
 
     `submission` says how the sending stands. `reference` is what the bank can be asked by, whatever became of a try.
-    `attempts` numbers the tries: a worker that an other try overtook changes nothing, unless the bank accepted.
+    `attempts` numbers the tries: a worker whose try was overtaken changes nothing, unless the bank accepted.
     `taken_at` is when a worker took the current try, and `lease_until` when another may; `worker` is who took it, or
     who looks for the outcome. `sent_until` is the last moment at which something that was sent can still arrive at the
     bank, None where nothing was ever sent. `dataset` and `terms` are the body and the offer as they were sent;

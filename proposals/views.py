@@ -17,8 +17,8 @@ from proposals.models import Proposal
 
 @contextmanager
 def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
-    """Around `call` (formalize, cancel) on a stored proposal: an error of it bears the proposal's id, and where the
-    state forbids the call the last known status and what can be done instead."""
+    """Add to an error of `call` (formalize, cancel) the id of the proposal, and its reason where it ended. Where the
+    state forbids the call, the error also bears the last known status and what can be done instead."""
     try:
         yield
     except ApiError as error:
