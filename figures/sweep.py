@@ -42,13 +42,15 @@ def advance(now: datetime | None = None) -> dict[str, int]:
     """Count what happened until now; returns how many rows of each source. Begins with the oldest rows there are."""
     end, stop = (now or timezone.now()) - settled_after(), time.monotonic() + RUN_S
     counted = dict.fromkeys(Source.values, 0)
-    for source in Source:
+    behind = list(Source)
+    for source in behind:
         _begin(source, end)
-        while time.monotonic() < stop:
+    while behind and time.monotonic() < stop:
+        for source in list(behind):  # in turns, so that the history of one holds up no other
             number, is_done = _advance_a_slice(source, end)
             counted[source] += number
             if is_done:
-                break
+                behind.remove(source)
     log.info("figures_counted", **counted)
     return counted
 

@@ -11,22 +11,21 @@ from webhooks.models import UNREACHABLE, Event
 
 
 class OutboxCollector(Collector):
-    """The outbox as it stands when it is asked: one query over the rows that are due or failed.
+    """The outbox as it stands when it is asked: a query over the rows that are due, and one over those that failed.
+    Each has an index of its own; one query for both would read all events ever sent.
 
     The age is the one to alert on: it grows when no delivery process runs, whatever the reason.
     """
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         now = timezone.now()
-        due = Q(state=Event.State.DUE)
-        deliverable = due & ~UNREACHABLE
-        found = Event.objects.filter(state__in=[Event.State.DUE, Event.State.FAILED]).aggregate(
-            due=Count("pk", filter=due),
-            failed=Count("pk", filter=Q(state=Event.State.FAILED)),
-            claimed=Count("pk", filter=due & Q(claimed_until__gt=now)),
-            unreachable=Count("pk", filter=due & UNREACHABLE),
-            oldest=Min("next_attempt_at", filter=deliverable & (Q(claimed_until=None) | Q(claimed_until__lte=now))),
+        found = Event.objects.filter(state=Event.State.DUE).aggregate(
+            due=Count("pk"),
+            claimed=Count("pk", filter=Q(claimed_until__gt=now)),
+            unreachable=Count("pk", filter=UNREACHABLE),
+            oldest=Min("next_attempt_at", filter=~UNREACHABLE & (Q(claimed_until=None) | Q(claimed_until__lte=now))),
         )
+        found["failed"] = Event.objects.filter(state=Event.State.FAILED).count()
         events = GaugeMetricFamily("webhook_events", "Events that are not delivered.", labels=["state"])
         for state in ("due", "claimed", "unreachable", "failed"):
             events.add_metric([state], found[state])
