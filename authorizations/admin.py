@@ -192,8 +192,8 @@ class LiveStatusFilter(admin.SimpleListFilter):
 class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     """Sessions, to read. The holder's data in full is only in the evidence, whose readers are noted."""
 
-    list_display = ("id", "partner", "masked_cpf", "live_status", "created_at", "expires_at")
-    list_filter = (LiveStatusFilter, ("partner", AutocompleteSelectFilter), "created_at")
+    list_display = ("id", "partner", "masked_cpf", "live_status", "from_api_address", "created_at", "expires_at")
+    list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     fields = readonly_fields = (
         "id",
@@ -207,6 +207,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         "accepted_at",
         "evidence_number",
         "code",
+        "from_api_address",
         "declined_at",
         "revoked_at",
         "revoked_by",
@@ -295,6 +296,13 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
             if found is None
             else f"{found.number} de {CODES} pedidos; o último: {found.stage(timezone.now()).label}"
         )
+
+    @display(description="Aceita de endereço da API", label={"sim": "danger", "não": "success"})
+    def from_api_address(self, session: Session) -> str | None:
+        """Whether the holder's acceptance came from an address from which the partner calls the API."""
+        if not hasattr(session, "evidence"):
+            return None
+        return {True: "sim", False: "não", None: "não verificado"}[session.evidence.from_api_address]
 
     @display(description="Evidência")
     def evidence_number(self, session: Session) -> str | None:

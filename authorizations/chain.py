@@ -91,6 +91,7 @@ def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[s
         content = msgspec.json.decode(record)
         accepted_at, declared = content["observed_by_server"]["accepted_at"], content["declared_by_partner"]
         cpf, partner_id = declared["cpf"], declared["partner_id"]
+        from_api_address = content["observed_by_server"].get("from_api_address")
     except (msgspec.DecodeError, LookupError, TypeError):
         return ["o registro não tem a forma de uma evidência"]
     try:
@@ -100,6 +101,7 @@ def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[s
     kept = [declared.get(name) if session.erased_at is None else ERASED for name in _HOLDER]
     checks = (
         (iso_utc(row.accepted_at) == accepted_at, "a data do aceite foi alterada"),
+        (row.from_api_address is from_api_address, "a marca de endereço da API foi alterada"),
         (str(session.partner_id) == partner_id, "a sessão foi passada a outro parceiro"),
         (session.cpf_index == blind_index("cpf", cpf), "o índice do CPF da sessão foi alterado"),
         (holder == kept, "os dados do titular na sessão foram alterados"),

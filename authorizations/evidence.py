@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
+import structlog
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
@@ -19,6 +20,8 @@ from foundation.formats import iso_utc
 from partners.models import Partner
 from providers.types import Geolocation
 from webhooks import outbox
+
+log = structlog.get_logger(__name__)
 
 FORMAT = "evidence/1"
 EVENT = "authorization.completed"
@@ -35,6 +38,7 @@ class Observed:
     of all of it; `peer` is the address at the other end of the connection. They only tell how `ip` was found.
     `page_rendered_at`, `declaration` and `page_round` (`Session.page_round` when it was shown) are known where the
     request carries the token of our own page, else None: what a JSON caller showed the holder is not known.
+    `from_api_address` tells whether the partner's calls to the API come from `ip` too, None where nobody can tell.
     """
 
     ip: str
@@ -47,6 +51,7 @@ class Observed:
     declaration: str | None = None
     forwarded_for_sha256: str | None = None
     page_round: int | None = None
+    from_api_address: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,8 @@ def accept(
             session.status = Session.Status.AUTHORIZED
             session.save(update_fields=["status"])
             outbox.send(session.partner, EVENT, session.authorization_id, _payload(session, now))
+            if observed.from_api_address:
+                log.warning("accepted_from_api_address", session=session.pk, partner=str(session.partner_id))
             return evidence
     raise confirmation  # behind the transaction: the try counts
 
@@ -121,6 +128,7 @@ def _record(
             "user_agent": observed.user_agent,
             "request_id": observed.request_id,
             "sent_as": observed.sent_as,
+            "from_api_address": observed.from_api_address,
         },
         "told_by_browser": {
             "geolocation": _as_text(told.geolocation),
@@ -198,6 +206,7 @@ def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence
         public_key=seal.public_key(),
         signature=seal.sign(seal.LINK, link.hash.encode()),
         accepted_at=now,
+        from_api_address=record["observed_by_server"].get("from_api_address"),
     )
 
 

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from csp.constants import NONCE, NONE, SELF
 from csp.decorators import csp
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -27,6 +28,7 @@ from foundation.errors import Gone, InvalidInput, NotFound
 from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc
 from foundation.json import StrictJSONParser, parse_json_object, read_body
+from partners import callers
 from partners.views import PartnerView
 from providers import registry
 
@@ -275,9 +277,9 @@ class AcceptView(PageFormView):
     def _observed(self) -> evidence.Observed:
         meta = self.request.META
         forwarded_for, user_agent = _header(meta, "HTTP_X_FORWARDED_FOR"), _header(meta, "HTTP_USER_AGENT")
-        shown = self.shown() if self.is_form() else None
+        shown, ip = self.shown() if self.is_form() else None, client_ip(self.request._request)
         return evidence.Observed(
-            ip=client_ip(self.request._request),
+            ip=ip,
             peer=meta["REMOTE_ADDR"],
             forwarded_for=None if forwarded_for is None else _end_of(_text(forwarded_for), _FORWARDED_FOR_LENGTH),
             forwarded_for_sha256=None if forwarded_for is None else sha256(forwarded_for),
@@ -287,7 +289,17 @@ class AcceptView(PageFormView):
             page_rendered_at=shown.at if shown else None,
             declaration=shown.declaration if shown else None,
             page_round=shown.round if shown else None,
+            from_api_address=self._from_api_address(ip),
         )
+
+    def _from_api_address(self, ip: str) -> bool | None:
+        """Whether the session's partner calls the API from `ip` too. Asked for a session that may be accepted only."""
+        session = sessions.find(self.kwargs["authorization_id"])
+        if session.status != Session.Status.PENDING:
+            return None
+        if not connection.in_atomic_block:
+            connection.close()  # none is held while Redis answers
+        return callers.calls_from(session.partner_id, ip)
 
 
 class CodeView(PageFormView):

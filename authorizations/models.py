@@ -246,8 +246,8 @@ class Evidence(models.Model):
     """What the service saw, was told and showed when a holder accepted. Written once; the database refuses any change.
 
     `record` is the canonical JSON (see `seal`) that `record_sha256` is the digest of; the other fields place
-    it in the chain over all evidence. `accepted_at` is a copy for sorting and reports: what counts is the
-    record's, `sealed_at`, and `verify_evidence` compares the two. Ciphertext can't be renewed either: a
+    it in the chain over all evidence. `accepted_at` and `from_api_address` are copies for lists and reports: what
+    counts is the record's, and `verify_evidence` compares them. Ciphertext can't be renewed either: a
     retired encryption key has to stay in FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
     """
 
@@ -263,6 +263,7 @@ class Evidence(models.Model):
     public_key = models.CharField("chave pública", max_length=64)
     signature = models.CharField("assinatura", max_length=128)
     accepted_at = models.DateTimeField("aceita em")
+    from_api_address = models.BooleanField("aceita de endereço da API", null=True)
 
     class Meta:
         verbose_name = "evidência"

@@ -10,6 +10,8 @@ from django.http import HttpRequest
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+#: A holder of an IPv6 network changes the rest of the address at will.
+IPV6_PREFIX = 64
 
 
 def client_ip(request: HttpRequest) -> str:
@@ -31,6 +33,15 @@ def client_ip(request: HttpRequest) -> str:
             break
         address = before
     return str(address)
+
+
+def network_of(address: str) -> str:
+    """What `address` has in common with the others that its holder may use: an IPv4 address as it is, of IPv6 the first
+    address of its network. Raises ValueError for what is no address."""
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    return str(ipaddress.ip_network((found, IPV6_PREFIX), strict=False).network_address)
 
 
 @lru_cache(maxsize=4)

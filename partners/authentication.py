@@ -14,6 +14,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from foundation.client_ip import client_ip
+from partners import callers
 from partners.models import VISIBLE, ApiKey, Partner
 
 log = structlog.get_logger(__name__)
@@ -54,6 +55,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         if key.last_used_at is None or key.last_used_at < now - _LAST_USED_EVERY:
             stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_EVERY)
             ApiKey.objects.filter(stale, pk=key.pk).update(last_used_at=now)
+        callers.note(key.partner_id, request._request)
         request._request.partner_id = key.partner_id  # type: ignore[attr-defined]  # for the request's log line
         return key.partner, key
 

@@ -6,7 +6,6 @@ refused for earlier failures costs no hash.
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 import time
 from typing import Any
@@ -22,9 +21,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
-from foundation import audit
+from foundation import audit, client_ip
 from foundation.audit import Action
-from foundation.client_ip import client_ip
 from foundation.models import AuditEntry
 
 #: Log-ins that one process works on at once, and the time that the others wait for their turn.
@@ -32,8 +30,6 @@ AT_ONCE = 2
 PATIENCE_S = 5.0
 TOO_OFTEN = "Muitas tentativas de entrada sem sucesso. Tente novamente em {minutes} minutos.\n"
 BUSY = "Há muitas tentativas de entrada agora. Tente novamente em instantes.\n"
-#: A holder of an IPv6 network changes the rest of the address at will.
-IPV6_PREFIX = 64
 LONGEST_NAME = 150
 
 _turns = threading.BoundedSemaphore(AT_ONCE)
@@ -72,10 +68,7 @@ def network_of(request: HttpRequest) -> str | None:
     None where no connection brought the request, as where a test logs an account in."""
     if "REMOTE_ADDR" not in request.META:
         return None
-    address = ipaddress.ip_address(client_ip(request))
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    return str(ipaddress.ip_network((address, IPV6_PREFIX), strict=False).network_address)
+    return client_ip.network_of(client_ip.client_ip(request))
 
 
 def note_log_ins() -> None:
@@ -101,7 +94,7 @@ def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | 
     if not getattr(request, "axes_locked_out", False):
         audit.record(Action.LOG_IN_FAILED, request=request, who=who)
         return
-    address = client_ip(request) if request is not None and "REMOTE_ADDR" in request.META else ""
+    address = client_ip.client_ip(request) if request is not None and "REMOTE_ADDR" in request.META else ""
     since = timezone.now() - settings.AXES_COOLOFF_TIME
     noted = AuditEntry.objects.filter(action=Action.LOCKED_OUT, at__gte=since, who=who, address=address)
     if not noted.exists():

@@ -72,6 +72,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
             "user_agent": "Navegador/1.0",
             "request_id": reply["X-Request-Id"],
             "sent_as": "json",
+            "from_api_address": False,
         },
         "told_by_browser": {
             "geolocation": {"lat": "-23.55052", "lng": "-46.633308", "accuracy": "12.5"},

@@ -1,0 +1,129 @@
+"""An acceptance from an address from which the partner calls the API: told, and never refused."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from authorizations import chain, dossier, evidence, seal
+from authorizations.models import Evidence, Session
+from foundation.redis import redis
+from partners import callers
+from tests.authorizations.clients import HolderClient, PartnerClient
+from tests.authorizations.test_verification import guards_off
+from tests.factories import PartnerFactory
+from tests.processes import wait_until
+
+HERE, ELSEWHERE = "203.0.113.9", "203.0.113.10"
+
+
+def call(api: PartnerClient, address: str) -> None:
+    """The partner calls the API from `address`."""
+    assert api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address).status_code == 404
+    wait_until(lambda: callers.calls_from(api.partner.pk, address), 5, "the address is remembered")
+
+
+@pytest.mark.parametrize(
+    ("called", "accepted", "flag"),
+    [
+        (HERE, HERE, True),
+        (ELSEWHERE, HERE, False),
+        ("2001:db8::1", "2001:db8::ffff:7", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+    ],
+)
+def test_the_evidence_and_the_back_office_tell_it(
+    session: Session,
+    api: PartnerClient,
+    holder: HolderClient,
+    admin_client: Client,
+    called: str,
+    accepted: str,
+    flag: bool,
+) -> None:
+    """Before the fix, nothing told an acceptance by the partner itself from one by the holder."""
+    call(api, called)
+    assert holder.accept(session, REMOTE_ADDR=accepted).status_code == 200
+    kept = Evidence.objects.get()
+    assert kept.content["observed_by_server"]["from_api_address"] is flag
+    assert kept.from_api_address is flag
+    told = "<strong>sim</strong>: pode ser o próprio parceiro" if flag else "não, nos 30 dias anteriores"
+    assert told in dossier.page(kept, timezone.now(), "operadora")
+    assert chain.verify(seal.trusted_keys())["valid"]
+    changelist = reverse("admin:authorizations_session_changelist")
+    for wanted, found in ((1, flag), (0, not flag)):
+        page = admin_client.get(f"{changelist}?evidence__from_api_address__exact={wanted}")
+        assert ("***.982.247-**" in page.content.decode()) is found
+
+
+def test_another_partners_calls_do_not_count(session: Session, stranger: PartnerClient, holder: HolderClient) -> None:
+    call(stranger, HERE)
+    holder.accept(session, REMOTE_ADDR=HERE)
+    assert Evidence.objects.get().from_api_address is False
+
+
+def test_without_redis_it_is_not_known(
+    session: Session, holder: HolderClient, freeze_redis: Callable[[], AbstractContextManager[None]]
+) -> None:
+    with freeze_redis():
+        assert holder.accept(session, REMOTE_ADDR=HERE).status_code == 200
+    kept = Evidence.objects.get()
+    assert (kept.from_api_address, kept.content["observed_by_server"]["from_api_address"]) == (None, None)
+    assert "não verificado" in dossier.page(kept, timezone.now(), "operadora")
+
+
+def test_a_changed_flag_beside_the_record_is_found(session: Session, holder: HolderClient) -> None:
+    holder.accept(session)
+    with guards_off() as cursor:
+        cursor.execute("UPDATE authorizations_evidence SET from_api_address = true")
+    assert chain.verify(seal.trusted_keys())["problems"] == ["evidência 1: a marca de endereço da API foi alterada"]
+
+
+def test_a_record_of_the_release_before_stays_valid(session: Session) -> None:
+    """It has neither this fact nor that of a code."""
+    seen = evidence.Observed(HERE, HERE, None, None, "request-1", "json")
+    now = timezone.now()
+    record = evidence._record(session, seen, evidence.Told(), None, now)
+    del record["observed_by_server"]["from_api_address"], record["phone_confirmation"]
+    kept = evidence._append(session, record, now)
+    Session.objects.update(status=Session.Status.AUTHORIZED)
+    assert (kept.from_api_address, kept.phone_confirmation, kept.as_contract()["phone_confirmation"]) == (None,) * 3
+    assert "não verificado" in dossier.page(kept, timezone.now(), "operadora")
+    assert chain.verify(seal.trusted_keys())["valid"]
+
+
+def test_redis_keeps_no_address(db: None) -> None:
+    partner = PartnerFactory()
+    call(PartnerClient(partner), "198.51.100.77")
+    keys = b" ".join(redis().keys("caller:*"))
+    assert keys
+    assert b"198.51.100" not in keys
+    assert str(partner.pk).encode() not in keys
+
+
+def test_a_call_is_told_once_in_a_while(db: None) -> None:
+    partner = PartnerFactory()
+    api = PartnerClient(partner)
+    address = "198.51.100.78"
+    call(api, address)
+    redis().flushdb()
+    api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address)
+    assert not callers.calls_from(partner.pk, address), "told a moment ago"
+    call(PartnerClient(PartnerFactory()), address)  # what was noted before it has been told by then
+    assert not callers.calls_from(partner.pk, address)
+
+
+def test_a_header_without_end_is_not_kept_in_memory(db: None) -> None:
+    api = PartnerClient(PartnerFactory())
+    long_one = ", ".join(["10.0.0.1"] * 500)
+    address = f"198.51.100.{uuid.uuid4().int % 250}"
+    api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address, HTTP_X_FORWARDED_FOR=long_one)
+    wait_until(lambda: callers.calls_from(api.partner.pk, address), 5, "the address is remembered")
+    kept = [caller for caller in callers._teller()._told if caller[0] == api.partner.pk]
+    assert kept == [(api.partner.pk, address, "")]
