@@ -13,7 +13,7 @@ from providers.bank import Bank
 from providers.types import ProposalStatus
 
 if TYPE_CHECKING:
-    from proposals.models import Proposal
+    from proposals.models import Move, Proposal
 
 NEXT_ACTIONS = ("formalize", "cancel", "wait", "none")
 
@@ -72,8 +72,13 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
 
 def history(proposal: Proposal) -> list[dict[str, Any]]:
     """Every status that the proposal had, the first one first, since when, and why it ended without money."""
+
+    def reason(move: Move) -> dict[str, Any] | None:
+        # A process of the release before stores the reason with the proposal alone, and only an end has one.
+        return move.reason or (proposal.reason if move.to_status == proposal.status else None)
+
     moves = proposal.moves.all()
-    return [{"status": move.to_status, "at": iso_utc(move.at), "reason": move.reason} for move in moves]
+    return [{"status": move.to_status, "at": iso_utc(move.at), "reason": reason(move)} for move in moves]
 
 
 def next_actions(proposal: Proposal, refused: str = "") -> list[str]:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.test import Client as DjangoClient
 from django.utils import timezone
 
 from consultas.models import Offer
@@ -15,7 +16,7 @@ from partners.models import Partner
 from proposals import envelope
 from proposals.models import Cause, Move, Proposal
 from providers.types import BankProposal, ProposalStatus
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, issue_key
 from tests.proposals.rows import a_proposal, an_offer
 from webhooks.models import Event
 
@@ -118,6 +119,25 @@ def test_an_end_is_told_with_its_reason(proposal: Proposal) -> None:
     moves = row.moves.values_list("to_status", "reason")
     assert list(moves) == [("created", None), ("awaiting_signature", None), ("rejected", row.reason)]
     assert [each["reason"] for each in envelope.history(row)] == [None, None, row.reason]
+
+
+def test_an_end_that_a_process_of_the_release_before_stored_has_its_reason_too(proposal: Proposal) -> None:
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE))
+    row = absorb(proposal, told("no", S.REJECTED))
+    Move.objects.update(reason=None)
+    assert [each["reason"] for each in envelope.history(row)] == [None, None, row.reason]
+
+
+def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, partner: Partner) -> None:
+    accept(proposal, told("sign", S.AWAITING_SIGNATURE))
+    row = absorb(proposal, told("no", S.REJECTED))
+    http = DjangoClient(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+    for call in ("formalize", "cancel"):
+        reply = http.post(f"/partners/v1/proposals/{row.pk}/{call}", content_type="application/json")
+        error = reply.json()
+        assert (reply.status_code, error["code"], error["status"]) == (409, "invalid_state", "rejected")
+        assert (error["proposal_id"], error["reason"]) == (str(row.pk), row.reason)
+        assert error["next_actions"] == ["none"]
 
 
 def test_an_event_tells_when_the_link_ends_and_not_the_link(proposal: Proposal) -> None:
