@@ -89,6 +89,7 @@ def test_many_queries_hold_no_database_connection_meanwhile(client: Client, free
 def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
     client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
 ) -> None:
+    """Before the fix, the answers could not reach the web process, which was to store them, and were lost."""
     live_service.programs.restart("web", QUERY_DEADLINE_S="6")
     live_service.wait_ready()
     simulator.bank("ipe", latency_ms=1000, operation="query")
@@ -97,7 +98,7 @@ def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
         wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
         with freeze_redis():
             reply, took = waiting.result()
-    assert (reply.status_code, reply.json()["code"]) == (502, "provider_unavailable")
+    assert (reply.status_code, len(reply.json()["proposals"])) == (200, 2), "the worker stored what the bank answered"
     assert 5 < took < 6 + BUSY_S
 
 
