@@ -24,7 +24,7 @@ from authorizations.models import Session
 from authorizations.seal import sha256
 from authorizations.serializers import AcceptSerializer, told, valid_form
 from foundation.client_ip import client_ip
-from foundation.errors import Gone, InvalidInput, NotFound
+from foundation.errors import InvalidInput, NotFound
 from foundation.fields import USER_AGENT_LENGTH
 from foundation.formats import iso_utc
 from foundation.json import StrictJSONParser, parse_json_object, read_body
@@ -100,6 +100,7 @@ def _failure_page(request: Request, authorization_id: str, failure: Response) ->
         "authorization_id": authorization_id,
         "is_ours": failure.status_code >= 500,
         "field": failure.data.get("field"),
+        "is_cancelled": failure.data.get("message") == sessions.CANCELLED,
     }
     return holder_page(request._request, template, context, failure.status_code)
 
@@ -139,7 +140,7 @@ class TermsView(PublicView):
         session = sessions.find(authorization_id)
         current = session.status_at(timezone.now())
         if current not in (Session.Status.PENDING, Session.Status.AUTHORIZED):
-            raise Gone
+            raise sessions.gone(session)
         terms = session.terms
         return Response(
             {
@@ -241,7 +242,7 @@ class AcceptView(PageFormView):
         if self.is_form():
             return _see_page(authorization_id)
         if accepted.session.revoked_at is not None:
-            raise Gone
+            raise sessions.gone(accepted.session)
         return Response(
             {
                 "authorization_id": authorization_id,

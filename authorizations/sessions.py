@@ -18,6 +18,12 @@ from partners.models import Partner
 #: Who revoked a session that its partner revoked, and why where the partner did not say.
 BY_PARTNER = "parceiro"
 NO_REASON = "sem motivo informado"
+#: What a link says whose session was revoked.
+CANCELLED = "A autorização foi revogada: este link não vale mais."
+_WHY_GONE = {
+    Session.Status.DECLINED: "O titular respondeu que não autoriza.",
+    Session.Status.REVOKED: CANCELLED,
+}
 _ID_SHAPE = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}", re.ASCII)
 
 
@@ -106,10 +112,15 @@ def locked(authorization_id: str, partner: Partner | None = None) -> Session:
     return find(authorization_id)
 
 
+def gone(session: Session) -> Gone:
+    """What a link tells whose session is over, to be raised: why it is."""
+    return Gone(_WHY_GONE.get(session.status_at(timezone.now())))
+
+
 def check_pending(session: Session, now: datetime) -> None:
     """Raises Gone for a session that is not pending at `now`."""
     if session.status_at(now) != Session.Status.PENDING:
-        raise Gone
+        raise gone(session)
 
 
 def use_page(session: Session, page_round: int | None) -> None:
@@ -134,7 +145,7 @@ def decline(authorization_id: str) -> Session:
             case Session.Status.PENDING:
                 endings.decline(session)
             case Session.Status.EXPIRED | Session.Status.REVOKED:
-                raise Gone
+                raise gone(session)
     return session
 
 

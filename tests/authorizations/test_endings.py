@@ -75,7 +75,8 @@ def test_a_declined_session_is_over(partner: Partner, holder: HolderClient, sess
     before = row(session).declined_at
     assert holder.post(f"{public(session)}/decline").status_code == 303
     assert holder.accept(session, {"accepted": True}).status_code == 410
-    assert holder.get(f"{public(session)}/terms").status_code == 410
+    terms = holder.get(f"{public(session)}/terms")
+    assert (terms.status_code, terms.json()["message"]) == (410, "O titular respondeu que não autoriza.")
     with pytest.raises(InvalidInput):
         for_query(partner, CPF, session.authorization_id)
     assert (row(session).declined_at, Evidence.objects.count(), len(told())) == (before, 0, 1)
@@ -178,8 +179,12 @@ def test_a_repeat_changes_nothing(api: PartnerClient, holder: HolderClient, sess
 
 def test_of_a_pending_session_the_link_is_gone(api: PartnerClient, holder: HolderClient, session: Session) -> None:
     assert revoke(api, session, {}).json()["status"] == "revoked"
-    assert holder.get(public(session)).status_code == 410
-    assert holder.accept(session, {"accepted": True}).json()["code"] == "gone"
+    page = holder.get(public(session))
+    assert (page.status_code, "<h1>Este link foi cancelado</h1>" in page.content.decode()) == (410, True)
+    for reply in (holder.accept(session, {"accepted": True}), holder.get(f"{public(session)}/terms")):
+        error = reply.json()
+        # Before the fix, a link that its partner had undone was said to have expired.
+        assert (error["code"], error["message"]) == ("gone", "A autorização foi revogada: este link não vale mais.")
     assert open_session(session.partner).pk != session.pk
     assert [each["event"] for each in told()] == ["authorization.revoked"]
 
