@@ -12,7 +12,7 @@ key = $(shell head -c 32 /dev/urandom | base64 -w0 | tr +/ -_)
 seed = $(shell head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n')
 production = ENVIRONMENT=production SECRET_KEY="$(secret)" FIELD_ENCRYPTION_KEYS="$(key)" \
 	DATABASE_URL=postgres://user:password@database/name REDIS_URL=redis://broker/0 \
-	EVIDENCE_SIGNING_KEY="$(seed)" ALLOWED_HOSTS=api.example.com PUBLIC_BASE_URL=https://api.example.com TRUSTED_PROXIES=
+	EVIDENCE_SIGNING_KEY="$(seed)" BANK_CREDENTIALS_KEYS="$(seed)" ALLOWED_HOSTS=api.example.com PUBLIC_BASE_URL=https://api.example.com TRUSTED_PROXIES=
 
 pins = $(py) -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 

@@ -12,7 +12,7 @@ from django.db.models.functions import Cast
 
 from authorizations import seal
 from authorizations.models import ERASED, Evidence, EvidenceUse, Session
-from foundation.encryption import WrongKey, blind_index, decrypt
+from foundation.encryption import WrongKey, blind_index, opened
 from foundation.formats import iso_utc
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _faults(
     row: WithAnnotations[Evidence, _Sealed], number: int, previous_hash: str, trusted_keys: Collection[str]
 ) -> list[str]:
     try:
-        record = decrypt(row.ciphertext)
+        record = opened(row, "record", row.ciphertext)
     except WrongKey:
         return ["o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
     link = seal.Link(row.number, row.previous_hash, row.record_sha256)
@@ -95,7 +95,8 @@ def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[s
     except (msgspec.DecodeError, LookupError, TypeError):
         return ["o registro não tem a forma de uma evidência"]
     try:
-        holder = [decrypt(token) for token in (row.session_cpf, row.session_name, row.session_phone)]
+        tokens = zip(_HOLDER, (row.session_cpf, row.session_name, row.session_phone), strict=True)
+        holder = [opened(session, name, token) for name, token in tokens]
     except WrongKey:
         return ["os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
     kept = [declared.get(name) if session.erased_at is None else ERASED for name in _HOLDER]

@@ -110,6 +110,9 @@ class Session(models.Model):
     `reencrypt` renews their ciphertext: what counts is then read from the evidence, and `verify_evidence` compares.
     """
 
+    #: Whose the holder's data are, which is known before the row has a key.
+    sealed_by = ("authorization_id",)
+
     class Status(models.TextChoices):
         PENDING = "pending", "pendente"
         AUTHORIZED = "authorized", "autorizada"

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from authorizations.models import ERASED, Evidence, PhoneCode, Session
 from foundation import batches
+from foundation.encryption import sealed
 
 log = structlog.get_logger(__name__)
 
@@ -52,8 +53,12 @@ def erase(cpf_index: str) -> Erased:
     mine = Session.objects.filter(pk__in=[session.pk for session in found])
     gone, _ = mine.filter(_unproven()).only("pk").delete()
     PhoneCode.objects.filter(session__in=mine).delete()
-    mine.filter(revocation_reason__isnull=False).update(revocation_reason=ERASED)
-    masked = mine.filter(erased_at=None).update(
-        cpf=ERASED, name=ERASED, phone=ERASED, return_url=None, erased_at=timezone.now()
-    )
+    masked = 0
+    for session in found:
+        row = Session.objects.filter(pk=session.pk)
+        row.filter(revocation_reason__isnull=False).update(
+            revocation_reason=sealed(session, "revocation_reason", ERASED)
+        )
+        holder = {name: sealed(session, name, ERASED) for name in ("cpf", "name", "phone")}
+        masked += row.filter(erased_at=None).update(**holder, return_url=None, erased_at=timezone.now())
     return Erased(gone, masked, mine.count(), [session.authorization_id for session in found])

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import environ
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -47,6 +48,14 @@ def not_guessable(name: str, value: str, *, least: int) -> None:
     than 10 different ones: no generator made it then."""
     if PRODUCTION and (len(value) < least or len(set(value)) < 10):
         raise ImproperlyConfigured(f"{name} is too weak for production: docs/operations.md says how to make one")
+
+
+def public_key_of(name: str, private: str) -> str:
+    """The public key, in hex, of the X25519 key `private`, which is one of the variable `name`."""
+    try:
+        return X25519PrivateKey.from_private_bytes(bytes.fromhex(private)).public_key().public_bytes_raw().hex()
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}: each must be 32 bytes in hex") from None
 
 
 def networks(name: str, default: list[str]) -> list[str]:

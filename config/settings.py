@@ -33,6 +33,7 @@ from config.environment import (
     networks,
     no_address,
     not_guessable,
+    public_key_of,
     required_in_production,
     whole,
 )
@@ -71,6 +72,30 @@ for _number, _key in enumerate(FIELD_ENCRYPTION_KEYS, 1):
 def _derived(label: str) -> str:
     return hmac.new(SECRET_KEY.encode(), label.encode(), hashlib.sha256).hexdigest()
 
+
+# Values of earlier releases are bound to no row: `write` goes on making such (while processes of that release run
+# beside), `read` takes them, `refuse` does not any more (after `reencrypt`).
+FIELD_ENCRYPTION_UNBOUND = env.str("FIELD_ENCRYPTION_UNBOUND", "") or "read"
+if FIELD_ENCRYPTION_UNBOUND not in ("write", "read", "refuse"):
+    raise ImproperlyConfigured("FIELD_ENCRYPTION_UNBOUND must be write, read or refuse")
+
+# X25519 keys, 32 bytes in hex: processes that call banks have the private ones, the first of which is the current one;
+# all others have the public key of that one, and can write credentials but not read them.
+_private = env.str("BANK_CREDENTIALS_KEYS", "").strip()
+BANK_CREDENTIALS_PUBLIC_KEY = env.str("BANK_CREDENTIALS_PUBLIC_KEY", "").strip().lower()
+if not PRODUCTION and not BANK_CREDENTIALS_PUBLIC_KEY and _private in ("", "none"):
+    _default = _derived("bank-credentials")
+    BANK_CREDENTIALS_PUBLIC_KEY = public_key_of("BANK_CREDENTIALS_KEYS", _default)
+    _private = _private or _default
+BANK_CREDENTIALS_KEYS = [] if _private in ("", "none") else [key.strip() for key in _private.split(",")]
+for _key in BANK_CREDENTIALS_KEYS:
+    not_guessable("BANK_CREDENTIALS_KEYS", _key, least=64)
+_publics = [public_key_of("BANK_CREDENTIALS_KEYS", key) for key in BANK_CREDENTIALS_KEYS]
+BANK_CREDENTIALS_PUBLIC_KEY = BANK_CREDENTIALS_PUBLIC_KEY or "".join(_publics[:1])
+if _publics and _publics[0] != BANK_CREDENTIALS_PUBLIC_KEY:
+    raise ImproperlyConfigured("BANK_CREDENTIALS_PUBLIC_KEY does not belong to the first of BANK_CREDENTIALS_KEYS")
+if not re.fullmatch(r"[0-9a-f]{64}", BANK_CREDENTIALS_PUBLIC_KEY):
+    raise ImproperlyConfigured("BANK_CREDENTIALS_PUBLIC_KEY must be set: 32 bytes in hex (docs/operations.md)")
 
 # Set both before SECRET_KEY is ever rotated: stored digests hang on them.
 API_KEY_PEPPER = env.str("API_KEY_PEPPER", "") or _derived("api-key-pepper")

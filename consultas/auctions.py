@@ -12,6 +12,7 @@ from django.conf import settings
 from foundation import workers
 from foundation.encryption import decrypt, encrypt
 from foundation.errors import ApiError, NotFound
+from foundation.sealing import place
 from partners.models import Partner
 from providers import operation, registry
 from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
@@ -48,7 +49,7 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
         "consultas.tasks.look_up_auction",
         f"auction-{uuid.uuid4().hex}",
         patience_s,
-        encrypt(key),
+        encrypt(key, _sealed_for(request_id)),
         request_id,
         str(partner.pk),
     )
@@ -60,11 +61,15 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
     return outcome.record
 
 
+def _sealed_for(request_id: str) -> bytes:
+    return place("auction key", request_id)
+
+
 def run(encrypted_key: str, request_id: str, partner_id: str) -> Outcome:
     """From a worker: ask the bank for the record of the key."""
     name = registry.auction_bank().name
     try:
         bank = operation.client(name, request_id=request_id, partner=partner_id)
-        return Outcome(record=bank.auction_proposal(decrypt(encrypted_key)))
+        return Outcome(record=bank.auction_proposal(decrypt(encrypted_key, _sealed_for(request_id))))
     except ApiError as error:
         return Outcome(error=error.code)

@@ -21,7 +21,7 @@ from django.utils import timezone
 from consultas import landed, offers, query_json
 from consultas.answer import Answer, failed
 from consultas.models import Query
-from foundation import statements
+from foundation import encryption, statements
 from foundation.database import outlasts_restart
 from providers.errors import BankFailure, BankTimedOut
 from providers.types import BankOffer
@@ -82,7 +82,7 @@ def end(query: Query, fresh: Iterable[Answer], error: BankFailure, reused: list[
     keeps_offers = query.kind == Query.Kind.AGGREGATED
     is_new = keeps_offers and query.simulation_group is None and any(answer.offers for answer in answers)
     group = query.id if is_new else query.simulation_group
-    result = _store(query, answers, sealed(answers), known, group, is_new, timezone.now())
+    result = _store(query, answers, sealed(query, answers), known, group, is_new, timezone.now())
     return result or stored(query)
 
 
@@ -156,8 +156,7 @@ def is_overdue(query: Query) -> bool:
     return query.finished_at is None and query.seconds_left() < -OVERDUE_S
 
 
-def sealed(answers: list[Answer]) -> str:
-    """`answers` as the database keeps them."""
-    field = Query._meta.get_field("answers")
-    kept: str = field.get_prep_value(answers)
+def sealed(query: Query, answers: list[Answer]) -> str:
+    """`answers` as the database keeps them for `query`."""
+    kept: str = encryption.sealed(query, "answers", answers).token
     return kept

@@ -198,6 +198,9 @@ class Step(models.Model):
         REFUSED = "refused", "recusada"
         EXPIRED = "expired", "expirada"
 
+    #: Whose the link is, which is known before the row has a key.
+    sealed_by = ("partner_id", "provider", "cpf_index")
+
     partner = models.ForeignKey(Partner, models.PROTECT, related_name="+", verbose_name="parceiro")
     query = models.ForeignKey(Query, models.PROTECT, related_name="+", verbose_name="consulta")
     provider = models.CharField("banco", max_length=40)

@@ -21,6 +21,7 @@ from authorizations import evidence
 from consultas import offers, query_json
 from consultas.models import Query, Step
 from foundation.database import outlasts_restart
+from foundation.encryption import sealed
 from foundation.errors import ApiError, InvalidInput
 from foundation.heartbeats import worker_id
 from partners.models import Allowance
@@ -117,7 +118,7 @@ def _open(query: Query, provider: str, action: BankAction) -> Step:
 def _now_with_link(step: Step, action: BankAction) -> None:
     """Store the link of a step that the bank had opened without one."""
     step.type, step.url, step.detail = action.type, action.url, action.detail
-    Step.objects.filter(pk=step.pk).update(type=step.type, url=step.url, detail=step.detail)
+    Step.objects.filter(pk=step.pk).update(type=step.type, url=sealed(step, "url", step.url), detail=step.detail)
 
 
 def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome, BankResult]:

@@ -184,7 +184,7 @@ def _nobody_answered() -> ProviderUnavailable:
 def _store_reused(query: Query, reused: list[Answer]) -> None:
     """Store the answers that `query` reuses, for whoever brings it to its end."""
     query.answers = msgspec.to_builtins(reused)
-    statements.execute(_REUSE, [ending.sealed(reused), query.simulation_group, query.pk])
+    statements.execute(_REUSE, [ending.sealed(query, reused), query.simulation_group, query.pk])
 
 
 def ask_one(query: Query, bank: str) -> Answer:

@@ -14,7 +14,6 @@ from django.utils import timezone
 from consultas.answer import Answer
 from consultas.models import Query
 from foundation import statements
-from foundation.encryption import decrypt
 
 #: Within this many seconds an identical parameterless query is a repeat.
 REPEAT_S = 60
@@ -48,7 +47,7 @@ def _finished(which: str, *params: Any) -> Earlier | None:
     """The newest of the queries `which`, a condition in SQL, that has its answers. A query whose holder was
     erased has finished and has no answers."""
     row = statements.fetch_one(
-        "SELECT simulation_group, answers, ARRAY(SELECT o.provider FROM consultas_offer o WHERE"  # noqa: S608 - of ours
+        "SELECT q.id, simulation_group, answers, ARRAY(SELECT o.provider FROM consultas_offer o WHERE"  # noqa: S608 - of ours
         " o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id AND o.expired_at IS NOT NULL)"
         f" FROM consultas_query q WHERE {which}"
         " AND finished_at IS NOT NULL AND answers IS NOT NULL ORDER BY created_at DESC LIMIT 1",
@@ -56,8 +55,9 @@ def _finished(which: str, *params: Any) -> Earlier | None:
     )
     if row is None:
         return None
-    group, sealed, outdated = row
-    return Earlier(group, msgspec.json.decode(decrypt(sealed), type=list[Answer]), outdated)
+    key, group, sealed, outdated = row
+    answers = Query._meta.get_field("answers").text(sealed, Query(id=key))  # type: ignore[union-attr]
+    return Earlier(group, msgspec.json.decode(answers, type=list[Answer]), outdated)
 
 
 def still_good(earlier: Earlier) -> list[Answer]:

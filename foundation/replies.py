@@ -26,7 +26,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from foundation import sending
-from foundation.encryption import WrongKey, decrypt, encrypt
+from foundation.encryption import WrongKey, decrypt, encrypt_unbound
 from foundation.heartbeats import BEAT_S, LOST_AFTER_S, key_of, worker_id
 from foundation.redis import redis, waiting_redis
 from foundation.sealing import seal, unseal
@@ -253,7 +253,7 @@ def message(address: str, request: str, kind: str, payload: Any, sealed: bytes |
 def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, Any]:
     """A message as the mailbox at `address` reads it."""
     if not address.startswith(_READS_FIELDS):
-        told = encrypt(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
+        told = encrypt_unbound(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
         return {"m": msgspec.json.encode((request, kind, told))}
     content = seal(msgspec.json.encode(payload), request.encode()) if kind in _SEALED else payload or ""
     return {"request": request, "kind": kind, "payload": content}
@@ -262,4 +262,4 @@ def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, An
 def _read_old(message: bytes) -> tuple[str, str, bytes]:
     """A message of a worker of the release before."""
     request, kind, told = msgspec.json.decode(message, type=tuple[str, str, str | None])
-    return request, kind, (decrypt(told or "") if kind == ANSWER else told or "").encode()
+    return request, kind, (decrypt(told or "", b"", unbound=True) if kind == ANSWER else told or "").encode()

@@ -1,4 +1,5 @@
-"""After a new key came in front of FIELD_ENCRYPTION_KEYS: what older keys encrypted is encrypted anew under it.
+"""After a new key came in front of FIELD_ENCRYPTION_KEYS or BANK_CREDENTIALS_KEYS: what older keys encrypted, and what
+an earlier release bound to no row, is encrypted anew under it.
 
 Columns are found by asking the models for their encrypted fields, so no table can be forgotten. A model whose rows the
 database lets nobody change says so by `written_once = True`: its rows are only counted, and need the older keys.
@@ -16,7 +17,7 @@ from django.db import transaction
 from django.db.models import F, Model, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
-from foundation.encryption import ENCRYPTED_FIELDS, WrongKey, is_current, renew
+from foundation.encryption import ENCRYPTED_FIELDS, WrongKey
 
 BATCH = 200
 #: A row that somebody holds is tried again so often, after so long.
@@ -38,7 +39,13 @@ class Column:
     def rows(self) -> QuerySet[Any]:
         """The rows that have a value, each with its `token` as it is stored, by key."""
         rows = self.model._base_manager.filter(**{f"{self.field}__isnull": False}).order_by("pk")
-        return rows.only("pk").annotate(token=Cast(F(self.field), TextField()))
+        identity = getattr(self.model, "sealed_by", ("pk",))
+        return rows.only("pk", *identity).annotate(token=Cast(F(self.field), TextField()))
+
+    @property
+    def sealing(self) -> Any:
+        """The field, which seals and opens."""
+        return self.model._meta.get_field(self.field)
 
 
 @dataclass
@@ -92,7 +99,7 @@ def _rewrite(column: Column) -> Count:
 
 def _look_at(column: Column) -> Count:
     count = Count()
-    count.older = sum(len(_stale(page, count)) for page in _pages(column))
+    count.older = sum(len(_stale(column, page, count)) for page in _pages(column))
     return count
 
 
@@ -103,15 +110,15 @@ def _pages(column: Column) -> Iterator[list[Any]]:
         page = list(column.rows().filter(pk__gt=page[-1].pk)[:BATCH])
 
 
-def _stale(page: list[Any], count: Count) -> dict[Any, tuple[str, str]]:
+def _stale(column: Column, page: list[Any], count: Count) -> dict[Any, tuple[str, str]]:
     """Of the rows under an older key, by their own key, the token as it is and as it has to be."""
     stale = {}
     for row in page:
-        if is_current(row.token):
+        if column.sealing.is_current(row.token, row):
             count.current += 1
             continue
         try:
-            stale[row.pk] = (row.token, renew(row.token))
+            stale[row.pk] = (row.token, column.sealing.renewed(row.token, row))
         except WrongKey:
             count.unreadable += 1
     return stale
@@ -119,7 +126,7 @@ def _stale(page: list[Any], count: Count) -> dict[Any, tuple[str, str]]:
 
 def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
     """Rewrite what is under an older key; returns the keys of the rows that were locked or had changed."""
-    stale = _stale(page, count)
+    stale = _stale(column, page, count)
     with transaction.atomic():
         free = column.rows().filter(pk__in=stale).select_for_update(skip_locked=True, of=("self",))
         unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]

@@ -1,7 +1,7 @@
-"""Short-lived messages between the service's processes, sealed: AES-256-GCM under keys derived from
-`FIELD_ENCRYPTION_KEYS`.
+"""Text and messages that only the service's processes read and write: AES-256-GCM, bound to where they belong.
 
-For what is kept there is `foundation.encryption`, whose tokens cost seven times as much.
+What is sealed for one place (`context`) opens at no other: a message for another request, a value in another row.
+Keys are derived from the configured ones, one for each purpose, so that what is sealed for one opens for no other.
 """
 
 from __future__ import annotations
@@ -10,34 +10,59 @@ import base64
 import hmac
 import itertools
 import os
+from enum import Enum
 from functools import lru_cache
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.conf import settings
 
-from foundation.encryption import WrongKey
-
 _SALT = 16
 _NONCE = 12
 
 
-def seal(content: bytes, context: bytes) -> bytes:
-    """`content`, readable and alterable by nobody else, and only together with the same `context`."""
+class WrongKey(Exception):
+    """A sealed value opens with no configured key: it was altered, belongs elsewhere, or its key is gone."""
+
+
+class Purpose(Enum):
+    """What a key is derived for."""
+
+    MESSAGE = b"messages"  #: between processes, for seconds
+    PERSONAL = b"personal data"  #: in the database, for as long as the row
+    BANK_TOKEN = b"bank tokens"  #: for processes that call banks, and no others
+
+
+def seal(content: bytes, context: bytes, purpose: Purpose = Purpose.MESSAGE) -> bytes:
+    """`content`, readable and alterable by nobody else, and only together with the same `context` and `purpose`."""
     salt, numbers = _own_numbers(os.getpid())
     nonce = next(numbers).to_bytes(_NONCE, "big")
-    return salt + nonce + _cipher(settings.FIELD_ENCRYPTION_KEYS[0], salt).encrypt(nonce, content, context)
+    return salt + nonce + _cipher(_keys(purpose)[0], purpose, salt).encrypt(nonce, content, context)
 
 
-def unseal(sealed: bytes, context: bytes) -> bytes:
-    """What `seal` was given. Raises `WrongKey` where no configured key opens it, or it was altered."""
+def unseal(sealed: bytes, context: bytes, purpose: Purpose = Purpose.MESSAGE, *, newest_only: bool = False) -> bytes:
+    """What `seal` was given. Raises `WrongKey` where no configured key opens it (of several only the newest, if so
+    wished), or it was altered or made for another context."""
     salt, nonce, rest = sealed[:_SALT], sealed[_SALT : _SALT + _NONCE], sealed[_SALT + _NONCE :]
-    for key in settings.FIELD_ENCRYPTION_KEYS:
+    for key in _keys(purpose)[: 1 if newest_only else None]:
         try:
-            return _cipher(key, salt).decrypt(nonce, rest, context)
+            return _cipher(key, purpose, salt).decrypt(nonce, rest, context)
         except (InvalidTag, ValueError):
             continue
-    raise WrongKey("a message does not open with FIELD_ENCRYPTION_KEYS")
+    raise WrongKey("a sealed value does not open here with the configured keys")
+
+
+def place(*parts: object) -> bytes:
+    """The context made of these parts. None of them contains NUL, as no text in the database does."""
+    return b"\0".join(str(part).encode() for part in parts)
+
+
+def _keys(purpose: Purpose) -> tuple[str, ...]:
+    """The configured keys, the newest first. Raises `WrongKey` in a process that has none for `purpose`."""
+    keys = settings.BANK_CREDENTIALS_KEYS if purpose is Purpose.BANK_TOKEN else settings.FIELD_ENCRYPTION_KEYS
+    if not keys:
+        raise WrongKey("this process has no key for it: only processes that call banks have BANK_CREDENTIALS_KEYS")
+    return tuple(keys)
 
 
 @lru_cache(maxsize=4)
@@ -47,7 +72,8 @@ def _own_numbers(pid: int) -> tuple[bytes, itertools.count[int]]:
     return os.urandom(_SALT), itertools.count()
 
 
-@lru_cache(maxsize=1024)
-def _cipher(key: str, salt: bytes) -> AESGCM:
-    """The cipher of the process that has `salt`, under one of `FIELD_ENCRYPTION_KEYS`."""
-    return AESGCM(hmac.digest(base64.urlsafe_b64decode(key), b"messages\0" + salt, "sha256"))
+@lru_cache(maxsize=4096)
+def _cipher(key: str, purpose: Purpose, salt: bytes) -> AESGCM:
+    """The cipher of the process that has `salt`, under one of the configured keys."""
+    root = bytes.fromhex(key) if purpose is Purpose.BANK_TOKEN else base64.urlsafe_b64decode(key)
+    return AESGCM(hmac.digest(root, purpose.value + b"\0" + salt, "sha256"))

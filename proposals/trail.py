@@ -27,6 +27,8 @@ class Move(models.Model):
     """One change of a proposal's status. `from_status` is empty for the first one. `reason` says why it came to an end
     without money."""
 
+    sealed_by = ("proposal_id", "from_status", "to_status")
+
     proposal = models.ForeignKey("proposals.Proposal", models.CASCADE, related_name="moves", verbose_name="proposta")
     from_status = models.CharField("de", max_length=20, blank=True)
     to_status = models.CharField("para", max_length=20)

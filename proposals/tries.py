@@ -18,7 +18,7 @@ from django.utils import timezone
 from consultas.models import Offer
 from foundation import leases
 from foundation.database import outlasts_restart
-from foundation.encryption import EncryptedJSONField
+from foundation.encryption import EncryptedJSONField, sealed
 from foundation.errors import ApiError
 from foundation.heartbeats import worker_id
 from partners.models import Partner
@@ -97,6 +97,10 @@ class Submittable(models.Model):
         """The columns that say what is sent to the bank: the dataset `told`, and no other after it."""
         return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
 
+    def _sealed_to_send(self, told: dict[str, Any]) -> dict[str, Any]:
+        """`columns_to_send` as `update()` takes them."""
+        return {**self.columns_to_send(told), "dataset": sealed(self, "dataset", told)}
+
     @staticmethod
     def _lease(until: datetime) -> dict[str, Any]:
         """The columns that keep others off a try until then, and have the sweep look at it after that."""
@@ -145,7 +149,11 @@ class Submittable(models.Model):
         a try before `until`. `name` is the partner's own, empty where it stays. Returns False where another request was
         first."""
         # While the bank may have an earlier try, the row goes on telling of that one's data.
-        kept = self.columns_to_send(told) if self.sent_until is None else {"next_dataset": told}
+        kept = (
+            self._sealed_to_send(told)
+            if self.sent_until is None
+            else {"next_dataset": sealed(self, "next_dataset", told)}
+        )
         seen = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.submission)
         begun = seen.update(
             **kept,
@@ -212,8 +220,8 @@ class Submittable(models.Model):
         """
         if is_first_gone:
             self.sent_until = None
-        sending = self.columns_to_send(self.next_dataset or self.dataset)
-        self.dataset = sending["dataset"]
+        self.dataset = self.next_dataset or self.dataset
+        sending = self._sealed_to_send(self.dataset)
         return bool(self._current_try().update(sent_until=self.lease_until, **sending))
 
     @outlasts_restart
@@ -223,7 +231,7 @@ class Submittable(models.Model):
         if self.sent_until is None:
             self._current_try().update(
                 submission=self.Submission.NOT_SENT,
-                error=error.as_dict(),
+                error=sealed(self, "error", error.as_dict()),
                 sent_until=None,
                 lease_until=None,
                 next_reconcile_at=None,

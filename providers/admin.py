@@ -28,6 +28,7 @@ from unfold.widgets import (
 from foundation import audit
 from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
+from foundation.boxes import merged
 from providers import registry
 from providers.breaker import Breaker
 from providers.maintenance import Maintenance
@@ -110,8 +111,7 @@ class ProviderForm(forms.ModelForm):
         return found
 
     def save(self, commit: bool = True) -> Provider:
-        merged = {**self.instance.credentials, **self.cleaned_data["new_credentials"]}
-        self.instance.credentials = {name: value for name, value in merged.items() if value is not None}
+        self.instance.credentials = merged(self.instance.credentials, self.cleaned_data["new_credentials"])
         self.instance.callback_secret = self.cleaned_data["new_callback_secret"] or self.instance.callback_secret
         provider: Provider = super().save(commit)
         return provider

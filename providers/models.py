@@ -9,7 +9,8 @@ from django.conf import settings
 from django.db import models
 
 from foundation import statements
-from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.boxes import BoxesField
+from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
 from providers.bank import Connection
 from providers.maintenance import Maintenance, out_of_service, window_sql
@@ -29,7 +30,7 @@ class Provider(models.Model):
     name = models.SlugField("identificador", primary_key=True, max_length=40)
     enabled = models.BooleanField("habilitado", default=True)
     base_url = models.URLField("endereço base")
-    credentials = EncryptedJSONField("credenciais", default=dict, blank=True)
+    credentials = BoxesField("credenciais", default=dict, blank=True)
     #: The key of the bank's signed callbacks. It stands apart from the credentials, because the process that takes
     #: callbacks must not need those.
     callback_secret = EncryptedTextField("segredo dos avisos", null=True, blank=True)

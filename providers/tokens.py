@@ -19,6 +19,7 @@ from redis.lock import Lock
 
 from foundation.encryption import WrongKey, decrypt, encrypt
 from foundation.redis import redis
+from foundation.sealing import Purpose, place
 from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 
 #: A token is renewed this many seconds before its end: it must outlive the request that bears it.
@@ -192,7 +193,8 @@ class SharedTokenCache(TokenCache):
         if raw is None:
             return None
         try:
-            stored = msgspec.json.decode(decrypt(raw if isinstance(raw, str) else raw.decode()), type=_Stored)
+            token = decrypt(raw if isinstance(raw, str) else raw.decode(), place(self._key), Purpose.BANK_TOKEN)
+            stored = msgspec.json.decode(token, type=_Stored)
         except WrongKey:
             return None
         now, since_epoch = time.monotonic(), time.time()
@@ -206,7 +208,8 @@ class SharedTokenCache(TokenCache):
         lifetime = token.expires_at - now
         stored = _Stored(token.value, since_epoch + token.issued_at - now, since_epoch + lifetime, token.refresh)
         with suppress(RedisError):  # then the next process logs in for itself
-            redis().set(self._key, encrypt(msgspec.json.encode(stored).decode()), px=max(1, int(lifetime * 1000)))
+            sealed = encrypt(msgspec.json.encode(stored).decode(), place(self._key), Purpose.BANK_TOKEN)
+            redis().set(self._key, sealed, px=max(1, int(lifetime * 1000)))
 
 
 @dataclass

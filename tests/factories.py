@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import factory
+from django.db.models import QuerySet
 from factory.django import DjangoModelFactory
 
+from foundation.encryption import sealed
 from partners.models import Allowance, ApiKey, Partner
 from providers.models import Provider
 
@@ -36,6 +38,12 @@ class PartnerFactory(DjangoModelFactory):
         wanted = [ProviderFactory.build(name=name) for name in names or []]
         Provider.objects.bulk_create(wanted, ignore_conflicts=True)
         Allowance.objects.bulk_create([Allowance(partner=partner, provider=bank) for bank in wanted])
+
+
+def update_encrypted(rows: QuerySet[Any], **values: Any) -> None:
+    """As `rows.update(**values)`, for encrypted fields, whose values are sealed for each row."""
+    for row in rows:
+        rows.filter(pk=row.pk).update(**{name: sealed(row, name, value) for name, value in values.items()})
 
 
 def issue_key(partner: Partner | None = None, **options: Any) -> tuple[ApiKey, str]:

@@ -11,6 +11,7 @@ import requests
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from config.local.run import service_processes
 from config.local.servers import free_port
 from foundation.counts import serve_counts
 
@@ -54,6 +55,16 @@ def test_every_variable_that_a_manifest_sets_is_one_of_the_service() -> None:
     named = {each["name"] for part in PARTS for each in container(part).get("env", ())}
     assert len(config_map["data"]) > 5
     assert {*config_map["data"], *named} - known == set()
+
+
+def test_only_who_calls_banks_has_the_key_to_their_credentials(tmp_path: Path) -> None:
+    """Before the fix, every process had it."""
+    in_pods = {part for part in PARTS if "origination-banks" in str(container(part)["envFrom"])}
+    keys = {part: COMPOSE[part]["environment"]["BANK_CREDENTIALS_KEYS"] for part in PARTS}
+    in_compose = {part for part, key in keys.items() if key != "none"}
+    local = service_processes({}, tmp_path)
+    in_make_run = {each.name for each in local if each.environment.get("BANK_CREDENTIALS_KEYS") != "none"}
+    assert in_pods == in_compose == in_make_run - {"simulator"} == {"banks", "sweeps"}
 
 
 def test_a_pod_has_longer_to_end_than_a_query(settings: Any) -> None:

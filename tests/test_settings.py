@@ -26,6 +26,7 @@ GOOD = {
     "SECRET_KEY": "a-secret-of-this-test-alone-that-is-long-enough/",
     "EVIDENCE_SIGNING_KEY": hashlib.sha256(b"evidence").hexdigest(),
     "FIELD_ENCRYPTION_KEYS": f"{KEY},{OTHER_KEY}",
+    "BANK_CREDENTIALS_PUBLIC_KEY": hashlib.sha256(b"a public key").hexdigest(),
     "DATABASE_URL": "postgres://user@db.example.com/name",
     "REDIS_URL": "redis://redis.example.com:6379/0",
     "ALLOWED_HOSTS": "api.example.com, www.example.com",
@@ -203,3 +204,15 @@ def test_an_empty_switch_is_an_unset_one() -> None:
     """Before the fix, an empty SECOND_FACTOR turned the second factor off in production."""
     assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="") is True
     assert read_one("SECOND_FACTOR", **GOOD, SECOND_FACTOR="false") is False
+
+
+def test_the_credentials_public_key_belongs_to_their_key() -> None:
+    private, other = (hashlib.sha256(word).hexdigest() for word in (b"one", b"other"))
+    without = {name: value for name, value in GOOD.items() if name != "BANK_CREDENTIALS_PUBLIC_KEY"}
+    assert read(**without, BANK_CREDENTIALS_KEYS=private).returncode == 0
+    assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in read(**without).refusal
+    assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in read(**without, BANK_CREDENTIALS_KEYS="none").refusal
+    assert "does not belong" in read(**GOOD, BANK_CREDENTIALS_KEYS=other).refusal
+    assert "each must be 32 bytes in hex" in read(**without, BANK_CREDENTIALS_KEYS=f"{private},abc").refusal
+    assert "too weak" in read(**without, BANK_CREDENTIALS_KEYS="0" * 64).refusal
+    assert "FIELD_ENCRYPTION_UNBOUND must be" in read(**GOOD, FIELD_ENCRYPTION_UNBOUND="maybe").refusal

@@ -178,6 +178,8 @@ SETTLED_FIELDS = (
 class Attempt(models.Model):
     """One attempt to deliver an event, and what came of it."""
 
+    sealed_by = ("event_id", "number")
+
     event = models.ForeignKey(Event, models.CASCADE, verbose_name="evento")
     number = models.PositiveIntegerField("nº")
     at = models.DateTimeField("início")

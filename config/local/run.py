@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import environ
 import urllib3
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from config.local.processes import Process
 from config.local.servers import PlatformError, Postgres, Redis, port_is_free, write_private
@@ -62,21 +63,38 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     counts.mkdir(parents=True)
     environment = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(counts)}
     pooled = {**environment, "DATABASE_POOL_SIZE": "8"}
+    no_banks = _without_credentials()
     return [
         Process("simulator", [*python, "providers.simulator"], environment),
         Process(
-            "web", [*python, "gunicorn", "-c", "config/gunicorn.py", "--graceful-timeout=5", "config.wsgi"], pooled
+            "web",
+            [*python, "gunicorn", "-c", "config/gunicorn.py", "--graceful-timeout=5", "config.wsgi"],
+            {**pooled, **no_banks},
         ),
         Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "1000"], pooled),
         Process("sweeps", [*python, "gevent.monkey", "manage.py", "sweep"], pooled),
-        Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks"], pooled),
-        Process("default", [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"], pooled),
+        Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks"], {**pooled, **no_banks}),
+        Process(
+            "default",
+            [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"],
+            {**pooled, **no_banks},
+        ),
         Process(
             "beat",
             [*celery, "beat", "--loglevel=INFO", "--pidfile=", "-s", str(data_dir / "celerybeat-schedule")],
-            environment,
+            {**environment, **no_banks},
         ),
     ]
+
+
+def _without_credentials() -> dict[str, str]:
+    """What a process gets that calls no bank: it writes the banks' credentials and can't read them, as in
+    production."""
+    first = (os.environ.get("BANK_CREDENTIALS_KEYS") or "none").partition(",")[0].strip()
+    if first == "none":
+        return {"BANK_CREDENTIALS_KEYS": "none"}
+    public = X25519PrivateKey.from_private_bytes(bytes.fromhex(first)).public_key().public_bytes_raw().hex()
+    return {"BANK_CREDENTIALS_KEYS": "none", "BANK_CREDENTIALS_PUBLIC_KEY": public}
 
 
 def run() -> int:

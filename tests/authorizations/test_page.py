@@ -10,6 +10,7 @@ from django.utils import timezone
 from authorizations.models import Evidence, Session
 from foundation.formats import iso_utc
 from tests.authorizations.clients import NAME, HolderClient, public
+from tests.factories import update_encrypted
 
 UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32
 
@@ -99,7 +100,7 @@ def test_an_id_with_a_nul_is_unknown(holder: HolderClient, db: None) -> None:
 
 
 def test_names_can_not_inject_markup(session: Session, holder: HolderClient) -> None:
-    Session.objects.update(name="<script>alert(1)</script>")
+    update_encrypted(Session.objects.all(), name="<script>alert(1)</script>")
     html = holder.get(public(session)).content.decode()
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html

@@ -20,7 +20,7 @@ from authorizations.models import Evidence, Session
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session, public
 from tests.browser import WATCH_POLICY
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, update_encrypted
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -355,7 +355,7 @@ def test_the_preview_leaves_room_below_its_note(phone: OpenPage, live_server: Li
 
 def test_long_names_fit_the_narrowest_screen(phone: OpenPage, transactional_db: None) -> None:
     session = open_session(PartnerFactory(name="Companhia" + "x" * 100))
-    Session.objects.update(name="M" * 120)
+    update_encrypted(Session.objects.all(), name="M" * 120)
     page = phone(public(session), viewport=NARROWEST)
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
     for name in (SHARE, ACCEPT):

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from authorizations.evidence import QueryEvidence, for_query, record_use
 from authorizations.models import Evidence, EvidenceUse, Session
+from foundation.encryption import sealed
 from foundation.errors import InvalidInput
 from partners.models import Partner
 from providers.types import Geolocation
@@ -70,7 +71,7 @@ def test_whose_evidence_it_is_says_the_record_and_no_column(
     """What plain SQL of the application's role may still do: renew the ciphertext, as `reencrypt` does."""
     holder.accept(session)
     other = "11144477735"
-    Session.objects.update(cpf=other, name="Outra Pessoa")
+    Session.objects.update(cpf=sealed(session, "cpf", other), name=sealed(session, "name", "Outra Pessoa"))
     with pytest.raises(InvalidInput):
         for_query(partner, other, session.authorization_id)
     assert for_query(partner, CPF, session.authorization_id).number == 1

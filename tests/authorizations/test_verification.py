@@ -21,7 +21,7 @@ from django.utils import timezone
 from authorizations import dossier, seal, watch
 from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session
-from foundation.encryption import encrypt
+from foundation.encryption import encrypt_unbound as encrypt
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session, public
 from tests.factories import PartnerFactory

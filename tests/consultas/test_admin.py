@@ -18,7 +18,7 @@ from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.types import ActionType, BankAction, QueryStatus
 from tests.client import FULL_FLOW
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, update_encrypted
 from tests.proposals.rows import an_offer
 from webhooks.models import reference_index
 
@@ -97,7 +97,8 @@ def test_a_query_tells_why_there_are_no_offers_and_what_the_holder_owes(admin_cl
         Answer("cedro", QueryStatus.REQUIRES_ACTION, 80, 0.0, action=step),
         Answer("imbuia", QueryStatus.ERROR, 50, 0.0, error="Banco indisponível."),
     ]
-    Query.objects.update(answers=msgspec.to_builtins(answers), finished_at=timezone.now())
+    update_encrypted(Query.objects.all(), answers=msgspec.to_builtins(answers))
+    Query.objects.update(finished_at=timezone.now())
     page = admin_client.get(reverse("admin:consultas_query_change", args=[offer.query_id])).content.decode()
     for told in ("Sem margem.; Sem localização.", "confirmação no WhatsApp", "sem ofertas", "Banco indisponível."):
         assert told in page

@@ -19,6 +19,7 @@ from consultas.models import Step
 from partners.models import Partner
 from providers.models import Provider
 from tests.client import Client
+from tests.factories import update_encrypted
 from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.callbacks import simulator_calling
 from tests.providers.simulator.http import HttpSimulator
@@ -54,7 +55,7 @@ def test_a_genuine_callback_has_the_step_checked_at_once(
 def test_without_a_callback_polling_finds_it_within_10_s(
     client: Client, partner: Partner, simulator: Simulator, live_service: LiveService
 ) -> None:
-    Provider.objects.update(callback_secret="another one: no callback verifies")
+    update_encrypted(Provider.objects.all(), callback_secret="another one: no callback verifies")
     for bank, cpf, _ in CALLING:
         client.query(cpf, providers=[bank])
     for bank, cpf, step in CALLING:
@@ -141,17 +142,17 @@ def test_one_that_was_altered_or_signed_by_another_wakes_nothing(
     postman.simulator.complete(cpf, bank, step, "refused")
     letter = postman.letter()
     other = "canela" if bank == "imbuia" else "imbuia"
-    secrets = dict(Provider.objects.filter(name__in=(bank, other)).values_list("name", "callback_secret"))
+    secrets = {each.name: each.callback_secret for each in Provider.objects.filter(name__in=(bank, other))}
 
     assert postman.deliver(letter, signature="0" * 64) == 401
     assert postman.deliver(letter, body=letter.body + b" ") == 401
     assert postman.deliver(letter, path=f"/partners/v1/bank-callbacks/{other}") == 401
-    Provider.objects.filter(name=bank).update(callback_secret=secrets[other])
+    update_encrypted(Provider.objects.filter(name=bank), callback_secret=secrets[other])
     assert postman.deliver(letter) == 401
     assert next_check() == put_off_until
     assert results(partner) == []
 
-    Provider.objects.filter(name=bank).update(callback_secret=secrets[bank])
+    update_encrypted(Provider.objects.filter(name=bank), callback_secret=secrets[bank])
     assert postman.deliver(letter) == 204, "the same one, unaltered"
     assert next_check() != put_off_until
 

@@ -58,6 +58,7 @@ def page(row: Any, step: str = "change") -> str:
 
 def bank_form(**values: Any) -> dict[str, Any]:
     base = {"enabled": "on", "base_url": "https://old.example", "max_in_flight": "512", "circuit": "auto"}
+    base |= {"maintenance-TOTAL_FORMS": "0", "maintenance-INITIAL_FORMS": "0"}
     return {**base, "portfolio": "", "timeout_s": "", "new_credentials": "", "new_callback_secret": "", **values}
 
 
@@ -188,7 +189,8 @@ def test_who_looks_for_a_person_is_told_without_the_cpf(operator: Client, name: 
 
 #: Commands that change no row: they read, serve, or write a file.
 READ_ONLY = {
-    "deliver_webhooks", "export_chain_head", "list_events", "refresh_bank_list", "verify_dossier", "verify_evidence",
+    "deliver_webhooks", "export_chain_head", "list_events", "refresh_bank_list", "sweep", "verify_dossier",
+    "verify_evidence",
 }  # fmt: skip
 
 

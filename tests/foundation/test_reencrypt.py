@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import threading
@@ -18,13 +19,14 @@ from authorizations import evidence, sessions
 from authorizations.evidence import Observed, Told
 from authorizations.models import Evidence, Session
 from consultas.models import Query, Step
-from foundation import encryption, rotation
-from foundation.encryption import WrongKey, is_current
+from foundation import boxes, encryption, rotation
+from foundation.boxes import Boxes
+from foundation.encryption import WrongKey
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers.models import Provider
 from tests.client import FULL_FLOW
-from tests.factories import PartnerFactory, ProviderFactory
+from tests.factories import PartnerFactory, ProviderFactory, update_encrypted
 from tests.processes import wait_until
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from webhooks import outbox
@@ -39,8 +41,13 @@ CHANGING = tuple(model for model in MODELS if model is not Evidence)
 
 
 def keys(*configured: str) -> override_settings:
-    """While it lasts, these are the encryption keys, the first one encrypts."""
-    return override_settings(FIELD_ENCRYPTION_KEYS=list(configured))
+    """While it lasts, these are the encryption keys, the first one encrypts. So it is with the credentials' keys."""
+    private = [hashlib.sha256(key.encode()).hexdigest() for key in configured]
+    return override_settings(
+        FIELD_ENCRYPTION_KEYS=list(configured),
+        BANK_CREDENTIALS_KEYS=private,
+        BANK_CREDENTIALS_PUBLIC_KEY=boxes.public_key(private[0]),
+    )
 
 
 def a_row_of_everything() -> None:
@@ -50,7 +57,7 @@ def a_row_of_everything() -> None:
     partner.rotate_webhook_secret()
     partner.rotate_webhook_secret()
     offer = an_offer(partner, "ipe")
-    Query.objects.update(answers=[{"provider": "ipe", "term": 0.1, "text": "é"}])
+    update_encrypted(Query.objects.all(), answers=[{"provider": "ipe", "term": 0.1, "text": "é"}])
     a_step(offer, url="https://bank.example/step")
     proposal = a_proposal(
         offer,
@@ -72,7 +79,12 @@ def a_row_of_everything() -> None:
 
 def contents(*chosen: type[models.Model]) -> dict[str, list[dict[str, Any]]]:
     """All rows as the application reads them."""
-    return {model._meta.label: list(model._base_manager.order_by("pk").values()) for model in chosen}
+
+    def read(row: models.Model) -> dict[str, Any]:
+        values = {field.name: getattr(row, field.attname) for field in row._meta.concrete_fields}
+        return {name: dict(value) if isinstance(value, Boxes) else value for name, value in values.items()}
+
+    return {model._meta.label: [read(row) for row in model._base_manager.order_by("pk")] for model in chosen}
 
 
 def reencrypt() -> dict[str, Any]:
@@ -90,8 +102,10 @@ def everything(db: None) -> None:
 
 
 def test_every_field_that_encrypts_is_looked_for() -> None:
-    fields = {each for each in vars(encryption).values() if isinstance(each, type) and issubclass(each, models.Field)}
-    assert fields == set(encryption.ENCRYPTED_FIELDS)
+    found = {**vars(encryption), **vars(boxes)}.values()
+    fields = [each for each in found if isinstance(each, type) and issubclass(each, models.Field)]
+    assert len(fields) == 3
+    assert all(issubclass(field, encryption.ENCRYPTED_FIELDS) for field in fields)
 
 
 def test_the_fixture_fills_every_encrypted_column(everything: None) -> None:
@@ -210,8 +224,8 @@ def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
             with transaction.atomic():
                 Provider.objects.select_for_update().only("pk").get(pk=held.pk)
                 taken.set()
-                wait_until(lambda: is_current(token_of(free)), 20, "the row beside is rewritten")
-                Provider.objects.filter(pk=held.pk).update(callback_secret="new")
+                wait_until(lambda: is_current(free), 20, "the row beside is rewritten")
+                update_encrypted(Provider.objects.filter(pk=held.pk), callback_secret="new")
         finally:
             connection.close()
 
@@ -233,9 +247,10 @@ def test_what_somebody_writes_meanwhile_is_not_lost() -> None:
         assert {row.callback_secret for row in Provider.objects.all()} == {"new", "free"}
 
 
-def token_of(provider: Provider) -> str:
+def is_current(provider: Provider) -> bool:
     [column] = [column for column in rotation.columns() if str(column) == "providers.Provider.callback_secret"]
-    return column.rows().get(pk=provider.pk).token  # type: ignore[no-any-return]
+    row = column.rows().get(pk=provider.pk)
+    return column.sealing.is_current(row.token, row)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -256,8 +271,8 @@ def test_what_is_said_to_be_written_once_is_what_the_database_lets_nobody_change
 def test_a_key_in_front_is_what_counts(db: None) -> None:
     with keys(NEW, OLD):
         PartnerFactory().rotate_webhook_secret()
-    [token] = [row.token for column in rotation.columns() for row in column.rows()]
+    [(field, row)] = [(column.sealing, row) for column in rotation.columns() for row in column.rows()]
     with keys(NEW):
-        assert is_current(token)
+        assert field.is_current(row.token, row)
     with keys(OLD, NEW):
-        assert not is_current(token)
+        assert not field.is_current(row.token, row)

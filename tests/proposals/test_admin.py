@@ -22,7 +22,7 @@ from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
 from providers.types import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, update_encrypted
 from tests.partners.test_admin import staff
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from webhooks import outbox
@@ -162,7 +162,7 @@ def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal
 def test_page_leads_to_offer_query_and_events_and_says_what_went_wrong(
     admin_client: Client, proposal: Proposal
 ) -> None:
-    Proposal.objects.update(error=ProviderRejected("Margem insuficiente.").as_dict())
+    update_encrypted(Proposal.objects.all(), error=ProviderRejected("Margem insuficiente.").as_dict())
     page = admin_client.get(page_of(proposal)).content.decode()
     for row in (proposal.offer, proposal.offer.query):
         assert reverse(f"admin:consultas_{row._meta.model_name}_change", args=[row.pk]) in page

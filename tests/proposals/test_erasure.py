@@ -17,6 +17,7 @@ from django.apps import apps
 from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse_lazy
 from django.utils import timezone
@@ -107,8 +108,12 @@ def refused(offer: Offer) -> Proposal:
 
 def stored() -> dict[str, str]:
     """All that is stored of the service's own, decrypted, by table."""
+
+    def read(row: Model) -> dict[str, Any]:
+        return {field.name: getattr(row, field.attname) for field in row._meta.concrete_fields}
+
     models = [model for model in apps.get_models() if model._meta.app_label in FLOORS]
-    return {model._meta.label: repr(list(model._base_manager.values())) for model in models}
+    return {model._meta.label: repr([read(row) for row in model._base_manager.all()]) for model in models}
 
 
 def tables_with(text: str) -> set[str]:

@@ -161,6 +161,7 @@ def test_a_repeat_still_finds_its_source_under_the_shortest_retention(settings: 
     purge()
     source.refresh_from_db()
     repeat = Query.objects.get(pk=source.pk)
+    assert repeat.request, "read while it is this row's"
     repeat.pk, repeat.answers, repeat.finished_at = uuid.uuid4(), None, None
     repeat.save(force_insert=True)
     shown = msgspec.json.decode(queries.aggregate(repeat))

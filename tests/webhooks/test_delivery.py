@@ -17,6 +17,7 @@ from django.utils import timezone
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from partners.models import Partner
+from tests.factories import update_encrypted
 from tests.receiver import Received, Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, end_leases, make_due, new_partner, send
 from webhooks import delivery
@@ -130,7 +131,7 @@ def test_rotation_between_retries_verifies_with_the_old_and_the_new_secret(
     make_due(event)
     deliver_due()
     ended = (timezone.now() - timedelta(seconds=1)).isoformat()
-    Partner.objects.filter(pk=partner.pk).update(retired_webhook_secrets=[[old, ended]])
+    update_encrypted(Partner.objects.filter(pk=partner.pk), retired_webhook_secrets=[[old, ended]])
     make_due(event)
     deliver_due()
 
@@ -152,7 +153,7 @@ def test_after_two_rotations_in_a_day_each_of_the_three_secrets_verifies_until_i
     deliver_due()
     ends = [[second, until.isoformat()] for _, until in partner.retiring_secrets()[:1]]
     ends.append([first, timezone.now().isoformat()])
-    Partner.objects.filter(pk=partner.pk).update(retired_webhook_secrets=ends)
+    update_encrypted(Partner.objects.filter(pk=partner.pk), retired_webhook_secrets=ends)
     send(partner)
     deliver_due()
 
@@ -166,7 +167,9 @@ def test_after_two_rotations_in_a_day_each_of_the_three_secrets_verifies_until_i
 
 
 def test_a_rotation_forgets_the_secrets_whose_time_is_over(partner: Partner) -> None:
-    Partner.objects.filter(pk=partner.pk).update(retired_webhook_secrets=[["whsec_old", timezone.now().isoformat()]])
+    update_encrypted(
+        Partner.objects.filter(pk=partner.pk), retired_webhook_secrets=[["whsec_old", timezone.now().isoformat()]]
+    )
     current = partner.webhook_secret
     partner.rotate_webhook_secret()
     partner.refresh_from_db()
@@ -233,7 +236,7 @@ def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner
 
 
 def test_a_secret_that_cannot_sign_is_recorded_as_our_fault(partner: Partner, receiver: Receiver) -> None:
-    Partner.objects.filter(pk=partner.pk).update(webhook_secret="whsec_*never issued*")
+    update_encrypted(Partner.objects.filter(pk=partner.pk), webhook_secret="whsec_*never issued*")
     [event] = send(partner)
     deliver_due()
 
@@ -245,14 +248,14 @@ def test_a_secret_that_cannot_sign_is_recorded_as_our_fault(partner: Partner, re
 def test_our_own_fault_is_not_charged_to_the_receivers_schedule(partner: Partner, receiver: Receiver) -> None:
     """Before the fix, nine attempts that could not even be signed made the event fail."""
     good = partner.webhook_secret
-    Partner.objects.filter(pk=partner.pk).update(webhook_secret="whsec_*never issued*")
+    update_encrypted(Partner.objects.filter(pk=partner.pk), webhook_secret="whsec_*never issued*")
     [event] = send(partner)
     for _ in range(len(RETRY_AFTER_S) + 2):
         deliver_due()
         make_due(event)
     event.refresh_from_db()
     assert (event.state, event.attempts, event.failures) == ("due", len(RETRY_AFTER_S) + 2, 0)
-    Partner.objects.filter(pk=partner.pk).update(webhook_secret=good)
+    update_encrypted(Partner.objects.filter(pk=partner.pk), webhook_secret=good)
     deliver_due()
     event.refresh_from_db()
     assert (event.state, receiver.ids) == ("delivered", [event.pk])

@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from partners.models import Partner
+from tests.factories import update_encrypted
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, end_leases, new_partner, send
 from webhooks import delivery, models
@@ -66,7 +67,7 @@ def test_what_waited_all_that_time_for_an_address_or_a_secret_fails(partner: Par
 
 
 def test_what_our_own_fault_kept_all_that_time_fails(partner: Partner) -> None:
-    Partner.objects.update(webhook_secret="whsec_*never issued*")
+    update_encrypted(Partner.objects.all(), webhook_secret="whsec_*never issued*")
     [event] = send(partner)
     deliver_due()
     event.refresh_from_db()
@@ -120,7 +121,7 @@ def test_a_holders_events_are_erased_whatever_their_state(partner: Partner, rece
     assert [event.state for event in (delivered, due, waiting)] == ["delivered", "failed", "failed"]
     other.refresh_from_db()
     assert (other.external_reference, other.purged_at) == ("group-1", None)
-    assert list(Attempt.objects.order_by("event__created_at").values_list("excerpt", flat=True)) == [
+    assert [attempt.excerpt for attempt in Attempt.objects.order_by("event__created_at")] == [
         None,
         "thanks, Maria",
     ]

@@ -1,0 +1,161 @@
+"""Secrets that one process writes and another reads: sealed boxes, to a public key, bound to their place.
+
+The credentials of banks are kept so. The back office, in a web process, writes them with `BANK_CREDENTIALS_PUBLIC_KEY`
+and can't read them; workers that call banks read them with `BANK_CREDENTIALS_KEYS`. A box is X25519 with a key pair of
+its own, HKDF-SHA256, AES-256-GCM.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+from django.db import models
+
+from foundation.encryption import EncryptedTextField, Sealed, decrypt
+from foundation.sealing import WrongKey, place
+
+_BOX = "b1."
+_PUBLIC = 32
+#: Each box has a key of its own, so the number is used once.
+_NONCE = bytes(12)
+
+
+def box(text: str, context: bytes) -> str:
+    """`text` for whoever has the private key, to be opened with the same `context`."""
+    own = X25519PrivateKey.generate()
+    to = X25519PublicKey.from_public_bytes(bytes.fromhex(settings.BANK_CREDENTIALS_PUBLIC_KEY))
+    mark = own.public_key().public_bytes_raw()
+    content = _cipher(own.exchange(to), mark, to).encrypt(_NONCE, text.encode(), context)
+    return _BOX + base64.urlsafe_b64encode(mark + content).decode()
+
+
+def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
+    """The text in a box. Raises `WrongKey`: in a process without the private key, for a box that was made for another
+    key or place, and for one that was altered."""
+    keys = settings.BANK_CREDENTIALS_KEYS[: 1 if newest_only else None]
+    if not keys:
+        raise WrongKey("this process has no BANK_CREDENTIALS_KEYS: only processes that call banks open credentials")
+    try:
+        raw = base64.urlsafe_b64decode(token.removeprefix(_BOX))
+        mark = X25519PublicKey.from_public_bytes(raw[:_PUBLIC])
+    except ValueError:
+        raise WrongKey("a stored value is no box") from None
+    for key in keys:
+        private = _private(key)
+        try:
+            cipher = _cipher(private.exchange(mark), raw[:_PUBLIC], private.public_key())
+            return cipher.decrypt(_NONCE, raw[_PUBLIC:], context).decode()
+        except (InvalidTag, ValueError):
+            continue
+    raise WrongKey("a box does not open here with BANK_CREDENTIALS_KEYS")
+
+
+def public_key(private: str) -> str:
+    """The public key, in hex, that belongs to a private one."""
+    return _private(private).public_key().public_bytes_raw().hex()
+
+
+@lru_cache(maxsize=8)
+def _private(key: str) -> X25519PrivateKey:
+    return X25519PrivateKey.from_private_bytes(bytes.fromhex(key))
+
+
+def _cipher(shared: bytes, mark: bytes, to: X25519PublicKey) -> AESGCM:
+    info = b"sealed box\0" + mark + to.public_bytes_raw()
+    return AESGCM(HKDF(hashes.SHA256(), 32, salt=None, info=info).derive(shared))
+
+
+class Boxes(Mapping[str, str]):
+    """Secrets by name. Names are open, a value is unboxed when it is asked for: that takes the private key. `plain` are
+    those that are not in a box yet."""
+
+    def __init__(self, tokens: Mapping[str, str], where: bytes, plain: Mapping[str, str] | None = None) -> None:
+        self.tokens = dict(tokens)
+        self.where = where
+        self.plain = dict(plain or {})
+        self._opened: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name in self.plain:
+            return self.plain[name]
+        if name not in self._opened:
+            self._opened[name] = unbox(self.tokens[name], _of(self.where, name))
+        return self._opened[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tokens | self.plain)
+
+    def __len__(self) -> int:
+        return len(self.tokens | self.plain)
+
+    def __repr__(self) -> str:
+        return f"<boxes {sorted(self)}>"
+
+
+def merged(old: Mapping[str, str], new: Mapping[str, str | None]) -> Mapping[str, str]:
+    """The secrets `old` with those of `new` in their places, None taking one away. What stays is not opened."""
+    if not isinstance(old, Boxes):
+        return {name: value for name, value in {**old, **new}.items() if value is not None}
+    kept = {name: token for name, token in old.tokens.items() if name not in new}
+    plain = {name: value for name, value in {**old.plain, **new}.items() if value is not None}
+    return Boxes(kept, old.where, plain)
+
+
+def _of(where: bytes, name: str) -> bytes:
+    return where + place("", name)
+
+
+class BoxesField(EncryptedTextField):
+    """Secrets by name (texts), each in a box bound to the row and its name."""
+
+    _pyi_private_set_type: Any
+    _pyi_private_get_type: Any
+
+    def to_python(self, value: Any) -> Any:
+        return value
+
+    def sealed(self, value: Any, row: models.Model) -> Sealed | None:
+        if value is None:
+            return None
+        where, tokens, plain = self.place_of(row), {}, value
+        if isinstance(value, Boxes) and value.where == where:
+            tokens, plain = value.tokens, value.plain
+        tokens = tokens | {name: box(text, _of(where, name)) for name, text in plain.items()}
+        return Sealed(msgspec.json.encode(tokens).decode())
+
+    def opened(self, token: str, row: models.Model) -> Any:
+        if token.startswith("{"):
+            return Boxes(msgspec.json.decode(token, type=dict[str, str]), self.place_of(row))
+        # As an earlier release kept them: one token for all, under FIELD_ENCRYPTION_KEYS.
+        return msgspec.json.decode(decrypt(token, self.place_of(row)))
+
+    def is_current(self, token: str, row: models.Model) -> bool:
+        if not token.startswith("{"):
+            return False
+        where = self.place_of(row)
+        try:
+            for name, each in msgspec.json.decode(token, type=dict[str, str]).items():
+                unbox(each, _of(where, name), newest_only=True)
+        except WrongKey:
+            return False
+        return True
+
+    def renewed(self, token: str, row: models.Model) -> str:
+        old = self.opened(token, row) if token.startswith("{") else self._earlier(token, row)
+        fresh = self.sealed(dict(old), row)
+        assert fresh is not None  # noqa: S101 - for the type checker: there is a value
+        return fresh.token
+
+    def _earlier(self, token: str, row: models.Model) -> dict[str, str]:
+        found: dict[str, str] = msgspec.json.decode(decrypt(token, self.place_of(row), unbound=True))
+        return found

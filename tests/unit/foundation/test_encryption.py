@@ -1,0 +1,175 @@
+"""What is encrypted in a row opens in that row and column, and nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import Any
+
+import pytest
+from django.db import models
+
+from consultas.models import Query
+from foundation import boxes
+from foundation.boxes import Boxes, merged
+from foundation.encryption import Sealed, WrongKey, encrypt_unbound
+from foundation.rotation import Column, columns
+from partners.models import Partner
+from providers.models import Provider
+
+_numbers = itertools.count(1)
+
+
+def a_row(model: type[models.Model]) -> models.Model:
+    """A row of `model` in memory, with an identity that no other has."""
+    return with_identity(model, f"row-{next(_numbers)}")
+
+
+def with_identity(model: type[models.Model], identity: str = "the same") -> models.Model:
+    row = model()
+    for name in getattr(model, "sealed_by", ("pk",)):
+        setattr(row, name, identity)
+    return row
+
+
+def a_value(column: Column) -> Any:
+    return {"client_secret": "s3cr3t"} if column.field == "credentials" else "90000000175"
+
+
+def opened(column: Column, token: str, row: models.Model) -> Any:
+    value = column.sealing.opened(token, row)
+    return dict(value) if isinstance(value, Boxes) else value
+
+
+@pytest.mark.parametrize("column", columns(), ids=str)
+def test_a_ciphertext_opens_in_its_own_row_only(column: Column) -> None:
+    """Before the fix, a bank's credentials, copied into a session's name, were shown as a holder's name."""
+    own, other = a_row(column.model), a_row(column.model)
+    token = column.sealing.sealed(a_value(column), own).token
+    assert opened(column, token, own) == a_value(column)
+    with pytest.raises(WrongKey):
+        opened(column, token, other)
+
+
+@pytest.mark.parametrize("column", columns(), ids=str)
+def test_a_ciphertext_opens_in_no_other_column(column: Column) -> None:
+    """Of no table, whatever the identity of the row there."""
+    token = column.sealing.sealed(a_value(column), with_identity(column.model)).token
+    for elsewhere in columns():
+        if elsewhere != column:
+            with pytest.raises(WrongKey):
+                opened(elsewhere, token, with_identity(elsewhere.model))
+
+
+@pytest.mark.parametrize("column", columns(), ids=str)
+def test_a_row_is_known_before_it_is_stored(column: Column) -> None:
+    """By what the application sets. A key that the database gives at the insert comes too late."""
+    names = getattr(column.model, "sealed_by", ("pk",))
+    assert not (names == ("pk",) and isinstance(column.model._meta.pk, models.AutoField))
+    assert set(names) <= {"pk", *(field.attname for field in column.model._meta.concrete_fields)}
+
+
+def test_a_row_without_identity_takes_no_value() -> None:
+    with pytest.raises(ValueError, match="identity"):
+        Query._meta.get_field("request").sealed({}, Query(id=None))  # type: ignore[union-attr]
+
+
+def test_a_value_without_its_row_is_not_stored() -> None:
+    with pytest.raises(TypeError, match="sealed for its row"):
+        Partner._meta.get_field("webhook_secret").get_prep_value("whsec_1")  # type: ignore[union-attr]
+
+
+def test_a_sealed_value_shows_nothing_and_is_opened_when_it_is_asked_for() -> None:
+    partner = Partner(name="Financeira")
+    field: Any = Partner._meta.get_field("webhook_secret")
+    sealed = field.sealed("whsec_1", partner)
+    assert (str(sealed), repr([sealed])) == ("<sealed>", "[<sealed>]")
+    loaded = Partner.from_db("default", ["id", "webhook_secret"], [partner.pk, sealed])
+    assert isinstance(vars(loaded)["webhook_secret"], Sealed)
+    assert loaded.webhook_secret == vars(loaded)["webhook_secret"] == "whsec_1"
+
+
+def test_one_altered_character_is_refused() -> None:
+    partner = Partner()
+    field: Any = Partner._meta.get_field("webhook_secret")
+    token = field.sealed("whsec_1", partner).token
+    for place in (3, len(token) // 2, len(token) - 3):
+        altered = token[:place] + ("A" if token[place] != "A" else "B") + token[place + 1 :]
+        with pytest.raises(WrongKey):
+            field.opened(altered, partner)
+    for nonsense in ("", "s1.", "s1.é", "gAAAAA", "{}"):
+        with pytest.raises(WrongKey):
+            field.opened(nonsense, partner)
+
+
+def test_what_an_earlier_release_wrote_is_read_until_it_is_refused(settings: Any) -> None:
+    partner = Partner()
+    field: Any = Partner._meta.get_field("webhook_secret")
+    old = encrypt_unbound("whsec_1")
+    assert field.opened(old, partner) == "whsec_1"
+    assert not field.is_current(old, partner)
+    settings.FIELD_ENCRYPTION_UNBOUND = "refuse"
+    with pytest.raises(WrongKey):
+        field.opened(old, partner)
+    assert field.opened(field.renewed(old, partner), partner) == "whsec_1", "reencrypt reads it all the same"
+    settings.FIELD_ENCRYPTION_UNBOUND = "write"
+    assert field.sealed("whsec_1", partner).token.startswith("gAAAA"), "the earlier release beside reads it"
+
+
+# --- Boxes ----------------------------------------------------------------------------------------------------
+
+
+def a_bank(**credentials: str) -> Provider:
+    """A bank as it comes from the database."""
+    field: Any = Provider._meta.get_field("credentials")
+    bank = Provider(name="banco")
+    return Provider.from_db("default", ["name", "credentials"], ["banco", field.sealed(credentials, bank)])
+
+
+def test_who_has_the_public_key_alone_writes_credentials_and_reads_none(settings: Any) -> None:
+    """Before the fix, every process could read them."""
+    bank = a_bank(client_id="c", client_secret="old", gone="x")
+    private, settings.BANK_CREDENTIALS_KEYS = settings.BANK_CREDENTIALS_KEYS, []
+    bank.credentials = merged(bank.credentials, {"client_secret": "new", "gone": None, "more": "m"})
+    stored = Provider._meta.get_field("credentials").pre_save(bank, False).token
+    assert "new" not in stored
+    read = Provider.from_db("default", ["name", "credentials"], ["banco", Sealed(stored)])
+    assert sorted(read.credentials) == ["client_id", "client_secret", "more"]
+    for name in read.credentials:
+        with pytest.raises(WrongKey):
+            read.credentials[name]
+    settings.BANK_CREDENTIALS_KEYS = private
+    assert dict(read.credentials) == {"client_id": "c", "client_secret": "new", "more": "m"}
+
+
+def test_a_credential_opens_under_its_own_name_only() -> None:
+    bank = a_bank(client_id="c", client_secret="s3cr3t")
+    boxed: Any = bank.credentials
+    boxed.tokens["client_id"] = boxed.tokens["client_secret"]
+    with pytest.raises(WrongKey):
+        boxed["client_id"]
+
+
+def test_credentials_of_an_earlier_release_are_read_and_renewed() -> None:
+    field: Any = Provider._meta.get_field("credentials")
+    old, bank = encrypt_unbound('{"client_id":"c"}'), Provider(name="banco")
+    assert field.opened(old, bank) == {"client_id": "c"}
+    assert not field.is_current(old, bank)
+    renewed = field.renewed(old, bank)
+    assert field.is_current(renewed, bank)
+    assert dict(field.opened(renewed, bank)) == {"client_id": "c"}
+
+
+def test_credentials_outlast_the_rotation_of_their_key(settings: Any) -> None:
+    field: Any = Provider._meta.get_field("credentials")
+    bank, new = Provider(name="banco"), hashlib.sha256(b"new").hexdigest()
+    token = field.sealed({"client_id": "c"}, bank).token
+    settings.BANK_CREDENTIALS_KEYS = [new, *settings.BANK_CREDENTIALS_KEYS]
+    settings.BANK_CREDENTIALS_PUBLIC_KEY = boxes.public_key(new)
+    assert dict(field.opened(token, bank)) == {"client_id": "c"}
+    assert not field.is_current(token, bank)
+    renewed = field.renewed(token, bank)
+    settings.BANK_CREDENTIALS_KEYS = [new]
+    assert dict(field.opened(renewed, bank)) == {"client_id": "c"}
+    with pytest.raises(WrongKey):
+        dict(field.opened(token, bank))
