@@ -22,7 +22,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from consultas.fan_out import Answer
-from foundation.encryption import blind_index, encrypt
+from foundation.encryption import blind_index, encrypt_unbound
 from partners.models import Allowance, Partner
 from providers import registry
 from providers.models import Provider
@@ -113,7 +113,8 @@ def _write_partners(number: int) -> None:
 
 
 def _write_pool() -> None:
-    """Encrypted requests and answers, and a proposal's dataset, for the statements to take."""
+    """Encrypted requests and answers, and a proposal's dataset, for the statements to take. Each is for many rows, and
+    so bound to none."""
     chance = random.Random(11)  # noqa: S311 - no secret
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS pg_temp.seed_pool, pg_temp.seed_partners")
@@ -132,11 +133,13 @@ def _write_pool() -> None:
                 phone="11987654321",
                 email="t@example.com",
             )
-            request = encrypt(msgspec.json.encode(holder).decode())
+            request = encrypt_unbound(msgspec.json.encode(holder).decode())
             answers = json.dumps(_answers(chance))
             dataset = json.dumps({"titular": {"cpf": cpf}, "contato": {"telefone": "11987654321"}})
             terms = json.dumps({"loanValue": 5000, "installments": 48})
-            rows.append([number, blind_index("cpf", cpf), request, *map(encrypt, (answers, dataset, terms, "{}"))])
+            rows.append(
+                [number, blind_index("cpf", cpf), request, *map(encrypt_unbound, (answers, dataset, terms, "{}"))]
+            )
         cursor.executemany("INSERT INTO seed_pool VALUES (%s, %s, %s, %s, %s, %s, %s)", rows)
         cursor.execute("ANALYZE seed_pool")
         cursor.execute(

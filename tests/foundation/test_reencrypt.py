@@ -23,7 +23,7 @@ from foundation import boxes, encryption, rotation
 from foundation.boxes import Boxes
 from foundation.encryption import WrongKey
 from partners.models import Partner
-from proposals.models import BankCall, Proposal
+from proposals.models import BankCall, Move, Proposal
 from providers.models import Provider
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory, update_encrypted
@@ -35,7 +35,7 @@ from webhooks.models import Attempt, Event
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 #: Every model with encrypted columns. A new one belongs here and into `a_row_of_everything`.
 MODELS = (
-    Provider, Partner, Event, Attempt, Session, Evidence, Query, Step, Proposal, BankCall,
+    Provider, Partner, Event, Attempt, Session, Evidence, Query, Step, Proposal, Move, BankCall,
 )  # fmt: skip
 CHANGING = tuple(model for model in MODELS if model is not Evidence)
 
@@ -67,6 +67,7 @@ def a_row_of_everything() -> None:
         next_dataset={"n": 2},
         reason={"code": "other"},
     )
+    Move.objects.create(proposal=proposal, to_status="rejected", cause="submit", reason={"code": "other"})
     BankCall.objects.create(proposal=proposal, argument="motivo", error={"code": "x"}, request_id="r")
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
     seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
