@@ -56,7 +56,7 @@ def _finished(which: str, *params: Any) -> Earlier | None:
     if row is None:
         return None
     key, group, sealed, outdated = row
-    answers = Query._meta.get_field("answers").text(sealed, Query(id=key))  # type: ignore[union-attr]
+    answers = Query._meta.get_field("answers").text(sealed, Query(id=key))
     return Earlier(group, msgspec.json.decode(answers, type=list[Answer]), outdated)
 
 
