@@ -9,18 +9,13 @@ partner that it makes is suspended, and the simulated banks forget its holders.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import os
 import random
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from operator import mul
 from pathlib import Path
 from typing import Any
@@ -28,6 +23,8 @@ from typing import Any
 import environ
 import requests
 
+from bench.backend import TIMEOUT_S, Caller, Receiver
+from bench.narration import NotAsShown, expect, say, show, table, title
 from providers import registry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,9 +32,6 @@ BANKS = registry.names()
 CATALOGUE = json.loads((ROOT / "providers" / "simulator" / "catalogue.json").read_text(encoding="utf-8"))
 OWN = registry.auction_bank().name
 (BIOMETRIC,) = next(row["banks"] for row in CATALOGUE["scenarios"] if row["scenario"] == "biometric")
-TIMEOUT_S = 45
-WEBHOOK_WAIT_S = 30
-WIDTH = 116
 HOLDER = {
     "nome": "Maria Teste da Silva",
     "data_nascimento": "1985-03-14",
@@ -45,174 +39,6 @@ HOLDER = {
     "email": "maria.teste@example.com",
 }
 WHERE = {"client_ip": "203.0.113.7", "geolocation": {"lat": -23.55052, "lng": -46.633308}}
-
-
-class NotAsShown(Exception):
-    """An answer is not what the tour says; the text names the difference."""
-
-
-def expect(holds: bool, what: str) -> None:
-    """Print `what` if it `holds`, else raise NotAsShown with it."""
-    if not holds:
-        raise NotAsShown(what)
-    say("✓ " + what, "32")
-
-
-def say(text: str = "", colour: str = "") -> None:
-    """Print a line, in colour (an ANSI code) where the output is a terminal."""
-    print(f"\033[{colour}m{text}\033[0m" if colour and text and sys.stdout.isatty() else text, flush=True)
-
-
-def title(text: str) -> None:
-    say()
-    say(f"── {text} ".ljust(WIDTH, "─"), "1;36")
-
-
-def show(value: dict[str, Any]) -> None:
-    """A JSON object as it came; lists, and inner objects of a kind that was shown before, are cut."""
-    for line in _lines({name: _cut(item) for name, item in value.items()}, ""):
-        say("    " + line, "2")
-
-
-_kinds_shown: set[frozenset[str]] = set()
-
-
-def _cut(value: Any) -> Any:
-    if isinstance(value, list):
-        rest = [f"… {len(value) - 1} more"] if len(value) > 3 else []
-        return [_cut(item) for item in (value[:1] if rest else value)] + rest
-    if not isinstance(value, dict):
-        return value
-    kind, kept = frozenset(value), len(value)
-    if kept > 8 and kind in _kinds_shown:
-        kept = 3
-    elif kept > 3 and kind <= set(BANKS):
-        kept = 1
-    _kinds_shown.add(kind)
-    shown = {name: _cut(item) for name, item in list(value.items())[:kept]}
-    return shown | {"…": f"{len(value) - kept} more"} if kept < len(value) else shown
-
-
-def _lines(value: Any, name: str) -> list[str]:
-    """Indented JSON. A value that fits on one line stands on one."""
-    line = name + json.dumps(value, ensure_ascii=False)
-    if len(line) < WIDTH - 8 or not isinstance(value, list | dict):
-        return [line]
-    ends = "{}" if isinstance(value, dict) else "[]"
-    items = (
-        [(f'"{key}": ', item) for key, item in value.items()] if isinstance(value, dict) else [("", i) for i in value]
-    )
-    inner: list[str] = []
-    for position, (label, item) in enumerate(items, start=1):
-        inner += ["  " + each for each in _lines(item, label)]
-        inner[-1] += "," if position < len(items) else ""
-    return [name + ends[0], *inner, ends[1]]
-
-
-def table(rows: list[list[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        say("    " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-class Caller:
-    """A partner's backend with its `key`, or without one a holder's browser. Requests and answers are shown."""
-
-    def __init__(self, url: str, key: str | None = None) -> None:
-        self.url = f"{url}/partners/v1"
-        self.session = requests.Session()
-        self.session.trust_env = False
-        if key:
-            self.session.headers["X-Partner-Api-Key"] = key
-        self.last_body: Any = None
-
-    def _show_body(self, body: Any) -> None:
-        if body == self.last_body and body:
-            say("    the same body", "2")
-        elif body is not None:
-            show(body)
-            self.last_body = body
-
-    def call(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
-        """The answer's JSON, which has to bear the HTTP status `status`. Raises NotAsShown."""
-        say(f"{method} /partners/v1{path}", "1")
-        self._show_body(body)
-        began = time.monotonic()
-        answer = self.session.request(method, self.url + path, json=body, timeout=TIMEOUT_S)
-        say(f"{answer.status_code} {answer.reason}, {(time.monotonic() - began) * 1000:.0f} ms", "1")
-        told = answer.json()
-        show(told)
-        if answer.status_code != status:
-            raise NotAsShown(f"HTTP {status} expected")
-        return told
-
-    def stream(self, body: Any) -> Iterator[tuple[float, dict[str, Any]]]:
-        """The events of a streamed query as they arrive, each with the milliseconds since the request."""
-        say("POST /partners/v1/consultas/stream", "1")
-        self._show_body(body)
-        began = time.monotonic()
-        address = f"{self.url}/consultas/stream"
-        with self.session.post(address, json=body, stream=True, timeout=TIMEOUT_S) as answer:
-            say(f"{answer.status_code} {answer.reason}, {answer.headers['Content-Type']}", "1")
-            for line in answer.iter_lines():
-                if line.startswith(b"data: "):
-                    yield (time.monotonic() - began) * 1000, json.loads(line[6:])
-
-
-class Receiver:
-    """The partner's webhook endpoint, on a free port of this machine. Confirms what is signed with `secret`."""
-
-    def __init__(self) -> None:
-        self.secret = ""
-        self.events: list[dict[str, Any]] = []
-        self.forged = 0
-        self.news = threading.Condition()
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                genuine = receiver.take(body, self.headers["X-Service-Signature"] or "", self.headers["webhook-id"])
-                self.send_response(204 if genuine else 401)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """What came is shown by the tour."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/webhooks"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def take(self, body: bytes, signature: str, webhook_id: str) -> bool:
-        """Keep a delivery if it is genuine: HMAC-SHA256 over the bytes as they came, compared in constant time."""
-        expected = hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
-        genuine = hmac.compare_digest(expected, signature)
-        with self.news:
-            if genuine:
-                self.events.append({"webhook-id": webhook_id, "X-Service-Signature": signature, **json.loads(body)})
-            else:
-                self.forged += 1
-            self.news.notify_all()
-        return genuine
-
-    def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
-        """The first event of that name with these fields. Raises NotAsShown when none came in time."""
-
-        def found() -> dict[str, Any] | None:
-            wanted = {"event": event, **fields}
-            return next((each for each in self.events if wanted.items() <= each.items()), None)
-
-        with self.news:
-            self.news.wait_for(lambda: found() or self.forged, WEBHOOK_WAIT_S)
-            if self.forged:
-                raise NotAsShown("every webhook bears the right signature")
-            event_found = found()
-        if event_found is None:
-            raise NotAsShown(f"the webhook {event} arrives within {WEBHOOK_WAIT_S} s")
-        say(f"webhook {event}", "1")
-        show(event_found)
-        say("✓ the webhook arrived, and its signature is genuine", "32")
-        return event_found
 
 
 class Tour:

@@ -7,6 +7,7 @@ never quotes a value that may hold a secret.
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -115,3 +116,12 @@ def is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_private
     except ValueError:
         return host == "localhost" or host.endswith((".localhost", ".local", ".internal", ".test"))
+
+
+def local_services(data_dir: Path) -> dict[str, str]:
+    """Addresses that the embedded PostgreSQL and Redis of `make run` (config/local/servers.py) left in `data_dir`."""
+    try:
+        services: dict[str, str] = json.loads((data_dir / "services.json").read_text())
+    except FileNotFoundError:
+        return {}
+    return services

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import hmac
 import ipaddress
-import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +29,7 @@ from config.environment import (
     flag,
     is_local,
     list_required_in_production,
+    local_services,
     networks,
     no_address,
     not_guessable,
@@ -43,18 +43,7 @@ from config.roles import ROLES
 
 DEBUG = False
 DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
-
-
-def _local_services() -> dict[str, str]:
-    """Addresses that the embedded PostgreSQL and Redis of `make run` (config/local/servers.py) left behind."""
-    try:
-        services: dict[str, str] = json.loads((DATA_DIR / "services.json").read_text())
-    except FileNotFoundError:
-        return {}
-    return services
-
-
-_services = {} if PRODUCTION else _local_services()
+_services = {} if PRODUCTION else local_services(DATA_DIR)
 _DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
 
 SECRET_KEY = required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)

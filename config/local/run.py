@@ -144,7 +144,7 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
         "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
     }
     services = {"database_url": environment["DATABASE_URL"], "redis_url": environment["REDIS_URL"]}
-    write_private(data_dir / "services.json", json.dumps(services))  # read by config/settings.py
+    write_private(data_dir / "services.json", json.dumps(services))  # read by config/environment.py
 
     supervisor.say("preparing the database, the sandbox and the static files")
     if supervisor.run("prepare", [sys.executable, "-m", "config.local.run", "prepare"], environment):

