@@ -97,6 +97,8 @@ def test_every_request_example_works_as_it_is(reference: Reference, client: Clie
     proposals = [each.json()["proposal_id"] for each in reference.post_examples(client, "/proposals", for_an_offer)]
     [formalized] = reference.post_examples(client, "/proposals/{proposal_id}/formalize", proposal_id=proposals[0])
     assert formalized.json()["status"] == "awaiting_signature"
+    searched, *_ = reference.post_examples(client, "/proposals/search")
+    assert sorted(each["proposal_id"] for each in searched.json()["proposals"]) == sorted(proposals)
     [cancelled] = reference.post_examples(client, "/proposals/{proposal_id}/cancel", proposal_id=proposals[1])
     assert cancelled.json()["status"] == "cancelled"
 
