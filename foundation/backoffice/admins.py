@@ -17,7 +17,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.db.models import Field, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -190,16 +190,14 @@ class ReadOnlyAdmin(ExportMixin, RobustAdmin):
 class LabelledInline(TabularInline):
     """Rows inside another row's page, as a table. Each field bears its column's title for screen readers."""
 
-    def formfield_for_dbfield(self, db_field: Field, request: HttpRequest, **kwargs: Any) -> forms.Field | None:
-        field = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if field is not None:
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        formset = super().get_formset(request, obj, **kwargs)
+        for name, field in formset.form.base_fields.items():
             inner = getattr(field.widget, "widget", field.widget)  # of a foreign key the wrapper with its links
-            for each in (
-                inner,
-                *getattr(inner, "widgets", ()),
-            ):  # a moment has a field for the day and one for the time
-                each.attrs["aria-label"] = str(field.label)
-        return field
+            # A moment has a field for the day and one for the time.
+            for each in (inner, *getattr(inner, "widgets", ())):
+                each.attrs["aria-label"] = str(field.label or name)
+        return formset
 
 
 class NothingToSaveAdmin(RobustAdmin):

@@ -13,6 +13,7 @@ from consultas.models import Offer, Query, Step
 from partners.failed_calls import FailedCall
 from partners.models import ApiKey, Partner
 from proposals.models import BankCall, Move, Proposal
+from providers.maintenance import Maintenance
 from tests.authorizations.clients import HolderClient, open_session
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, ProviderFactory
@@ -44,6 +45,9 @@ def tell() -> Story:
     """The story's rows, written."""
     for name in ("ipe", "cedro", "jatoba"):
         ProviderFactory(name=name, credentials={"client_secret": "segredo-do-banco"})
+    Maintenance.objects.create(
+        provider_id="ipe", ends_at=timezone.now() + timedelta(hours=2), reason="virada de folha de pagamento"
+    )
     partner = PartnerFactory(
         name="Financeira Exemplo de Crédito Consignado", providers=["ipe", "cedro"], webhook_url="https://um.example/w"
     )
@@ -75,7 +79,13 @@ def tell() -> Story:
         request_id="request-1",
         at=now - timedelta(minutes=9),
     )
-    step = a_step(offer, state=Step.State.APPROVED, closed_at=now - timedelta(minutes=10))
+    step = a_step(
+        offer,
+        state=Step.State.APPROVED,
+        opened_at=now - timedelta(minutes=14),
+        closed_at=now - timedelta(minutes=10),
+    )
+    Query.objects.update(created_at=now - timedelta(minutes=15), finished_at=now - timedelta(minutes=14, seconds=57))
     with transaction.atomic():
         event = outbox.store(
             partner, "proposal.created", str(proposal.pk), {"provider": "ipe", "cpf": CPF, "status": "created"}

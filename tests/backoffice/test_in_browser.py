@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
+from proposals.models import Erasure
 from tests.backoffice.story import Story, tell
 from tests.browser import DESK, PHONE, Desk, is_wider_than_its_window, shoot, violations
+from webhooks.models import Event
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -38,17 +42,19 @@ def page_of(row: Any, step: str = "change") -> str:
 
 def main_pages(story: Story) -> dict[str, str]:
     """The addresses of the pages that operators use most, by a name for their pictures."""
+    holder = f"/admin/titular/?cpf_index={story.query.cpf_index}"
     return {
-        "parceiros": reverse("admin:partners_partner_changelist"),
-        "parceiro": page_of(story.partner),
-        "eventos": reverse("admin:webhooks_event_changelist"),
-        "evento": page_of(story.event),
-        "consultas": reverse("admin:consultas_query_changelist"),
+        "titular": holder,
         "consulta": page_of(story.query),
-        "ofertas": reverse("admin:consultas_offer_changelist"),
-        "propostas": reverse("admin:proposals_proposal_changelist"),
         "proposta": page_of(story.proposal),
+        "propostas": reverse("admin:proposals_proposal_changelist"),
+        "evento": page_of(story.event),
+        "eventos": reverse("admin:webhooks_event_changelist"),
+        "parceiro": page_of(story.partner),
+        "atividade": f"/admin/parceiro/{story.partner.pk}/",
         "bancos": reverse("admin:providers_provider_changelist"),
+        "banco": page_of(story.partner.allowances.get(provider="ipe").provider),
+        "falhas": reverse("admin:partners_failedcall_changelist"),
     }
 
 
@@ -82,3 +88,107 @@ def test_an_id_is_copied_by_a_button(desk: Desk, story: Story, operator: User) -
     field.get_by_role("button", name="Copiar").click()
     expect(field.get_by_role("status")).to_have_text("Copiado")
     assert page.evaluate("navigator.clipboard.readText()") == str(story.proposal.pk)
+
+
+def look_for(page: Page, what: str) -> None:
+    """Types `what` into the box in the menu."""
+    box = page.get_by_role("search").get_by_role("searchbox")
+    box.fill(what)
+    box.press("Enter")
+
+
+def test_what_happened_to_a_call_a_proposal_and_a_holder(desk: Desk, story: Story, operator: User) -> None:
+    """One box: a failed call, a proposal with its timeline, and all about a person without the CPF in an address."""
+    page = desk.open("/admin/", operator)
+    look_for(page, "pedido-com-erro")
+    expect(page.locator("[data-field=code]")).to_have_text("invalid_input")
+    look_for(page, story.proposal.reference)
+    timeline = page.locator("[data-field=timeline]")
+    for told in (
+        "consulta agregada",
+        "passo do titular: biometria",
+        "chamada ao banco: envio",
+        "webhook proposal.created",
+    ):
+        expect(timeline).to_contain_text(told)
+    expect(timeline).to_contain_text("812 ms")
+    look_for(page, "900.000.001-75")
+    expect(page.get_by_role("heading", name="Titular ***.000.001-**")).to_be_visible()
+    assert story.cpf not in page.url
+    assert violations(page) == []
+    page.get_by_role("link", name=str(story.proposal.pk), exact=True).click()
+    expect(page.locator("[data-field=id]")).to_contain_text(str(story.proposal.pk))
+
+
+def test_a_partner_s_page_sends_a_test_event(desk: Desk, story: Story, operator: User) -> None:
+    page = desk.open(page_of(story.partner), operator)
+    page.get_by_role("link", name="Atividade").click()
+    expect(page.get_by_role("link", name="Chamadas com falha: 1")).to_be_visible()
+    page.get_by_role("button", name="Enviar evento de teste").click()
+    expect(page.locator("[data-field=name]")).to_have_text("webhook.test")
+
+
+def test_a_bank_is_taken_out_of_service(desk: Desk, story: Story, operator: User) -> None:
+    page = desk.open(reverse("admin:providers_provider_change", args=["cedro"]), operator)
+    page.get_by_role("link", name="Pôr fora do ar").click()
+    page.get_by_label("Por quantos minutos").fill("30")
+    page.get_by_label("Motivo").fill("troca de sistema")
+    page.get_by_role("button", name="Pôr fora do ar").click()
+    expect(page.locator("[data-field=standing_now]")).to_contain_text("fora do ar até")
+    page.get_by_role("link", name="Pôr de volta no ar").click()
+    page.get_by_role("button", name="Pôr de volta").click()
+    expect(page.locator("[data-field=standing_now]")).to_have_text("no ar")
+
+
+def test_events_are_sent_again(desk: Desk, live_server: LiveServer, story: Story, operator: User) -> None:
+    failed = Event.objects.get(state=Event.State.FAILED)
+    page = desk.open(page_of(failed), operator)
+    expect(page.locator("[data-field=content]")).to_contain_text("***.000.001-**")
+    page.get_by_role("button", name="Reenviar", exact=True).click()
+    expect(page.get_by_text("Colocados na fila de entrega: 1.")).to_be_visible()
+    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
+    page.goto(live_server.url + reverse("admin:webhooks_event_resend_window"))
+    moment = timezone.localtime()
+    page.get_by_label("Criados desde").fill(f"{moment - timedelta(hours=1):%Y-%m-%dT%H:%M}")
+    page.get_by_label("Criados até").fill(f"{moment + timedelta(hours=1):%Y-%m-%dT%H:%M}")
+    page.get_by_role("button", name="Contar").click()
+    page.get_by_role("button", name="Reenviar 1").click()
+    expect(page.get_by_text("Reenviados 1 eventos")).to_be_visible()
+
+
+def test_a_holder_is_erased_after_a_look_and_a_typed_confirmation(desk: Desk, story: Story, operator: User) -> None:
+    page = desk.open(reverse("admin:proposals_erasure_erase"), operator)
+    page.locator("#id_cpf").fill(story.cpf)
+    page.get_by_role("button", name="Ver o que seria apagado").click()
+    expect(page.get_by_text("Parceiros a avisar")).to_be_visible()
+    expect(page.get_by_text(story.partner.name)).to_be_visible()
+    assert not Erasure.objects.exists()
+    page.get_by_label("digite o CPF de novo").fill(story.cpf)
+    page.get_by_role("button", name="Apagar").click()
+    expect(page.get_by_text("Apagados: ")).to_be_visible()
+    assert Erasure.objects.count() == 1
+
+
+def test_a_colleague_gets_a_role_and_reads_only(desk: Desk, story: Story, operator: User) -> None:
+    colleague = User.objects.create_user("rui", is_staff=True)
+    page = desk.open(page_of(colleague), operator)
+    page.locator("#id_groups_from").select_option(label="Papel: suporte")
+    page.get_by_role("button", name="Acrescentar o que está marcado").first.click()
+    page.get_by_role("button", name="Salvar", exact=True).click()
+    page.locator("#result_list").get_by_role("link", name="rui", exact=True).click()
+    page.get_by_role("link", name="Auditoria").first.click()
+    expect(page.locator("#result_list")).to_contain_text("groups")
+    page = desk.open(page_of(story.partner), colleague)
+    expect(page.get_by_text(story.partner.name).first).to_be_visible()
+    for name in ("Salvar", "Emitir chave", "Suspender"):
+        expect(page.get_by_role("button", name=name)).to_have_count(0)
+        expect(page.get_by_role("link", name=name)).to_have_count(0)
+    assert page.goto(page.url.replace("/change/", "/issue_key/")).status == 403  # type: ignore[union-attr]
+    expect(page.get_by_text("A sua conta não tem a permissão")).to_be_visible()
+
+
+def test_a_list_leaves_as_a_file(desk: Desk, story: Story, operator: User) -> None:
+    page = desk.open(reverse("admin:proposals_proposal_changelist"), operator)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Exportar esta lista em CSV").click()
+    assert "***.000.001-**" in download.value.path().read_text()
