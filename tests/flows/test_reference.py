@@ -166,6 +166,7 @@ def test_a_refused_body_is_answered_as_its_example_says(reference: Reference, cl
     """Each route's own 422: the first request example with one thing wrong."""
     bad_holder = {"telefone": "1234", "email": "maria"}
     [offer, *_] = client.query(providers=["ipe"])["proposals"]
+    session = client.post("/authorizations", request_examples(reference.told("/authorizations", "post"))[0])
     real = {"offer_ref": {"provider": "ipe", "offer_id": offer["offerId"]}}
     wrong: list[tuple[str, Body, str]] = [
         ("/consultas", bad_holder, "InvalidInput(telefone)"),
@@ -173,6 +174,7 @@ def test_a_refused_body_is_answered_as_its_example_says(reference: Reference, cl
         ("/providers/{name}/consultas", bad_holder, "InvalidInput(telefone)"),
         ("/proposals", {}, "InvalidInput(offerRef.offerId)"),
         ("/proposals", {**real, "recebimento": {}}, "InvalidInput(recebimento)"),
+        ("/proposals/search", {"cursor": "x"}, "InvalidInput(cursor)"),
         ("/proposals/{proposal_id}/formalize", {"tipo_envio": "carta"}, "InvalidInput(tipoEnvio)"),
         ("/proposals/{proposal_id}/cancel", {"motivo": "x" * 121}, "InvalidInput(motivo)"),
         ("/authorizations", {"cpf": "90000000174"}, "InvalidInput(cpf)"),
@@ -180,7 +182,7 @@ def test_a_refused_body_is_answered_as_its_example_says(reference: Reference, cl
     ]
     for path, change, name in wrong:
         told = reference.told(path, "post")
-        url = path.format(name="ipe", proposal_id="x", authorization_id="x")
+        url = path.format(name="ipe", proposal_id="x", authorization_id=session.json()["authorization_id"])
         response = client.post(url, {**request_examples(told)[0], **change})
         assert response.status_code == 422, path
         example = told["responses"]["422"]["content"]["application/json"]["examples"][name]["value"]
