@@ -35,6 +35,33 @@ _POOL = 200
 #: They follow each other, one set for each day. `---` stands between two.
 _STATEMENTS = Path(__file__).with_name("volume.sql")
 _OFFER = {"installment_value": "300.00", "installments": 48, "interest_rate": "1.99", "total_amount": "14400.00"}
+_DATASET: dict[str, Any] = {
+    "titular": {
+        "nome": "Titular Volume",
+        "data_nascimento": "1985-03-14",
+        "sexo": "F",
+        "nome_mae": "Mãe Volume",
+    },
+    "contato": {"telefone": "11987654321", "email": "t@example.com"},
+    "endereco": {
+        "cep": "01310100",
+        "logradouro": "Avenida Paulista",
+        "numero": "1000",
+        "bairro": "Bela Vista",
+        "cidade": "São Paulo",
+        "uf": "SP",
+    },
+    "recebimento": {
+        "conta_bancaria": {
+            "banco": "001",
+            "agencia": "1234",
+            "conta": "567890",
+            "digito_conta": "1",
+            "tipo_conta": "corrente",
+        }
+    },
+    "evidencia": {"ip": "203.0.113.7"},
+}
 _NONE_FOUND = (
     ReasonCode.NO_MARGIN,
     ReasonCode.NO_EMPLOYMENT_LINK,
@@ -135,7 +162,7 @@ def _write_pool() -> None:
             )
             request = encrypt_unbound(msgspec.json.encode(holder).decode())
             answers = json.dumps(_answers(chance))
-            dataset = json.dumps({"titular": {"cpf": cpf}, "contato": {"telefone": "11987654321"}})
+            dataset = json.dumps({**_DATASET, "titular": {**_DATASET["titular"], "cpf": cpf}})
             terms = json.dumps({"loanValue": 5000, "installments": 48})
             rows.append(
                 [number, blind_index("cpf", cpf), request, *map(encrypt_unbound, (answers, dataset, terms, "{}"))]

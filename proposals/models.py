@@ -102,6 +102,12 @@ class Proposal(Submittable):
                 name="proposal_unsettled",
                 condition=Q(next_reconcile_at__isnull=False),
             ),
+            # What the bank has not, or not for certain: few rows among all.
+            models.Index(
+                fields=("-created_at", "-id"),
+                name="proposal_not_accepted",
+                condition=~Q(submission="accepted"),
+            ),
             models.Index(
                 fields=("provider", "next_refresh_at"),
                 name="proposal_due",
