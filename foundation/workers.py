@@ -19,7 +19,7 @@ from kombu.pools import ProducerPool
 from redis.exceptions import RedisError
 
 from foundation import replies
-from foundation.redis import TIMEOUT_S
+from foundation.redis import TIMEOUT_S, redis
 
 log = structlog.get_logger(__name__)
 
@@ -102,6 +102,16 @@ def ask(task: str, request: str, seconds: float, *further: str) -> bytes | None:
                 case (replies.LOST, _):
                     return None
     return None
+
+
+def is_first_to_ask(request: str) -> bool:
+    """True for the first of those who, in whatever process, would publish a task for `request` because its own
+    publisher may have died. One copy is enough; it is worth another after `UNSTARTED_S`. True also without Redis,
+    since a copy too many does no harm."""
+    try:
+        return bool(redis().set(f"asked:{request}", 1, nx=True, ex=math.ceil(UNSTARTED_S)))
+    except RedisError:
+        return True
 
 
 def ping(timeout_s: float) -> bool:

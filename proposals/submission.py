@@ -63,11 +63,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         raise AssertionError("check() raises without an offer")
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
     proposal, is_ours = _claim_try(partner, offer, data, request_id)
-    answer = None
-    if is_ours or (proposal.submission == Phase.SENDING and proposal.taken_at is None):
-        # Also for another request's try that no worker took: its process may have died before it published the task.
-        answer = workers.ask("proposals.tasks.submit", str(proposal.pk), deadline - time.monotonic())
-    if is_ours and answer is None:
+    if is_ours and _have_sent(proposal, deadline) is None:
         proposal.give_back_try()
     else:
         _await_outcome(proposal, deadline)
@@ -143,12 +139,23 @@ def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str,
         raise comparison.OtherData(str(proposal.pk), field)
 
 
+def _have_sent(proposal: Proposal, deadline: float) -> bytes | None:
+    """Have a worker send the current try. Returns its answer; None where none came until `deadline`."""
+    return workers.ask("proposals.tasks.submit", str(proposal.pk), deadline - time.monotonic())
+
+
 def _await_outcome(proposal: Proposal, deadline: float) -> None:
     """Wait until the current try has its outcome, or until `deadline` (monotonic seconds). The row is polled, because
-    the worker that sends may answer to another request."""
+    the worker that sends may answer to another request.
+
+    That request's process may have died before it published the task. While no worker has taken the try, one of those
+    who wait publishes the task again.
+    """
     pause = 0.05
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
-    while time.monotonic() < deadline and sending.exists():
+    while time.monotonic() < deadline and (found := sending.values("taken_at").first()) is not None:
         connection.close()
+        if found["taken_at"] is None and workers.is_first_to_ask(f"{proposal.pk}:{proposal.attempts}"):
+            _have_sent(proposal, deadline)
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import redis
+from django.db import connection
 from django.test import Client as DjangoClient
 from django.utils import timezone
 
@@ -316,6 +319,29 @@ def test_a_retry_sends_a_try_whose_task_never_came(
     retry = http.post("/partners/v1/proposals", json.dumps(dataset(shown(offer))), content_type="application/json")
     assert (retry.status_code, retry.json()["proposal_id"]) == (200, str(proposal.pk))
     assert len(simulator.contracts(BANK)) == 1
+
+
+def test_of_many_who_wait_for_a_try_that_nobody_took_one_publishes_its_task(
+    offer: Offer, programs: Programs, settings: Any, redis_url: str
+) -> None:
+    """Before the fix, each of them did: one publisher that died made fifty tasks."""
+    programs.kill("banks")
+    waiting_try(offer)
+    settings.PROPOSAL_WAIT_S = 1
+    body = json.dumps(dataset(shown(offer)))
+
+    def post(_: int) -> int:
+        http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
+        try:
+            return http.post("/partners/v1/proposals", body, content_type="application/json").status_code
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(post, range(8))) == {502}
+    with redis.Redis.from_url(redis_url) as broker:
+        tasks = [json.loads(each)["headers"]["task"] for each in broker.lrange("banks", 0, -1)]
+    assert tasks.count("proposals.tasks.submit") == 1
 
 
 def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any) -> None:
