@@ -10,7 +10,7 @@ RUN python config/local/guide.py
 # One image for every process; compose.yaml and docs/operations.md name their commands.
 FROM python:3.12-slim
 
-ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOST=0.0.0.0 DATA_DIR=/srv/state ENVIRONMENT=production
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOST=0.0.0.0 DATA_DIR=/srv/state DEFAULT_ENVIRONMENT=production
 WORKDIR /srv/app
 
 COPY requirements.txt .

@@ -103,7 +103,7 @@ class Session(models.Model):
     `erased_at`: since then the holder's data stand in the evidence alone, and no query can use the session.
     `revoked_at`: since then no query can use it, or its link is gone; its evidence stays. The stored status
     of a revoked session stays `authorized` if the holder had accepted, because its evidence refers to it.
-    `partner_reference` is the partner's own name of the session, empty where it gave none; `return_url` is where the
+    `partner_reference` is the partner's own name of the session, empty where it gave none; `return_link` is where the
     holder's page leads back to, None where the partner named no address.
 
     Once it is accepted a trigger keeps what says whose it is. CPF, name and phone can't be kept that way, since
@@ -138,7 +138,9 @@ class Session(models.Model):
     revoked_by = models.CharField("revogada por", max_length=150, default="")
     revocation_reason = EncryptedTextField("motivo da revogação", null=True)
     partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
-    return_url = models.CharField("link de volta", max_length=500, null=True, blank=True)
+    return_link = EncryptedTextField("link de volta", null=True)
+    #: As an earlier release kept it, in the clear; read as long as its sessions live.
+    return_url = models.CharField("link de volta (antigo)", max_length=500, null=True, blank=True)
     #: How many uses of its evidence were noted: the last one's number, so that a lost end of them shows.
     use_count = models.PositiveIntegerField(default=0, editable=False)
     #: How many forms of the page were taken: each shown page is answered once.
@@ -184,7 +186,8 @@ class Session(models.Model):
     @property
     def way_back(self) -> str | None:
         """Where the page leads back to, as long as the operator has that host registered."""
-        return self.return_url if self.return_url and self.partner.leads_back_to(self.return_url) else None
+        link = self.return_link or self.return_url
+        return link if link and self.partner.leads_back_to(link) else None
 
     @property
     def declaration(self) -> str:

@@ -60,5 +60,7 @@ def erase(cpf_index: str) -> Erased:
             revocation_reason=sealed(session, "revocation_reason", ERASED)
         )
         holder = {name: sealed(session, name, ERASED) for name in ("cpf", "name", "phone")}
-        masked += row.filter(erased_at=None).update(**holder, return_url=None, erased_at=timezone.now())
+        masked += row.filter(erased_at=None).update(
+            **holder, return_link=None, return_url=None, erased_at=timezone.now()
+        )
     return Erased(gone, masked, mine.count(), [session.authorization_id for session in found])

@@ -56,7 +56,7 @@ def open_session(
         name=name,
         phone=phone,
         partner_reference=partner_reference,
-        return_url=return_url,
+        return_link=return_url,
         terms=Terms.current(),
         created_at=now,
         expires_at=now + VALIDITY,
@@ -79,7 +79,7 @@ def open_session(
 
 def _rename(session: Session, partner_reference: str, return_url: str | None) -> None:
     """Take over `partner_reference` and `return_url` from a repeated request, if it has them."""
-    given = {"partner_reference": partner_reference, "return_url": return_url}
+    given = {"partner_reference": partner_reference, "return_link": return_url}
     news = {name: value for name, value in given.items() if value and value != getattr(session, name)}
     if news:
         for name, value in news.items():

@@ -20,7 +20,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 environ.Env.read_env(BASE_DIR / ".env")
 
-ENVIRONMENT = env.str("ENVIRONMENT", "") or "development"
+# The image sets DEFAULT_ENVIRONMENT: there an empty ENVIRONMENT is production, as one that is not set.
+ENVIRONMENT = env.str("ENVIRONMENT", "") or env.str("DEFAULT_ENVIRONMENT", "") or "development"
 if ENVIRONMENT not in ("development", "sandbox", "production"):
     raise ImproperlyConfigured("ENVIRONMENT must be development, sandbox or production")
 PRODUCTION = ENVIRONMENT == "production"

@@ -189,6 +189,7 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "config.urls"
+CSRF_FAILURE_VIEW = "config.exceptions.csrf_failure"
 WSGI_APPLICATION = "config.wsgi.application"
 APPEND_SLASH = False
 FORCE_SCRIPT_NAME = ""  # the service stands at the root, whatever a header says
@@ -239,7 +240,6 @@ if PRODUCTION:
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-session", "__Host-csrf"
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
 BACKOFFICE_ROLES = ROLES
-CSRF_FAILURE_VIEW = "config.exceptions.csrf_failure"
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # HSTS for subdomains and
     "security.W021",  # its preload list are for the domain's owner to decide
@@ -260,6 +260,8 @@ AXES_RESET_ON_SUCCESS = False
 REFUSED_LOG_IN_WAIT_S = 2
 AXES_USERNAME_CALLABLE = "foundation.backoffice.login.account_of"
 AXES_CLIENT_IP_CALLABLE = "foundation.backoffice.login.network_of"
+# axes keeps what a form sent; nothing of these.
+AXES_SENSITIVE_PARAMETERS = ["username", "password", "csrfmiddlewaretoken", "next"]
 AXES_DISABLE_ACCESS_LOG = True  # the log lines tell
 AXES_ENABLE_ADMIN = False
 SILENCED_SYSTEM_CHECKS.append("axes.W002")  # its middleware: the page was rendered by then, which is most of the cost
@@ -394,6 +396,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
     "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},
     "tell-evidence-head": {"task": "authorizations.tasks.tell_head", "schedule": 900, "options": {"expires": 900}},
+    "purge-log-ins": {"task": "foundation.tasks.purge_log_ins", "schedule": 3600, "options": {"expires": 3600}},
     "purge-audit": {"task": "foundation.tasks.purge_audit", "schedule": crontab(hour="7", minute="40")},
     "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from axes.models import AccessAttempt
 from celery import shared_task
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from foundation import batches, replies
@@ -16,6 +18,14 @@ from foundation.models import AuditEntry
 def pong(request: str, reply_to: str) -> None:
     """The readiness check's other half."""
     replies.post(reply_to, request, replies.ANSWER, None)
+
+
+@shared_task
+def purge_log_ins() -> None:
+    """Delete failed log-ins that count no more, and sessions of the back office that are over."""
+    now = timezone.now()
+    AccessAttempt.objects.filter(attempt_time__lt=now - settings.AXES_COOLOFF_TIME).delete()
+    Session.objects.filter(expire_date__lt=now).delete()
 
 
 @shared_task

@@ -194,10 +194,14 @@ def test_a_sandbox_at_a_public_address_needs_secrets_of_its_own() -> None:
 
 
 def test_the_image_is_for_production_unless_told_otherwise() -> None:
-    """Before the fix, a container without ENVIRONMENT ran as development, with keys that everybody knows."""
+    """Before the fix, a container without ENVIRONMENT, or with an empty one, ran as development, with keys that
+    everybody knows."""
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     [settings] = [line for line in lines if line.startswith("ENV ")]
-    assert "ENVIRONMENT=production" in settings.split()
+    assert "DEFAULT_ENVIRONMENT=production" in settings.split()
+    for given in ({}, {"ENVIRONMENT": ""}):
+        assert "must be set in production" in refusal(DEFAULT_ENVIRONMENT="production", **given)
+    assert refusal(DEFAULT_ENVIRONMENT="production", ENVIRONMENT="development") == ""
 
 
 def test_an_empty_switch_is_an_unset_one() -> None:
@@ -213,6 +217,6 @@ def test_the_credentials_public_key_belongs_to_their_key() -> None:
     assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in read(**without).refusal
     assert "BANK_CREDENTIALS_PUBLIC_KEY must be set" in read(**without, BANK_CREDENTIALS_KEYS="none").refusal
     assert "does not belong" in read(**GOOD, BANK_CREDENTIALS_KEYS=other).refusal
-    assert "each must be 32 bytes in hex" in read(**without, BANK_CREDENTIALS_KEYS=f"{private},abc").refusal
+    assert "each must be 32 bytes in hex" in read(**without, BANK_CREDENTIALS_KEYS=f"{private},{private}0").refusal
     assert "too weak" in read(**without, BANK_CREDENTIALS_KEYS="0" * 64).refusal
     assert "FIELD_ENCRYPTION_UNBOUND must be" in read(**GOOD, FIELD_ENCRYPTION_UNBOUND="maybe").refusal

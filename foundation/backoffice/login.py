@@ -23,6 +23,7 @@ from django.views.decorators.csrf import csrf_protect
 
 from foundation import audit, client_ip
 from foundation.audit import Action
+from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 
 #: Log-ins that one process works on at once, and the time that the others wait for their turn.
@@ -59,8 +60,13 @@ def login(request: HttpRequest) -> HttpResponse:
 
 
 def account_of(request: HttpRequest, credentials: dict[str, Any]) -> str:
-    """AXES_USERNAME_CALLABLE: whose failures count together; of a name that is too long for its column, the begin."""
-    return str(credentials.get("username", ""))[:LONGEST_NAME]
+    """AXES_USERNAME_CALLABLE: whose failures count together. The name of an account; of any other name a keyed hash,
+    because it may be a password, typed into the wrong field."""
+    name = str(credentials.get("username", "")).replace("\0", "")[:LONGEST_NAME]
+    known: dict[str, bool] = vars(request).setdefault("_accounts", {})
+    if name not in known:
+        known[name] = get_user_model()._default_manager.filter(username=name).exists()
+    return name if known[name] else blind_index("unknown account", name)
 
 
 def network_of(request: HttpRequest) -> str | None:

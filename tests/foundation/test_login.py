@@ -9,11 +9,14 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
+from axes.models import AccessAttempt
 from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from foundation.models import AuditEntry
+from foundation.tasks import purge_log_ins
 from tests.processes import ROOT
 
 PASSWORD = "a-right-password-of-this-test"
@@ -106,8 +109,6 @@ def test_a_log_in_forgets_no_failure(operator: User) -> None:
 
 
 def test_a_refused_try_does_not_prolong_the_wait(operator: User, settings: Any) -> None:
-    from axes.models import AccessAttempt
-
     fail(LIMIT + 5)
     AccessAttempt.objects.update(attempt_time=AccessAttempt.objects.get().attempt_time - timedelta(minutes=16))
     assert log_in("operadora", PASSWORD).status_code == 302
@@ -127,6 +128,20 @@ def test_log_ins_are_noted_with_account_and_address_but_no_password(operator: Us
         {"action": action, "who": who, "address": "203.0.113.7", "object_name": "", "detail": ""}
         for action, who in (("log_in_failed", "operadora"), ("log_in_failed", ""), ("logged_in", "operadora"))
     ]
+
+
+def test_what_is_no_account_is_kept_as_a_keyed_hash_and_not_for_long(operator: User) -> None:
+    """Before the fix, a password typed into the wrong field stood in the table of failures, for ever."""
+    log_in("a-password-of-somebody", "x")
+    log_in("operadora", "x")
+    kept = {attempt.username: attempt for attempt in AccessAttempt.objects.all()}
+    assert len(kept) == 2
+    assert "operadora" in kept, "axes_reset_username finds it"
+    assert "a-password-of-somebody" not in " ".join(str(vars(attempt)) for attempt in kept.values())
+    AccessAttempt.objects.filter(username="operadora").update(attempt_time=timezone.now() - timedelta(minutes=16))
+    purge_log_ins()
+    assert "operadora" not in AccessAttempt.objects.values_list("username", flat=True)
+    assert AccessAttempt.objects.count() == 1
 
 
 def test_a_lock_out_is_noted_once_for_all_its_tries(operator: User) -> None:
