@@ -40,7 +40,7 @@ def changed_and_saved(row: models.Model) -> None:
 CHANGES = [
     changed_and_saved,
     lambda row: row.delete(),
-    lambda row: type(row).objects.update(**{row._meta.get_fields()[-1].name: timezone.now()}),
+    lambda row: type(row).objects.update(**{"accepted_at" if isinstance(row, Evidence) else "used_at": timezone.now()}),
     lambda row: type(row).objects.all()._raw_delete("default"),
     lambda row: type(row).objects.bulk_update([row], ["accepted_at" if isinstance(row, Evidence) else "used_at"]),
 ]

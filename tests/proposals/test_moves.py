@@ -116,8 +116,8 @@ def test_an_end_is_told_with_its_reason(proposal: Proposal) -> None:
         "retryable": False,
     }
     assert json.loads(Event.objects.get(name="proposal.rejected").body)["reason"] == row.reason
-    moves = row.moves.values_list("to_status", "reason")
-    assert list(moves) == [("created", None), ("awaiting_signature", None), ("rejected", row.reason)]
+    moves = [(move.to_status, move.reason) for move in row.moves.all()]
+    assert moves == [("created", None), ("awaiting_signature", None), ("rejected", row.reason)]
     assert [each["reason"] for each in envelope.history(row)] == [None, None, row.reason]
 
 

@@ -18,6 +18,7 @@ from django.test import Client as DjangoClient
 from django.utils import timezone
 
 from consultas.models import Offer
+from foundation.encryption import sealed
 from partners.models import SANDBOX_KEY, Partner
 from proposals import reconciling, sending, submission
 from proposals.dataset import to_bank
@@ -71,6 +72,8 @@ def waiting_try(offer: Offer) -> Proposal:
 
 
 def change(proposal: Proposal, **values: Any) -> Proposal:
+    if "next_dataset" in values:
+        values["next_dataset"] = sealed(proposal, "next_dataset", values["next_dataset"])
     Proposal.objects.filter(pk=proposal.pk).update(**values)
     return Proposal.objects.get(pk=proposal.pk)
 
