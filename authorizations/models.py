@@ -160,6 +160,11 @@ class Session(models.Model):
         ]
         indexes = [
             models.Index(fields=("expires_at",), name="session_unused", condition=~models.Q(status="authorized")),
+            models.Index(
+                fields=("partner_reference", "-created_at"),
+                name="session_by_own_name",
+                condition=models.Q(partner_reference__gt=""),
+            ),
         ]
 
     def __str__(self) -> str:

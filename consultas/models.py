@@ -64,6 +64,11 @@ class Query(models.Model):
             ),
             models.Index(fields=("-created_at",), name="query_newest"),
             models.Index(fields=("request_id",), name="query_request"),
+            models.Index(
+                fields=("partner_reference", "-created_at"),
+                name="query_by_own_name",
+                condition=models.Q(partner_reference__gt=""),
+            ),
             models.Index(fields=("deadline_at",), name="query_unfinished", condition=models.Q(finished_at=None)),
         ]
 

@@ -120,3 +120,12 @@ def test_a_search_reads_no_table_whole(admin_client: Client, story: Story) -> No
                 line for line in plan.splitlines() if "Seq Scan on" in line and not any(t in line for t in small)
             ]
             assert scanned == [], f"{sql}\n{plan}"
+            # An index in the order of time alone would be read from end to end.
+            assert "_newest" not in plan, f"{sql}\n{plan}"
+
+
+def test_the_partner_s_own_reference_finds_its_rows(admin_client: Client, story: Story) -> None:
+    for row in (story.query, story.proposal, story.session):
+        type(row)._default_manager.filter(pk=row.pk).update(partner_reference="pedido-2026-7")
+    shown = find(admin_client, "pedido-2026-7")
+    assert all(page_of(row) in shown for row in (story.query, story.proposal, story.session))
