@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
     atomic = False  # an index that is built without a lock can't be built in a transaction
 
     dependencies = [
-        ("authorizations", "0008_from_api_address"),
+        ("authorizations", "0009_sealed_way_back"),
     ]
 
     operations = [
