@@ -58,6 +58,10 @@ def _own_cpu_s(pid: int) -> float:
     return sum(map(int, fields[11:15])) / TICKS
 
 
+#: The events of the partner that calls.
+ORDINARY_EVENTS = '["lead", "authorization_result", "authorization.completed"]'
+
+
 class Subject:
     """One thing that is measured: a set of processes that answers partners' queries at `url`."""
 
@@ -212,6 +216,9 @@ class Rig:
         prepare = [sys.executable, "-m", "config.local.run", "prepare"]
         with (home / "prepare.log").open("wb") as log:
             subprocess.run(prepare, cwd=tree, env={**os.environ, **environment}, stdout=log, stderr=log, check=True)
+        with psycopg.connect(environment["DATABASE_URL"], autocommit=True) as connection:
+            # As an ordinary registration: the sandbox's partner asks for every event there is.
+            connection.execute("UPDATE partners_partner SET webhook_events = %s", (ORDINARY_EVENTS,))
         return environment
 
 

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from gevent.event import Event
+from redis.exceptions import RedisError
 
 from consultas import ending, order, pending
 from consultas.answer import Answer, failed
@@ -41,29 +42,64 @@ def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     if not replies.claim(reply_to, query_id, round_, ttl_s=int(left) + 60, patience_s=left):
         return
     waits_for_the_whole = query.kind == Query.Kind.AGGREGATED and replies.knows_end(reply_to)
-    tell = None if waits_for_the_whole else reply_to
-    answers: list[Answer] = []
-    have_answered = Event()
+    landing = _Landing(query, len(banks), None if waits_for_the_whole else reply_to)
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
-        answer = _answer(query, bank, connections, steps.get(bank))
-        answers.append(answer)
-        if len(answers) == len(banks):
-            have_answered.set()
-        kept.keep(query_id, bank, answer, query.seconds_left(), tell)
+        landing.add(_answer(query, bank, connections, steps.get(bank)))
 
     asked = [gevent.spawn(one, bank) for bank in banks]
-    # An answer is told and stored at the same time: neither waits for the other.
-    in_time = have_answered.wait(query.seconds_left())
+    telling = gevent.spawn(landing.tell)
+    # The answers are stored although Redis may be away, and told although the database may be.
+    in_time = landing.is_complete.wait(query.seconds_left())
     structlog.contextvars.bind_contextvars(request_id=query.request_id)
     # A bank that this task did not ask, and of which nothing has landed, was asked by a worker that died.
-    _end(query, answers, ProviderUnavailable() if in_time else BankTimedOut(), reply_to, waits_for_the_whole)
+    error = ProviderUnavailable() if in_time else BankTimedOut()
+    _end(query, list(landing.answers), error, reply_to, waits_for_the_whole, telling)
     gevent.joinall(asked)
 
 
-def _end(query: Query, answers: list[Answer], error: BankFailure, reply_to: str, is_whole: bool) -> None:
-    """Store the answers, `error` for banks without any, and what comes of them; tell the web process at `reply_to`."""
+class _Landing:
+    """The answers of a task's banks, as they land. Those that land while others are sent to Redis are sent together."""
+
+    def __init__(self, query: Query, expected: int, tell: str | None) -> None:
+        self.answers: list[Answer] = []
+        #: Set when all have landed.
+        self.is_complete = Event()
+        self._query, self._expected, self._tell = query, expected, tell
+        self._news = Event()
+
+    def add(self, answer: Answer) -> None:
+        """An answer has landed."""
+        self.answers.append(answer)
+        self._news.set()
+        if len(self.answers) == self._expected:
+            self.is_complete.set()
+
+    def tell(self) -> None:
+        """Keep the answers in Redis, and tell the web process where it waits for each, until all are told or the
+        query's time is over."""
+        told = 0
+        while told < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
+            self._news.clear()
+            news, told = self.answers[told:], len(self.answers)
+            landed = {answer.provider: answer for answer in news}
+            try:
+                kept.keep(str(self._query.id), landed, self._query.seconds_left(), self._tell)
+            except RedisError:
+                log.warning("answers_not_told", query=str(self._query.id), banks=len(landed))
+
+
+def _end(
+    query: Query,
+    answers: list[Answer],
+    error: BankFailure,
+    reply_to: str,
+    is_whole: bool,
+    telling: gevent.Greenlet,
+) -> None:
+    """Store the answers, `error` for banks without any, and what comes of them. Tell the web process at `reply_to`,
+    once it was told the answers."""
     try:
         result = ending.end(query, answers, error)
     except (DatabaseError, InterfaceError) as fault:
@@ -73,6 +109,7 @@ def _end(query: Query, answers: list[Answer], error: BankFailure, reply_to: str,
         return
     finally:
         connection.close()
+    telling.join()
     ended = Ended(reached=result.reached, reply=msgspec.Raw(result.reply())) if is_whole else Ended()
     kept.end(str(query.id), reply_to, ended, query.seconds_left())
 

@@ -53,7 +53,7 @@ def follow(query: Query, banks: list[str], pause_s: float) -> Iterator[Answer | 
     ended: Ended | None = None
     round_ = 0
     with workers.waiting_for("consultas.tasks.run_query", str(query.id), query.seconds_left() + LATE_S) as task:
-        is_published = _publish(task, query, banks, round_, workers.BROKER_PATIENCE_S)
+        is_published = bool(banks) and _publish(task, query, banks, round_, workers.BROKER_PATIENCE_S)
         pause_at = begun + pause_s
         published_at: float | None = time.monotonic()
         until = math.inf

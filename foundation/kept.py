@@ -5,7 +5,7 @@ A worker that dies leaves here what it had found. A lost Redis costs a copy: the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,16 +22,19 @@ log = structlog.get_logger(__name__)
 _TTL_S = 900
 
 
-def keep(request: str, name: str, payload: Any, patience_s: float, tell: str | None = None) -> None:
-    """From a worker: keep `payload`, anything that msgspec encodes, under `name` among what has landed for `request`.
-    The request that waits at the address `tell` gets it as an ANSWER too.
+def keep(request: str, landed: Mapping[str, Any], patience_s: float, tell: str | None = None) -> None:
+    """From a worker: keep what has `landed` for `request`, by name anything that msgspec encodes. The request that
+    waits at the address `tell` gets each as an ANSWER too.
 
     While Redis is away it is tried again for `patience_s` seconds. Raises RedisError.
     """
-    sealed = seal(msgspec.json.encode(payload), request.encode())
-    commands: list[tuple[Any, ...]] = [("HSET", _key(request), name, sealed), ("EXPIRE", _key(request), _TTL_S)]
+    sealed = {name: seal(msgspec.json.encode(payload), request.encode()) for name, payload in landed.items()}
+    commands: list[tuple[Any, ...]] = []
     if tell is not None:
-        commands.insert(0, replies.message(tell, request, replies.ANSWER, payload, sealed))
+        answer = replies.ANSWER
+        commands += [replies.message(tell, request, answer, landed[name], each) for name, each in sealed.items()]
+    commands.append(("HSET", _key(request), *(part for field in sealed.items() for part in field)))
+    commands.append(("EXPIRE", _key(request), _TTL_S))
     sending.send(*commands, patience_s=patience_s)
 
 

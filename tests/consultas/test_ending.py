@@ -70,8 +70,7 @@ def an_answer(bank: str, *offers: BankOffer) -> Answer:
 
 def land(query: Query, *answers: Answer) -> None:
     """As a worker does that dies afterwards."""
-    for answer in answers:
-        kept.keep(str(query.id), answer.provider, answer, 0)
+    kept.keep(str(query.id), {answer.provider: answer for answer in answers}, 0)
 
 
 def statuses(query: Query) -> dict[str, str]:
