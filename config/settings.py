@@ -77,9 +77,9 @@ if not PRODUCTION and not BANK_CREDENTIALS_PUBLIC_KEY and _private in ("", "none
     BANK_CREDENTIALS_PUBLIC_KEY = public_key_of("BANK_CREDENTIALS_KEYS", _default)
     _private = _private or _default
 BANK_CREDENTIALS_KEYS = [] if _private in ("", "none") else [key.strip() for key in _private.split(",")]
+_publics = [public_key_of("BANK_CREDENTIALS_KEYS", key) for key in BANK_CREDENTIALS_KEYS]
 for _key in BANK_CREDENTIALS_KEYS:
     not_guessable("BANK_CREDENTIALS_KEYS", _key, least=64)
-_publics = [public_key_of("BANK_CREDENTIALS_KEYS", key) for key in BANK_CREDENTIALS_KEYS]
 BANK_CREDENTIALS_PUBLIC_KEY = BANK_CREDENTIALS_PUBLIC_KEY or "".join(_publics[:1])
 if _publics and _publics[0] != BANK_CREDENTIALS_PUBLIC_KEY:
     raise ImproperlyConfigured("BANK_CREDENTIALS_PUBLIC_KEY does not belong to the first of BANK_CREDENTIALS_KEYS")
