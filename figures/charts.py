@@ -7,12 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from django.utils import timezone
 
 #: Colours that stand apart in light and dark, and for people who see few colours (Okabe and Ito).
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#8c8c8c"
+#: So many hours stand in the table beside a plot.
+_TABLE_ROWS = 48
 _GREY_TEXT = "#737373"
 
 
@@ -66,14 +69,13 @@ def plot(
             for line in found
         ],
     }
-    rows = [
+    told = (
         [times[index].strftime("%d/%m %Hh"), *(shown(line.values[index]) for line in found)]
         for index in reversed(range(len(hours)))
         if any(line.values[index] for line in found)
-    ]
-    return Plot(
-        title, json.dumps(data), json.dumps(_options(stacked)), is_bars, [line.name for line in found], rows[:48]
     )
+    rows = list(islice(told, _TABLE_ROWS))
+    return Plot(title, json.dumps(data), json.dumps(_options(stacked)), is_bars, [line.name for line in found], rows)
 
 
 def shown(value: int | float | Decimal | None) -> str:

@@ -102,6 +102,7 @@ class BankHour(models.Model):
         verbose_name_plural = "números por hora"
         default_permissions = ("view",)  # of all that this package shows
         constraints = [models.UniqueConstraint(fields=("hour", "bank", "partner"), name="one_row_of_a_bank")]
+        indexes = [models.Index(fields=("bank", "hour"), name="hours_of_a_bank")]
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.partner_id}"
@@ -124,6 +125,7 @@ class ReasonHour(models.Model):
         constraints = [
             models.UniqueConstraint(fields=("hour", "bank", "partner", "stage", "code"), name="one_row_of_a_reason")
         ]
+        indexes = [models.Index(fields=("bank", "hour"), name="reasons_of_a_bank")]
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H} {self.bank} {self.code}"
