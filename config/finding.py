@@ -15,6 +15,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -90,7 +91,7 @@ class Source:
         """The line for `row`."""
         name, state = self.describe(row)
         partner = getattr(row, "partner", None) if "partner" in self.related else None
-        address = reverse(f"admin:{self.name}_change", args=[row.pk])
+        address = reverse(f"admin:{self.name}_change", args=[quote(row.pk)])
         what = str(self.model._meta.verbose_name)
         return Found(what, name, state, str(partner or ""), getattr(row, self.at), address)
 

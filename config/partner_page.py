@@ -10,6 +10,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Model, QuerySet
 from django.db.models.functions import TruncHour
@@ -117,4 +118,4 @@ def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:
     told = "Evento de teste enviado."
     audit.record(audit.Action.PUSHED, request=request, obj=partner, detail=f"{told} {event.pk}")
     messages.success(request, f"{told} A tentativa aparece aqui em segundos.")
-    return HttpResponseRedirect(reverse("admin:webhooks_event_change", args=[event.pk]))
+    return HttpResponseRedirect(reverse("admin:webhooks_event_change", args=[quote(event.pk)]))

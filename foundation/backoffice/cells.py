@@ -7,6 +7,7 @@ from decimal import Decimal
 from functools import wraps
 from typing import Any, TypeVar
 
+from django.contrib.admin.utils import quote
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -32,7 +33,7 @@ def computed_once(show: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
 def link_to(model: str, key: Any, text: str = "") -> SafeString:
     """A link to the page of a row. `model` is as in `consultas_query`; without `text` the link shows the row's key."""
     return format_html(
-        '<a class="text-link" href="{}">{}</a>', reverse(f"admin:{model}_change", args=[key]), text or key
+        '<a class="text-link" href="{}">{}</a>', reverse(f"admin:{model}_change", args=[quote(key)]), text or key
     )
 
 

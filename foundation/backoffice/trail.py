@@ -6,6 +6,7 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -100,7 +101,9 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         if not entry.object_name:
             return f"{kind}: {name}" if entry.object_id else kind
         try:
-            page = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[entry.object_id])
+            page = reverse(
+                f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[quote(entry.object_id)]
+            )
         except NoReverseMatch:
             return f"{kind}: {name}"
         return format_html('{}: <a class="text-link" href="{}">{}</a>', kind, page, name)

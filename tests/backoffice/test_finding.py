@@ -6,6 +6,7 @@ import html
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -15,6 +16,7 @@ from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from tests.backoffice.story import Story
 from tests.partners.test_admin import staff
+from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +30,7 @@ def find(client: Client, what: str) -> str:
 
 
 def page_of(row: Any) -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[row.pk])
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_change", args=[quote(row.pk)])
 
 
 def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Story) -> None:
@@ -129,3 +131,11 @@ def test_the_partner_s_own_reference_finds_its_rows(admin_client: Client, story:
         type(row)._default_manager.filter(pk=row.pk).update(partner_reference="pedido-2026-7")
     shown = find(admin_client, "pedido-2026-7")
     assert all(page_of(row) in shown for row in (story.query, story.proposal, story.session))
+
+
+def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, story: Story) -> None:
+    """Before the fix, some events had links to nowhere: Django reads `_22` in an address as a quotation mark."""
+    event = Event.objects.create(
+        id="evt_22" + "0" * 30, partner=story.partner, name="lead", external_reference="group-1", body="{}"
+    )
+    assert admin_client.get(find(admin_client, event.pk)).context["original"] == event

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
@@ -37,7 +38,7 @@ def story(transactional_db: None) -> Story:
 
 
 def page_of(row: Any, step: str = "change") -> str:
-    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[row.pk])
+    return reverse(f"admin:{row._meta.app_label}_{row._meta.model_name}_{step}", args=[quote(row.pk)])
 
 
 def main_pages(story: Story) -> dict[str, str]:

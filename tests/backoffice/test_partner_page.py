@@ -6,6 +6,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -59,7 +60,7 @@ def test_the_plot_has_the_events_of_a_day_by_hour_and_state(admin_client: Client
 def test_a_test_event_is_sent_and_noted(admin_client: Client, story: Story) -> None:
     answer = admin_client.post(address(story))
     event = Event.objects.get(name="webhook.test")
-    assert answer["Location"] == reverse("admin:webhooks_event_change", args=[event.pk])
+    assert answer["Location"] == reverse("admin:webhooks_event_change", args=[quote(event.pk)])
     assert AuditEntry.objects.filter(action="pushed", object_id=story.partner.pk).exists()
     mute = PartnerFactory()
     shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).content.decode()
