@@ -16,8 +16,8 @@ from django.forms.models import model_to_dict
 from django.utils import timezone
 
 from consultas import pending
+from consultas.ending import answers_of
 from consultas.models import Query, Step
-from consultas.queries import answers_of
 from figures import sweep
 from figures.counting import KEYS, LONGER_MS, latency_class
 from figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour
