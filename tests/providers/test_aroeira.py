@@ -34,6 +34,7 @@ from providers.types import (
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.submissions import submission_body
 
 PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
 APP = AppAuthorization(
@@ -256,40 +257,15 @@ def test_a_submission_is_sent_as_the_manual_shows_it(
     aroeira.submit(a_submission(offer, channel="whatsapp", portfolio="ORIGEM-7"))
     form = sent(simulator, "submit")
     assert form.pop("id_simulacao") != offer.native_offer_id
-    assert form == {
-        "codigo_externo": "reference-1",
-        "nome": "Maria da Silva",
-        "cpf": FULL_FLOW,
-        "data_nascimento": "14/03/1985",
-        "celular": "(11) 98765-4321",
-        "email": "maria@example.com",
-        "sexo": "F",
-        "nome_mae": "Ana da Silva",
-        "nome_pai": "João da Silva",
-        "estado_civil": "3",
-        "nacionalidade": "1",
-        "naturalidade_cidade": "3648",
-        "naturalidade_uf": "SP",
-        "rg_numero": "123456789",
-        "rg_orgao": "SSP",
-        "rg_uf": "SP",
-        "rg_emissao": "01/06/2005",
-        "cep": "01310100",
-        "logradouro": "Avenida Paulista",
-        "numero": "1000",
-        "bairro": "Bela Vista",
-        "cidade": "São Paulo",
-        "uf": "SP",
-        "forma_credito": "C",
-        "banco": "001",
-        "agencia": "1234",
-        "conta": "567890",
-        "conta_dv": "1",
-        "tipo_conta": "1",
-        "aceite_ip": "203.0.113.7",
-        "envio": "W",
-        "codigo_origem": "ORIGEM-7",
-    }
+    assert form == submission_body(
+        "aroeira",
+        {
+            "id_simulacao": ...,
+            "envio": "W",
+            "nome_pai": "João da Silva",
+            "codigo_origem": "ORIGEM-7",
+        },
+    )
 
 
 def test_submit_simulates_the_offers_table_and_term_again(aroeira: BankClient, simulator: Simulator) -> None:

@@ -34,6 +34,7 @@ from providers.types import (
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.submissions import submission_body
 from tests.receiver import Received, Receiver, Reply
 
 CONFIRMATION = HOLDERS["extra_confirmation"]
@@ -330,46 +331,20 @@ def test_submit_speaks_the_banks_words(cedro: BankClient, simulator: Simulator) 
         portfolio="CARTEIRA-1",
     )
     cedro.submit(replace(whole, holder=replace(whole.holder, marital_status="separado", politically_exposed=True)))
-    assert simulator.sent("cedro", "submit") == {
-        "external_id": "reference-1",
-        "simulation_id": offer.native_offer_id,
-        "originator_code": "CARTEIRA-1",
-        "borrower": {
-            "individual_document_number": FULL_FLOW,
-            "name": "Maria da Silva",
-            "birth_date": "1985-03-14",
-            "gender": "female",
-            "mother_name": "Ana da Silva",
-            "father_name": "João da Silva",
-            "marital_status": "legally_separated",
-            "political_exposition": True,
-            "email": "maria@example.com",
-            "phone": {"country_code": "55", "area_code": "11", "number": "987654321"},
-            "address": {
-                "postal_code": "01310100",
-                "street": "Avenida Paulista",
-                "number": "1000",
-                "neighborhood": "Bela Vista",
-                "city": "São Paulo",
-                "state": "SP",
-            },
+    assert simulator.sent("cedro", "submit") == submission_body(
+        "cedro",
+        {
+            "simulation_id": offer.native_offer_id,
+            "borrower.marital_status": "legally_separated",
+            "borrower.political_exposition": True,
+            "bank.account_digit": "X",
+            "bank.account_type": "savings",
+            "bank.branch_digit": "5",
+            "references.0.relationship": "spouse",
+            "originator_code": "CARTEIRA-1",
+            "formalization_channel": "sms",
         },
-        "bank": {
-            "transfer_method": "ted",
-            "bank_code": "001",
-            "branch_number": "1234",
-            "branch_digit": "5",
-            "account_number": "567890",
-            "account_digit": "X",
-            "account_type": "savings",
-        },
-        "references": [
-            {"name": "Carla Souza", "phone": "11912345678", "relationship": "spouse"},
-            {"name": "Pedro Lima", "phone": "1132654321", "relationship": "friend"},
-        ],
-        "acceptance": {"ip_address": "203.0.113.7"},
-        "formalization_channel": "sms",
-    }
+    )
 
 
 def test_submit_omits_a_father_who_is_not_told(cedro: BankClient, simulator: Simulator) -> None:

@@ -41,6 +41,7 @@ from tests.providers.samples import (
     a_submission,
     reference_of,
 )
+from tests.providers.submissions import submission_body
 from tests.receiver import Received, Receiver, Reply
 
 BIOMETRIC = HOLDERS["biometric"]
@@ -316,42 +317,20 @@ def test_submit_to_an_account_speaks_the_banks_words(imbuia: BankClient, simulat
         portfolio="CARTEIRA-1",
     )
     imbuia.submit(replace(whole, holder=replace(whole.holder, marital_status="uniao_estavel")))
-    assert simulator.sent("imbuia", "submit") == {
-        "identificador_parceiro": "reference-1",
-        "id_simulacao": offer.native_offer_id,
-        "codigo_origem": "CARTEIRA-1",
-        "titular": {
-            "cpf": FULL_FLOW,
-            "nome": "Maria da Silva",
-            "data_nascimento": "1985-03-14",
-            "sexo": "FEM",
-            "nome_mae": "Ana da Silva",
-            "nome_pai": "João da Silva",
-            "estado_civil": "UNE",
-            "naturalidade": {"cidade": "São Paulo", "uf": "SP"},
-            "email": "maria@example.com",
-            "telefone": {"codigo_area": "11", "numero": "987654321"},
+    assert simulator.sent("imbuia", "submit") == submission_body(
+        "imbuia",
+        {
+            "id_simulacao": offer.native_offer_id,
+            "titular.nome_pai": "João da Silva",
+            "titular.estado_civil": "UNE",
+            "titular.naturalidade.cidade": "São Paulo",
+            "dados_bancarios.tipo_conta": "ContaPoupancaIndividual",
+            "dados_bancarios.digito_agencia": "5",
+            "dados_bancarios.digito_conta": "X",
+            "envio_link": "WHATSAPP",
+            "codigo_origem": "CARTEIRA-1",
         },
-        "endereco": {
-            "cep": "01310100",
-            "logradouro": "Avenida Paulista",
-            "numero": "1000",
-            "complemento": None,
-            "bairro": "Bela Vista",
-            "cidade": "São Paulo",
-            "uf": "SP",
-        },
-        "dados_bancarios": {
-            "tipo_conta": "ContaPoupancaIndividual",
-            "numero_banco": "001",
-            "numero_agencia": "1234",
-            "digito_agencia": "5",
-            "numero_conta": "567890",
-            "digito_conta": "X",
-        },
-        "aceite": {"ip": "203.0.113.7"},
-        "envio_link": "WHATSAPP",
-    }
+    )
 
 
 @pytest.mark.parametrize(

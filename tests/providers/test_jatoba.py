@@ -29,6 +29,7 @@ from providers.types import (
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.submissions import submission_body
 
 
 @pytest.fixture
@@ -220,48 +221,15 @@ def test_a_code_tells_the_error_and_an_unknown_one_is_a_failure(
 def test_a_submission_is_sent_as_the_manual_shows_it(jatoba: BankClient, simulator: Simulator) -> None:
     offer = jatoba.query(a_query()).offers[0]
     jatoba.submit(a_submission(offer, channel="sms"))
-    assert simulator.sent("jatoba", "submit") == {
-        "identificadorParceiro": "reference-1",
-        "idOferta": offer.native_offer_id,
-        "codigoOrigem": None,
-        "proponente": {
-            "nome": "Maria da Silva",
-            "cpf": FULL_FLOW,
-            "dataNascimento": "14/03/1985",
-            "sexo": "2",
-            "estadoCivil": "20",
-            "nomeMae": "Ana da Silva",
-            "nomePai": "João da Silva",
-            "email": "maria@example.com",
-            "telefone": {"ddd": "11", "numero": "987654321"},
-            "endereco": {
-                "cep": "01310100",
-                "logradouro": "Avenida Paulista",
-                "numero": "1000",
-                "complemento": None,
-                "bairro": "Bela Vista",
-                "cidade": "São Paulo",
-                "uf": "SP",
-            },
+    assert simulator.sent("jatoba", "submit") == submission_body(
+        "jatoba",
+        {
+            "idOferta": offer.native_offer_id,
+            "proponente.nomePai": "João da Silva",
+            "vinculo.cargo": "Operador de Produção",
+            "envioLink": "SMS",
         },
-        "vinculo": {
-            "matricula": "100200",
-            "cargo": "Operador de Produção",
-            "salario": 450000,
-            "dataAdmissao": "11/03/2019",
-        },
-        "credito": {
-            "forma": "CONTA",
-            "banco": "001",
-            "agencia": "1234",
-            "digitoAgencia": None,
-            "conta": "567890",
-            "digitoConta": "1",
-            "tipoConta": "CC",
-        },
-        "aceite": {"enderecoIp": "203.0.113.7"},
-        "envioLink": "SMS",
-    }
+    )
 
 
 def test_submit_needs_the_registration_of_the_employment_link(jatoba: BankClient) -> None:

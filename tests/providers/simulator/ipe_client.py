@@ -8,6 +8,7 @@ from typing import Any
 import requests
 
 from tests.providers.simulator.http import HttpSimulator
+from tests.providers.submissions import submission_body
 
 CLIENT = ("sandbox-originator", "ipe-sandbox-secret-not-a-secret")
 PAYROLL = "/ipe/v1/private_payroll"
@@ -50,45 +51,7 @@ QUERY: dict[str, Any] = {
         "with_insurance": True,
     },
 }
-SUBMISSION: dict[str, Any] = {
-    "requester_identifier_key": "reference-1",
-    "simulation_key": "",
-    "borrower": {
-        **PERSON,
-        "mother_name": "Ana da Silva",
-        "father_name": None,
-        "marital_status": "married",
-        "is_pep": False,
-        "document_identification": {
-            "number": "123456789",
-            "issuer": "SSP",
-            "issuer_state": "SP",
-            "issue_date": "2005-06-01T00:00:00.000000Z",
-        },
-        "address": {
-            "postal_code": "01310100",
-            "street": "Avenida Paulista",
-            "number": "1000",
-            "complement": None,
-            "neighborhood": "Bela Vista",
-            "city": "São Paulo",
-            "state": "SP",
-        },
-    },
-    "disbursement": {
-        "method": "bank_account",
-        "bank_account": {
-            "bank_code": "001",
-            "branch_number": "1234",
-            "branch_digit": None,
-            "account_number": "567890",
-            "account_digit": "1",
-            "account_type": "checking_account",
-        },
-    },
-    "acceptance": {"ip_address": "203.0.113.7"},
-    "signature_delivery": None,
-}
+SUBMISSION: dict[str, Any] = submission_body("ipe")
 
 
 def changed(body: dict[str, Any], path: str, value: Any) -> dict[str, Any]:

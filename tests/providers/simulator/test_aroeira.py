@@ -9,6 +9,7 @@ import requests
 
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS
+from tests.providers.submissions import submission_body
 
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
 
@@ -28,35 +29,7 @@ QUERY = {
     "aceite_data": "21/11/2026",
     "aceite_hora": "09:00:00",
 }
-SUBMISSION = {
-    **CLIENT,
-    "codigo_externo": "reference-1",
-    "id_simulacao": "",
-    "sexo": "F",
-    "nome_mae": "Ana da Silva",
-    "estado_civil": "3",
-    "nacionalidade": "1",
-    "naturalidade_cidade": "3648",
-    "naturalidade_uf": "SP",
-    "rg_numero": "123456789",
-    "rg_orgao": "SSP",
-    "rg_uf": "SP",
-    "rg_emissao": "01/06/2005",
-    "cep": "01310100",
-    "logradouro": "Avenida Paulista",
-    "numero": "1000",
-    "bairro": "Bela Vista",
-    "cidade": "São Paulo",
-    "uf": "SP",
-    "forma_credito": "C",
-    "banco": "001",
-    "agencia": "1234",
-    "conta": "567890",
-    "conta_dv": "1",
-    "tipo_conta": "1",
-    "aceite_ip": "203.0.113.7",
-    "envio": "N",
-}
+SUBMISSION: dict[str, Any] = submission_body("aroeira")
 
 
 def changed(form: dict[str, str], **changes: str | None) -> dict[str, str]:

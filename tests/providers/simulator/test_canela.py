@@ -10,6 +10,7 @@ import requests
 from tests.providers.callbacks import simulator_calling
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
+from tests.providers.submissions import submission_body
 from tests.receiver import Receiver
 
 SMS_PENDING = "90000000418"
@@ -35,37 +36,7 @@ QUERY: dict[str, Any] = {
     "proposta": {"valorSolicitado": None, "valorParcela": None, "quantidadeParcelas": None, "comSeguro": True},
     "carteiraId": None,
 }
-OPERATION: dict[str, Any] = {
-    "identificadorExterno": "reference-1",
-    "simulacaoId": "",
-    "tomador": {
-        **PERSON,
-        "sexo": "Feminino",
-        "nomeMae": "Ana da Silva",
-        "nomePai": None,
-        "estadoCivil": "Casado(a)",
-        "vinculoEmpregaticio": {"cargo": "Operador de Produção", "nomeEmpregador": "Metalúrgica Aurora Ltda"},
-        "endereco": {
-            "cep": "01310100",
-            "rua": "Avenida Paulista",
-            "numero": "1000",
-            "complemento": None,
-            "bairro": "Bela Vista",
-            "cidade": "São Paulo",
-            "estado": "SP",
-        },
-        "dadosBancarios": {
-            "formaCredito": 2,
-            "codigoBanco": "001",
-            "agencia": "1234",
-            "digitoAgencia": None,
-            "conta": "567890",
-            "digitoConta": "1",
-        },
-    },
-    "ip": "203.0.113.7",
-    "envioLink": None,
-}
+OPERATION: dict[str, Any] = submission_body("canela")
 CREDIT = "tomador.dadosBancarios"
 
 

@@ -10,6 +10,7 @@ import requests
 
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
+from tests.providers.submissions import submission_body
 
 CONFIRMATION = "90000001902"
 CONSULTS = "/cedro/v1/private-consignment/consults"
@@ -37,43 +38,7 @@ CONSULT: dict[str, Any] = {
     },
     "originatorCode": "CARTEIRA-1",
 }
-OPERATION: dict[str, Any] = {
-    "external_id": "reference-1",
-    "simulation_id": "",
-    "borrower": {
-        "individual_document_number": FULL_FLOW,
-        "name": "Maria da Silva",
-        "birth_date": "1985-03-14",
-        "gender": "female",
-        "mother_name": "Ana da Silva",
-        "father_name": "João da Silva",
-        "marital_status": "married",
-        "political_exposition": False,
-        "email": "maria@example.com",
-        "phone": {"country_code": "55", "area_code": "11", "number": "987654321"},
-        "address": {
-            "postal_code": "01310100",
-            "street": "Avenida Paulista",
-            "number": "1000",
-            "neighborhood": "Bela Vista",
-            "city": "São Paulo",
-            "state": "SP",
-        },
-    },
-    "bank": {
-        "transfer_method": "ted",
-        "bank_code": "001",
-        "branch_number": "1234",
-        "account_number": "567890",
-        "account_digit": "1",
-        "account_type": "checking",
-    },
-    "references": [
-        {"name": "Carla Souza", "phone": "11912345678", "relationship": "relative"},
-        {"name": "Pedro Lima", "phone": "1132654321", "relationship": "friend"},
-    ],
-    "acceptance": {"ip_address": "203.0.113.7"},
-}
+OPERATION: dict[str, Any] = submission_body("cedro")
 
 
 class CedroClient:

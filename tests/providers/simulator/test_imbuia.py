@@ -11,6 +11,7 @@ import requests
 
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
+from tests.providers.submissions import submission_body
 from tests.receiver import Received
 
 BIOMETRIC = "90000000256"
@@ -39,36 +40,7 @@ QUERY: dict[str, Any] = {
     "simulacao": {"tipo": "POR_VALOR_MAXIMO", "prazo": None, "com_seguro": True},
     "codigo_origem": None,
 }
-PROPOSAL: dict[str, Any] = {
-    "identificador_parceiro": "reference-1",
-    "id_simulacao": "",
-    "titular": {
-        **PERSON,
-        "nome_mae": "Ana da Silva",
-        "nome_pai": None,
-        "estado_civil": "CAS",
-        "naturalidade": {"cidade": "Campinas", "uf": "SP"},
-    },
-    "endereco": {
-        "cep": "01310100",
-        "logradouro": "Avenida Paulista",
-        "numero": "1000",
-        "complemento": None,
-        "bairro": "Bela Vista",
-        "cidade": "São Paulo",
-        "uf": "SP",
-    },
-    "dados_bancarios": {
-        "tipo_conta": "ContaCorrenteIndividual",
-        "numero_banco": "001",
-        "numero_agencia": "1234",
-        "digito_agencia": None,
-        "numero_conta": "567890",
-        "digito_conta": "1",
-    },
-    "aceite": {"ip": "203.0.113.7"},
-    "envio_link": None,
-}
+PROPOSAL: dict[str, Any] = submission_body("imbuia")
 
 
 class ImbuiaClient:

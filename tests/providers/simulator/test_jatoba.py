@@ -11,6 +11,7 @@ import requests
 
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, TWO_EMPLOYERS, changed
+from tests.providers.submissions import submission_body
 
 USER = ("originador.sandbox", "jatoba-sandbox-senha-nao-secreta")
 API_KEY = "jatoba-sandbox-apikey-nao-secreta"
@@ -42,39 +43,7 @@ QUERY: dict[str, Any] = {
     "simulacao": {"modalidade": "MARGEM_TOTAL", "valor": None, "prazo": None, "comSeguro": True},
     "codigoOrigem": None,
 }
-SUBMISSION: dict[str, Any] = {
-    "identificadorParceiro": "reference-1",
-    "idOferta": "",
-    "codigoOrigem": None,
-    "proponente": {
-        **QUERY["cliente"],
-        "sexo": "2",
-        "estadoCivil": "20",
-        "nomeMae": "Ana da Silva",
-        "nomePai": None,
-        "endereco": {
-            "cep": "01310100",
-            "logradouro": "Avenida Paulista",
-            "numero": "1000",
-            "complemento": None,
-            "bairro": "Bela Vista",
-            "cidade": "São Paulo",
-            "uf": "SP",
-        },
-    },
-    "vinculo": {"matricula": "100200", "cargo": None, "salario": 450000, "dataAdmissao": "11/03/2019"},
-    "credito": {
-        "forma": "CONTA",
-        "banco": "001",
-        "agencia": "1234",
-        "digitoAgencia": None,
-        "conta": "567890",
-        "digitoConta": "1",
-        "tipoConta": "CC",
-    },
-    "aceite": {"enderecoIp": "203.0.113.7"},
-    "envioLink": None,
-}
+SUBMISSION: dict[str, Any] = submission_body("jatoba")
 PIX = {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
 
 
