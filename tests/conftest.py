@@ -28,9 +28,10 @@ import redis
 from django.conf import settings
 from django.core.management import call_command
 from django.db import OperationalError, connection
+from psycopg import sql
 
 from config.local.run import service_processes
-from config.local.servers import DATABASE, Postgres, Redis, free_port, running
+from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port, running
 from tests import migrated
 from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
 
@@ -291,13 +292,32 @@ def cut_database(transactional_db: None) -> Callable[[], contextlib.AbstractCont
     return cut
 
 
+def _as_application(database: str) -> str:
+    """The address of `database` for the service's processes: with a role of their own, as in production, where the
+    server is this run's. It is granted here, since the command would leave an entry in the audit trail."""
+    home, owner = Path(os.environ["DATA_DIR"]) / "postgres", urlsplit(os.environ["DATABASE_URL"])
+    if not home.exists():
+        return owner._replace(path=f"/{database}").geturl()
+    from foundation.management.commands.grant_application_role import GRANTS  # needs the settings
+
+    server, role = Postgres(home), sql.Identifier(APPLICATION_ROLE)
+    with psycopg.connect(server.url_of(database), autocommit=True) as control:
+        if not control.execute("SELECT FROM pg_roles WHERE rolname = %s", [APPLICATION_ROLE]).fetchall():
+            control.execute(sql.SQL("CREATE ROLE {}").format(role))
+        password = sql.Literal(server.application_password)
+        control.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, password))
+        for grant in GRANTS:
+            control.execute(sql.SQL(grant).format(role=role))
+    return server.application_url_of(database)
+
+
 @pytest.fixture(scope="session")
 def programs(django_db_setup: None) -> Iterator[Programs]:
     """The service's programs on the test database, none of them started yet."""
     data_dir = Path(os.environ["DATA_DIR"])
     port, database = os.environ["PORT"], connection.settings_dict["NAME"]
     environment = {
-        "DATABASE_URL": urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{database}").geturl(),
+        "DATABASE_URL": _as_application(database),
         "CALLBACK_BASE_URL": f"http://127.0.0.1:{port}",
         "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
         "STREAM_HEARTBEAT_S": "2",

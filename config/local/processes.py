@@ -105,6 +105,11 @@ class Programs:
         log_folder.mkdir(parents=True, exist_ok=True)
 
     @property
+    def all(self) -> list[Process]:
+        """All of them, whether they run or not."""
+        return list(self._processes.values())
+
+    @property
     def running(self) -> list[Process]:
         """Those that have been started and have not ended."""
         return [process for process in self._processes.values() if process.alive]

@@ -20,7 +20,15 @@ import urllib3
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from config.local.processes import Process
-from config.local.servers import PlatformError, Postgres, Redis, port_is_free, write_private
+from config.local.servers import (
+    APPLICATION_ROLE,
+    DATABASE,
+    PlatformError,
+    Postgres,
+    Redis,
+    port_is_free,
+    write_private,
+)
 from config.local.supervisor import Stopped, Supervisor
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,8 +141,9 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
     """Start all in order and keep it running, until a signal ends it (Stopped) or it cannot start (PlatformError)."""
     began = time.monotonic()
     api, simulator = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{simulator_port}"
+    urls, owner = _start_servers(supervisor, data_dir)
     environment = {
-        **_start_servers(supervisor, data_dir),
+        **urls,
         "DATA_DIR": str(data_dir),
         "PORT": str(port),
         "SIMULATOR_PORT": str(simulator_port),
@@ -147,7 +156,7 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
     write_private(data_dir / "services.json", json.dumps(services))  # read by config/environment.py
 
     supervisor.say("preparing the database, the sandbox and the static files")
-    if supervisor.run("prepare", [sys.executable, "-m", "config.local.run", "prepare"], environment):
+    if supervisor.run("prepare", [sys.executable, "-m", "config.local.run", "prepare"], {**environment, **owner}):
         raise PlatformError("the database could not be prepared: the reason stands above")
 
     processes = service_processes(environment, data_dir)
@@ -168,9 +177,11 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
     supervisor.serve()
 
 
-def _start_servers(supervisor: Supervisor, data_dir: Path) -> dict[str, str]:
-    """The addresses of database and broker: those that the environment names, else of servers started here."""
-    urls = {}
+def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The addresses of database and broker: those that the environment names, else of servers started here. Beside them
+    what `prepare` needs as the owner of the tables, where the database is ours: the processes that serve get another
+    role, as in production."""
+    urls, owner = {}, {}
     servers: dict[str, Postgres | Redis] = {
         "DATABASE_URL": Postgres(data_dir / "postgres", say=supervisor.say),
         "REDIS_URL": Redis(data_dir / "redis"),
@@ -189,7 +200,9 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> dict[str, str]:
             raise PlatformError(f"{server.name} did not start: the reason stands above")
         if isinstance(server, Postgres):
             server.create_database()
-    return urls
+            urls["DATABASE_URL"] = server.application_url_of(DATABASE)
+            owner = {"DATABASE_URL": server.url, "APPLICATION_DATABASE_PASSWORD": server.application_password}
+    return urls, owner
 
 
 def prepare() -> int:
@@ -200,6 +213,8 @@ def prepare() -> int:
 
     django.setup()
     call_command("migrate", interactive=False, verbosity=1)
+    if "APPLICATION_DATABASE_PASSWORD" in os.environ:
+        call_command("grant_application_role", APPLICATION_ROLE)
     call_command("seed_sandbox")
     call_command("collectstatic", interactive=False, verbosity=0)
     return 0

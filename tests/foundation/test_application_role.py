@@ -11,6 +11,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from config.local.servers import APPLICATION_ROLE
+from tests.processes import Programs
+
 ROLE, PASSWORD = "application_of_this_test", "a-password-of-this-test"
 
 
@@ -77,3 +80,9 @@ def test_a_role_without_a_password_is_not_made(db: None, monkeypatch: pytest.Mon
     monkeypatch.delenv("APPLICATION_DATABASE_PASSWORD", raising=False)
     with pytest.raises(CommandError, match="APPLICATION_DATABASE_PASSWORD"):
         call_command("grant_application_role", "nobody_yet")
+
+
+def test_the_programs_of_these_tests_have_such_a_role(programs: Programs) -> None:
+    """Before the fix, they had the owner's: what production's role may not do would have passed every test."""
+    users = {urlsplit(process.environment["DATABASE_URL"]).username for process in programs.all}
+    assert users == {APPLICATION_ROLE}

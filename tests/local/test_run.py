@@ -113,6 +113,7 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     services = tmp_path / "var" / "services.json"
     assert stat.S_IMODE(services.stat().st_mode) == 0o600
     assert set(json.loads(services.read_text())) == {"database_url", "redis_url"}
+    assert "://application:" in json.loads(services.read_text())["database_url"], "rows and no more, as in production"
     made = manage(tmp_path / "var", "create_partner", "Parceiro de teste", "--providers", "ipe")
     partner = json.loads(made)["partner_id"]
 
