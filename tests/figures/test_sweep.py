@@ -14,6 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import models
 from django.forms.models import model_to_dict
 from django.utils import timezone
+from prometheus_client import REGISTRY
 
 from consultas import pending
 from consultas.ending import answers_of
@@ -175,6 +176,32 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     sweep.advance(settled(LATER))
     sweep.advance(settled(START))
     assert stored() == figures, "a sweep that comes again, or whose clock is behind, counts nothing"
+
+
+def test_the_same_counts_are_metrics(rows: None) -> None:
+    def told() -> Counter[str]:
+        names = ("queries", "query_answers", "offers", "offered_reais", "proposals", "proposals_reais")
+        families = [family for family in REGISTRY.collect() if family.name in names]
+        return Counter(
+            {
+                f"{family.name} {' '.join(sample.labels.values())}": sample.value
+                for family in families
+                for sample in family.samples
+                if sample.name.endswith("_total")
+            }
+        )
+
+    before = told()
+    sweep.advance(settled(LATER))
+    found = Counter({name: value - before[name] for name, value in told().items()})
+    banks = list(BankHour.objects.filter(bank="ipe"))
+    assert found["queries with_offers"] == sum(QueryHour.objects.values_list("with_offers", flat=True))
+    assert found["queries unfinished"] == 6
+    assert found["query_answers ipe ok"] == sum(row.ok for row in banks)
+    assert found["offers ipe"] == sum(row.offers + row.step_offers for row in banks)
+    assert found["offered_reais ipe"] == sum(row.offered + row.step_offered for row in banks)
+    assert found["proposals ipe disbursed"] == sum(row.disbursed for row in banks)
+    assert found["proposals_reais ipe disbursed"] == pytest.approx(float(sum(row.disbursed_amount for row in banks)))
 
 
 def test_what_may_still_change_is_not_counted(partners: list[Partner]) -> None:
