@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from consultas.models import Query
+from partners.models import Partner
 from tests.client import Client, query_body
 from tests.processes import Simulator, wait_until
 from tests.proposals.datasets import dataset
@@ -137,3 +138,13 @@ def test_a_client_that_leaves_loses_nothing(client: Client, simulator: Simulator
         lambda: Query.objects.filter(finished_at__isnull=False).first(), 20, "the worker ended the query"
     )
     assert len(get(client, str(query.pk))["proposals"]) == 2
+
+
+def test_a_contract_without_banks_has_ended_at_once(client: Client, partner: Partner) -> None:
+    partner.allow_only([])
+    began = time.monotonic()
+    assert client.query()["complete"] is True
+    streamed = client.post("/consultas/stream", query_body())
+    assert [event["event"] for _, event in events(streamed)] == ["start", "complete"]
+    assert time.monotonic() - began < 5
+    assert not Query.objects.filter(finished_at=None).exists()
