@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import environ
+from cryptography.fernet import Fernet
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from django.core.exceptions import ImproperlyConfigured
 
@@ -126,3 +127,39 @@ def local_services(data_dir: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     return services
+
+
+def credentials_keys(development_key: str) -> tuple[list[str], str]:
+    """The private keys of BANK_CREDENTIALS_KEYS, none in a process that calls no bank, and the public key of the first.
+
+    Outside production `development_key` is the private key where neither variable is set. Raises unless the public key
+    is known and belongs to the first private one.
+    """
+    private = env.str("BANK_CREDENTIALS_KEYS", "").strip()
+    public: str = env.str("BANK_CREDENTIALS_PUBLIC_KEY", "").strip().lower()
+    if not PRODUCTION and not public and private in ("", "none"):
+        public = public_key_of("BANK_CREDENTIALS_KEYS", development_key)
+        private = private or development_key
+    keys = [] if private in ("", "none") else [key.strip() for key in private.split(",")]
+    publics = [public_key_of("BANK_CREDENTIALS_KEYS", key) for key in keys]
+    for key in keys:
+        not_guessable("BANK_CREDENTIALS_KEYS", key, least=64)
+    public = public or "".join(publics[:1])
+    if publics and publics[0] != public:
+        raise ImproperlyConfigured("BANK_CREDENTIALS_PUBLIC_KEY does not belong to the first of BANK_CREDENTIALS_KEYS")
+    if not re.fullmatch(r"[0-9a-f]{64}", public):
+        raise ImproperlyConfigured("BANK_CREDENTIALS_PUBLIC_KEY must be set: 32 bytes in hex (docs/operations.md)")
+    return keys, public
+
+
+def fernet_keys(name: str, default: str) -> list[str]:
+    """The Fernet keys of the comma list `name`. Raises for an item that is none, and where
+    `list_required_in_production` does."""
+    keys = list_required_in_production(name, default)
+    for number, key in enumerate(keys, 1):
+        try:
+            Fernet(key)
+        except ValueError:
+            raise ImproperlyConfigured(f"{name}: number {number} is no Fernet key") from None
+        not_guessable(name, key, least=43)
+    return keys

@@ -16,7 +16,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from celery.schedules import crontab
-from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
 
 from config.api_reference import API_REFERENCE
@@ -25,7 +24,9 @@ from config.environment import (
     ENVIRONMENT,
     PRODUCTION,
     address,
+    credentials_keys,
     env,
+    fernet_keys,
     flag,
     is_local,
     list_required_in_production,
@@ -33,7 +34,6 @@ from config.environment import (
     networks,
     no_address,
     not_guessable,
-    public_key_of,
     required_in_production,
     whole,
 )
@@ -49,13 +49,7 @@ _DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
 SECRET_KEY = required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)
 not_guessable("SECRET_KEY", SECRET_KEY, least=32)
 _DEVELOPMENT_FIELD_KEY = base64.urlsafe_b64encode(hashlib.sha256(_DEVELOPMENT_KEY.encode()).digest()).decode()
-FIELD_ENCRYPTION_KEYS = list_required_in_production("FIELD_ENCRYPTION_KEYS", _DEVELOPMENT_FIELD_KEY)
-for _number, _key in enumerate(FIELD_ENCRYPTION_KEYS, 1):
-    try:
-        Fernet(_key)
-    except ValueError:
-        raise ImproperlyConfigured(f"FIELD_ENCRYPTION_KEYS: number {_number} is no Fernet key") from None
-    not_guessable("FIELD_ENCRYPTION_KEYS", _key, least=43)
+FIELD_ENCRYPTION_KEYS = fernet_keys("FIELD_ENCRYPTION_KEYS", _DEVELOPMENT_FIELD_KEY)
 
 
 def _derived(label: str) -> str:
@@ -70,21 +64,7 @@ if FIELD_ENCRYPTION_UNBOUND not in ("write", "read", "refuse"):
 
 # X25519 keys, 32 bytes in hex: processes that call banks have the private ones, the first of which is the current one;
 # all others have the public key of that one, and can write credentials but not read them.
-_private = env.str("BANK_CREDENTIALS_KEYS", "").strip()
-BANK_CREDENTIALS_PUBLIC_KEY = env.str("BANK_CREDENTIALS_PUBLIC_KEY", "").strip().lower()
-if not PRODUCTION and not BANK_CREDENTIALS_PUBLIC_KEY and _private in ("", "none"):
-    _default = _derived("bank-credentials")
-    BANK_CREDENTIALS_PUBLIC_KEY = public_key_of("BANK_CREDENTIALS_KEYS", _default)
-    _private = _private or _default
-BANK_CREDENTIALS_KEYS = [] if _private in ("", "none") else [key.strip() for key in _private.split(",")]
-_publics = [public_key_of("BANK_CREDENTIALS_KEYS", key) for key in BANK_CREDENTIALS_KEYS]
-for _key in BANK_CREDENTIALS_KEYS:
-    not_guessable("BANK_CREDENTIALS_KEYS", _key, least=64)
-BANK_CREDENTIALS_PUBLIC_KEY = BANK_CREDENTIALS_PUBLIC_KEY or "".join(_publics[:1])
-if _publics and _publics[0] != BANK_CREDENTIALS_PUBLIC_KEY:
-    raise ImproperlyConfigured("BANK_CREDENTIALS_PUBLIC_KEY does not belong to the first of BANK_CREDENTIALS_KEYS")
-if not re.fullmatch(r"[0-9a-f]{64}", BANK_CREDENTIALS_PUBLIC_KEY):
-    raise ImproperlyConfigured("BANK_CREDENTIALS_PUBLIC_KEY must be set: 32 bytes in hex (docs/operations.md)")
+BANK_CREDENTIALS_KEYS, BANK_CREDENTIALS_PUBLIC_KEY = credentials_keys(_derived("bank-credentials"))
 
 # Set both before SECRET_KEY is ever rotated: stored digests hang on them.
 API_KEY_PEPPER = env.str("API_KEY_PEPPER", "") or _derived("api-key-pepper")
