@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import wraps
 from typing import Any
@@ -207,7 +207,6 @@ def funnel(request: HttpRequest) -> HttpResponse:
         raise Http404
     found = reports.funnels(since, bank=name, partner=partner.pk if partner else None)
     told = reports.reasons(since, bank=name, partner=partner.pk if partner else None)
-    whole = found.whole
 
     def narrowed(**chosen: str) -> str:
         asked = request.GET.copy()
@@ -219,7 +218,34 @@ def funnel(request: HttpRequest) -> HttpResponse:
                 asked.pop(key, None)
         return f"?{asked.urlencode()}"
 
-    steps = [
+    adapter = registry.get(name)
+    return _page(
+        request,
+        "figures/funnel.html",
+        "Funil",
+        period,
+        steps=_funnel_steps(found.whole, told, of_bank=bool(name)),
+        of_bank=adapter.label if adapter else "",
+        of_partner=partner,
+        all_banks=narrowed(bank=""),
+        all_partners=narrowed(partner=""),
+        by_bank=Table(
+            FUNNEL_OF_ANSWERS,
+            [funnel_cells(link(narrowed(bank=each.key), label(each.key)), each) for each in found.by_bank],
+        ),
+        by_partner=Table(
+            FUNNEL_OF_ANSWERS if name else FUNNEL_OF_QUERIES,
+            [funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in found.by_partner],
+        ),
+    )
+
+
+def _funnel_steps(
+    whole: reports.Funnel, told: Mapping[str, list[reports.ReasonFigures]], *, of_bank: bool
+) -> list[dict[str, Any]]:
+    """The funnel's steps for its template: how many came so far, what share of the step before, and the reasons that
+    ended the others."""
+    return [
         {
             "title": title,
             "count": shown(count),
@@ -230,7 +256,7 @@ def funnel(request: HttpRequest) -> HttpResponse:
             "lost": lost,
         }
         for title, count, before, amount, stage, lost in (
-            ("Respostas" if name else "Consultas", whole.asked, 0, None, Stage.OFFER, "Por que não houve oferta"),
+            ("Respostas" if of_bank else "Consultas", whole.asked, 0, None, Stage.OFFER, "Por que não houve oferta"),
             ("Com ofertas", whole.with_offers, whole.asked, whole.offered, None, ""),
             (
                 "Propostas enviadas",
@@ -251,26 +277,6 @@ def funnel(request: HttpRequest) -> HttpResponse:
             ("Pagas", whole.disbursed, whole.signed, whole.disbursed_amount, None, ""),
         )
     ]
-    adapter = registry.get(name)
-    return _page(
-        request,
-        "figures/funnel.html",
-        "Funil",
-        period,
-        steps=steps,
-        of_bank=adapter.label if adapter else "",
-        of_partner=partner,
-        all_banks=narrowed(bank=""),
-        all_partners=narrowed(partner=""),
-        by_bank=Table(
-            FUNNEL_OF_ANSWERS,
-            [funnel_cells(link(narrowed(bank=each.key), label(each.key)), each) for each in found.by_bank],
-        ),
-        by_partner=Table(
-            FUNNEL_OF_ANSWERS if name else FUNNEL_OF_QUERIES,
-            [funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in found.by_partner],
-        ),
-    )
 
 
 def _partner(text: str) -> Partner | None:
