@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 from authorizations import codes
 from authorizations.models import Evidence, PhoneCode, Session
 from authorizations.phone_code import PAUSE, VALIDITY
+from config.celery import app
 from tests.authorizations.clients import open_session, public
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver, Reply
@@ -29,7 +30,18 @@ SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 
 
 @pytest.fixture
-def gateway(settings: Any) -> Iterator[Receiver]:
+def nobodys_queue() -> Iterator[None]:
+    """No worker of another test takes the published tasks: a test does their work itself."""
+    routes = app.conf.task_routes
+    app.conf.update(task_routes={"authorizations.tasks.send_code": {"queue": "nobodys"}})
+    app.amqp.router = app.amqp.Router()
+    yield
+    app.conf.update(task_routes=routes)
+    app.amqp.router = app.amqp.Router()
+
+
+@pytest.fixture
+def gateway(settings: Any, nobodys_queue: None) -> Iterator[Receiver]:
     with Receiver(Reply(202)) as receiver:
         settings.SMS_GATEWAY_URL = receiver.url
         yield receiver
