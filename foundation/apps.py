@@ -3,6 +3,7 @@ from django.apps import AppConfig
 
 class FoundationConfig(AppConfig):
     name = "foundation"
+    verbose_name = "Segurança"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

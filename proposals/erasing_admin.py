@@ -89,21 +89,25 @@ class ErasureAdmin(PersonalRowsAdmin):
         is_confirmation = "index" in request.POST
         form = ConfirmForm(request.POST) if is_confirmation else CpfForm(request.POST or None)
         if not form.is_valid():
-            return self._ask(request, form, is_confirmation)
+            if is_confirmation:
+                # Back to the first step: a button that erases stands only below what it would erase.
+                for told in form.errors.get("cpf", ["Confira o CPF de novo."]):
+                    self.message_user(request, told, messages.ERROR)
+                form = CpfForm()
+            return self._ask(request, form)
         cpf = form.cleaned_data["cpf"]
         if not is_confirmation:
             return self._preview(request, cpf)
         return self._erase(request, cpf)
 
-    def _ask(self, request: HttpRequest, form: CpfForm, is_confirmation: bool) -> HttpResponse:
+    def _ask(self, request: HttpRequest, form: CpfForm) -> HttpResponse:
         text = (
             "Apaga tudo o que há do titular em todos os parceiros, menos o que prova um contrato ou uma autorização: "
             "propostas aceitas e evidências. O passo seguinte mostra o que seria apagado, e ainda não apaga. O CPF não "
             "aparece em endereços nem em registros."
         )
-        button = "Apagar" if is_confirmation else "Ver o que seria apagado"
         return self.form_over_list(
-            request, form, title=TITLE, text=text, button=button, danger=is_confirmation, back=self.list_address
+            request, form, title=TITLE, text=text, button="Ver o que seria apagado", back=self.list_address
         )
 
     def _preview(self, request: HttpRequest, cpf: str) -> HttpResponse:

@@ -59,7 +59,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     search_help_text = "id do objeto, X-Request-Id ou usuário; sempre inteiro"
     fields = readonly_fields = (
         "at",
-        "coloured_action",
+        "told_action",
         "who",
         "channel",
         "address",
@@ -86,6 +86,10 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     )
     def coloured_action(self, entry: AuditEntry) -> tuple[str, str]:
         return entry.action, entry.told_action
+
+    @admin.display(description="o quê")
+    def told_action(self, entry: AuditEntry) -> str:
+        return entry.told_action
 
     @admin.display(description="objeto")
     def object_page(self, entry: AuditEntry) -> SafeString | str:

@@ -189,7 +189,8 @@ def test_a_worker_that_is_killed_leaves_one_contract_at_every_bank(
         assert row.dataset["recebimento"]["conta_bancaria"]["conta"] == "567890"
         return bool(told["proposal_id"] == str(row.pk))
 
-    programs.restart("banks", CRASH_AT=f"{point}*{len(BANKS)}")
+    # Each submission that waits for the others holds its connection.
+    programs.restart("banks", CRASH_AT=f"{point}*{len(BANKS)}", DATABASE_POOL_SIZE=str(len(BANKS) + 1))
     live_service.wait_ready()
     replies = at_all_banks(post)
     # Who waits hears of the death at about the moment at which the sweep does, which may have found the outcome.

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
@@ -50,7 +51,7 @@ def test_a_small_volume_comes_and_goes(admin_client: Client) -> None:
         meta = model._meta
         address = f"/admin/{meta.app_label}/{meta.model_name}/"
         assert admin_client.get(address).status_code == 200
-        assert admin_client.get(f"{address}{model.objects.all()[0].pk}/change/").status_code == 200
+        assert admin_client.get(f"{address}{quote(model.objects.all()[0].pk)}/change/").status_code == 200
     sweep.advance(timezone.now() + timedelta(minutes=2))  # what is younger than that may still change
     assert sum(QueryHour.objects.values_list("queries", flat=True)) == Query.objects.count()
     assert BankHour.objects.exists()

@@ -408,7 +408,10 @@ def test_another_cpf_than_the_one_looked_at_erases_nothing(admin_client: Client,
     an_answered_offer(partner)
     for again in ("90000000256", "", "x"):
         assert confirm(admin_client, again=again).status_code == 200
-    assert "Nada foi apagado" in confirm(admin_client, again="90000000256").content.decode()
+    page = confirm(admin_client, again="90000000256").content.decode()
+    assert "Nada foi apagado" in page
+    assert "Ver o que seria apagado" in page, "a button that erases stands only below what it would erase"
+    assert 'name="index"' not in page
     assert admin_client.post(FORM, {"cpf": FULL_FLOW, "index": ""}).status_code == 200
     assert Query.objects.exists()
     assert not Erasure.objects.exists()
