@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import urllib3
 
 from config.local.processes import Programs
+from providers.simulator.fields import parse_xml
 
 ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60
@@ -76,8 +77,9 @@ class Simulator:
         return [call for call in found if call["let_in"] or self._shows_turned_away]
 
     def sent(self, name: str, operation: str) -> Any:
-        """The JSON body of the newest call of that operation that arrived at a bank."""
-        return json.loads(self.calls(name, operation)[-1]["body"])
+        """The body of the newest call of that operation that arrived at a bank: JSON, or XML as nested dicts."""
+        body: str = self.calls(name, operation)[-1]["body"]
+        return parse_xml(body.encode()) if body.startswith("<") else json.loads(body)
 
     def phone(self, cpf: str) -> str:
         """The holder's phone: the page with the banks' messages and links."""
