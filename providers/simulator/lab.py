@@ -17,7 +17,7 @@ from providers.simulator import catalogue
 from providers.simulator.bank import Bank, iso
 from providers.simulator.faults import Behaviour
 from providers.simulator.lab_reference import reference
-from providers.simulator.ledger import ENDS, WAY, Contract, WrongState
+from providers.simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, Contract, WrongState
 from providers.simulator.messages import answer
 from providers.simulator.orders import conflict, integer, no_such, order, refuse, word
 from providers.simulator.world import STEPS, Step, World
@@ -53,6 +53,7 @@ class Lab:
             faults=FAULTS,
             operations=OPERATIONS,
             longest_latency_ms=LONGEST_LATENCY_MS,
+            disbursed_after_s=DISBURSED_AFTER_S,
         )
         sidecar = find_spec("drf_spectacular_sidecar")
         if sidecar is None or sidecar.origin is None:

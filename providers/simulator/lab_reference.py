@@ -33,6 +33,7 @@ def reference(
     faults: Sequence[str],
     operations: Sequence[str],
     longest_latency_ms: int,
+    disbursed_after_s: float,
 ) -> dict[str, Any]:
     """The OpenAPI 3.1 document; `server` is the simulator's base address, the rest what the fields take."""
     provider = {"type": "string", "enum": list(banks), "description": _PROVIDER}
@@ -160,7 +161,8 @@ def reference(
                     "status",
                 ),
                 "Passa por tudo o que vem antes: `disbursed` emite o contrato, assina e paga. Sem `contract` e "
-                "`provider`, a proposta mais nova. Depois de `signed` o dinheiro sai sozinho em 4 s.",
+                "`provider`, a proposta mais nova. Depois de `signed` o dinheiro sai sozinho em "
+                f"{disbursed_after_s:g} s.",
             )
         },
         "/faults": {

@@ -1,0 +1,36 @@
+"""What the guide and README say of the sandbox is what the code has: its partner, its holders, its times."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from consultas.admission import OverCapacity
+from partners.limits import PER_MINUTE
+from partners.management.commands.seed_sandbox import IN_FLIGHT_LIMIT, PARTNER_ID
+from providers.simulator import catalogue
+from providers.simulator.ledger import DISBURSED_AFTER_S
+
+ROOT = Path(__file__).resolve().parents[3]
+GUIDE = (ROOT / "docs" / "partner-guide.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+SANDBOX = GUIDE.partition("\n## Sandbox\n")[2].partition("\n## ")[0]
+
+
+def test_the_partner_and_its_limit() -> None:
+    assert f"{IN_FLIGHT_LIMIT:,} queries in flight" in README
+    assert f"{IN_FLIGHT_LIMIT:,} consultas em andamento".replace(",", ".") in SANDBOX
+    for text in (README, SANDBOX):
+        assert f"manage.py set_webhook {PARTNER_ID} --url http" in text
+    assert f"manage.py set_limits {PARTNER_ID} --per-minute" in SANDBOX
+    assert PER_MINUTE.message in SANDBOX
+    assert OverCapacity.default_message.partition(".")[0] in SANDBOX
+
+
+def test_each_holder_with_the_name_of_its_scenario() -> None:
+    told = dict(re.findall(r"^\| `(\d{11})` \| `(\w+)` \|", SANDBOX, re.MULTILINE))
+    assert told == {holder["cpf"]: holder["scenario"] for holder in catalogue.HOLDERS}
+
+
+def test_how_soon_the_money_is_paid() -> None:
+    assert f"Depois de uma assinatura o banco paga em {DISBURSED_AFTER_S:g} s." in SANDBOX
