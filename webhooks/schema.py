@@ -78,7 +78,10 @@ class RegistrationSchema(drf.Serializer[Any]):
         child=drf.ChoiceField(WebhookEvent.values),
         help_text="Os eventos que o cadastro pede; `proposal` vale por todos os `proposal.<status>`.",
     )
-    secret_set = drf.BooleanField(help_text="Se há um segredo que assina os eventos.")
+    secret_set = drf.BooleanField(
+        help_text="Se há um segredo que assina os eventos. Não diz que alguém o conhece: ele só é mostrado ao "
+        "operador, quando o emite."
+    )
     retired_secrets = drf.IntegerField(help_text="Quantos segredos trocados ainda assinam `webhook-signature`.")
 
     class Meta:
@@ -220,7 +223,8 @@ resent = extend_schema(
     operation_id="webhook_event_resend",
     tags=["Webhooks"],
     summary="Envia um evento de novo, com o mesmo `webhook-id`",
-    description="O calendário de tentativas recomeça. Sem corpo. Depois que o conteúdo foi apagado: 409.",
+    description="O calendário de tentativas recomeça. Um evento ainda a entregar (`due`) não sai duas vezes: a "
+    "tentativa que ele espera é feita já. Sem corpo. Depois que o conteúdo foi apagado: 409.",
     parameters=[_PATH],
     request=None,
     responses={202: EventRowSchema, **errors(NotFound(), InvalidState(), body=False)},
@@ -230,7 +234,8 @@ tested = extend_schema(
     operation_id="webhook_test",
     tags=["Webhooks"],
     summary="Envia um evento `webhook.test`",
-    description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. Sem URL ou segredo: 409.",
+    description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. O `id` da resposta é o "
+    "`webhook-id` da entrega. Sem URL ou segredo: 409.",
     request=None,
     responses={202: EventRowSchema, **errors(InvalidState(), body=False)},
     examples=[response_example("Na fila", {**_QUEUED, "event": "webhook.test", "attempts": 0}, 202)],

@@ -206,6 +206,19 @@ def test_a_resend_keeps_the_id_and_begins_the_schedule_anew(http: Client, partne
     assert receiver.ids == [event.pk, event.pk]
 
 
+def test_a_resend_of_an_event_that_is_still_due_sends_it_once(
+    http: Client, partner: Partner, receiver: Receiver
+) -> None:
+    [event] = send(partner)
+    Event.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1), attempts=1, failures=1)
+    for _ in range(2):
+        answer = http.post(f"{API}/webhook-events/{event.pk}/resend")
+        assert (answer.status_code, answer.json()["state"], answer.json()["attempts"]) == (202, "due", 1)
+    deliver_due()
+    deliver_due()
+    assert receiver.ids == [event.pk]
+
+
 @pytest.mark.parametrize("method", ["get", "post"])
 @pytest.mark.parametrize("event_id", ["evt_0", "evt_" + "0" * 32, "%00", "x" * 400])
 def test_an_event_that_does_not_exist(http: Client, method: str, event_id: str) -> None:
