@@ -1,7 +1,8 @@
 """How long queries, offers and external steps stay, and what goes when a holder asks for it.
 
-Steps and offers hang on queries, so queries go last. Which offers became proposals is known on the floor above: it
-hands that down as `in_use`, a condition on offers.
+Steps and offers hang on queries, so queries go last. Which offers became proposals, and from which queries they were
+sent, is known on the floor above: it hands that down as `in_use`, a condition on offers, and `is_origin`, one on
+queries.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from foundation import batches
 DEAD_AFTER = timedelta(seconds=60)
 
 
-def purge(before: datetime, in_use: Exists, until: float) -> dict[str, int]:
+def purge(before: datetime, in_use: Exists, is_origin: Exists, until: float) -> dict[str, int]:
     """Delete steps that ended before `before`, offers no bank gave since then that are not `in_use`, and queries
-    from before it to which nothing points; until `until` (monotonic seconds). Returns how many of each."""
+    from before it to which nothing points and that are not `is_origin`; until `until` (monotonic seconds). Returns how many of each."""
     # An open step is still looked at, unless its own end is as long past, as where its bank is switched off.
     ended = Q(closed_at__lt=before) | Q(state=Step.State.OPEN, expires_at__lt=before)
     steps = Step.objects.filter(ended, opened_at__lt=before)
@@ -32,7 +33,7 @@ def purge(before: datetime, in_use: Exists, until: float) -> dict[str, int]:
     return {
         "steps": batches.delete_oldest(steps, "opened_at", until),
         "offers": batches.delete_oldest(offers, "refreshed_at", until, ~in_use),
-        "queries": batches.delete_oldest(queries, "created_at", until, *_unreferred()),
+        "queries": batches.delete_oldest(queries, "created_at", until, *_unreferred(), ~is_origin),
     }
 
 
@@ -57,9 +58,9 @@ class Erased:
     groups: list[str]
 
 
-def erase(cpf_index: str, in_use: Exists) -> Erased:
-    """Delete a holder's steps, open ones too, the offers that are not `in_use`, and the queries behind them. Inside
-    a transaction.
+def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
+    """Delete a holder's steps, open ones too, the offers that are not `in_use`, and the queries behind them that are
+    not `is_origin`. Inside a transaction.
 
     What was begun before and is still running is left, since its process is going to write to it: it goes when this
     is called again.
@@ -77,7 +78,7 @@ def erase(cpf_index: str, in_use: Exists) -> Erased:
     # In the order in which queries write them. Whether one is in use counts once nobody else can begin to use it.
     offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()
-    queries_gone, _ = mine.filter(*_unreferred()).only("pk").delete()
+    queries_gone, _ = mine.filter(*_unreferred(), ~is_origin).only("pk").delete()
     return Erased(
         steps=steps_gone,
         offers=offers_gone,

@@ -35,9 +35,9 @@ SELECT q.partner_id, q.id, (%(banks)s::text[])[1 + floor(random() * cardinality(
 FROM consultas_query q
 WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = %(mark)s AND random() < 0.06
 ---
-INSERT INTO proposals_proposal (id, partner_id, offer_id, provider, cpf_index, reference, dataset, terms, status, submission,
-    native_id, native_status, data, channel, attempts, reconciles, moved_at, request_id, created_at, updated_at)
-SELECT gen_random_uuid(), o.partner_id, o.id, o.provider, o.cpf_index, md5(o.id::text), pool.dataset, pool.terms,
+INSERT INTO proposals_proposal (id, partner_id, offer_id, origin_query_id, provider, cpf_index, reference, dataset, terms, status,
+    submission, native_id, native_status, data, channel, attempts, reconciles, moved_at, request_id, created_at, updated_at)
+SELECT gen_random_uuid(), o.partner_id, o.id, o.query_id, o.provider, o.cpf_index, md5(o.id::text), pool.dataset, pool.terms,
     (ARRAY['disbursed', 'disbursed', 'disbursed', 'rejected', 'expired', 'cancelled', 'awaiting_signature', 'signed'])
         [1 + floor(random() * 8)::int],
     'accepted', 'V' || left(md5(o.id::text), 12), '', pool.empty, '', 1, 0, o.created_at + interval '10 minutes', %(mark)s,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypedDict
-from uuid import UUID
+from typing import Any
 
 from django.contrib import admin, messages
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -27,11 +26,8 @@ from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
 from proposals.models import BankCall, Proposal
 from proposals.reconciling import bring_forward
-from proposals.timeline import moments, took
+from proposals.timeline import moments, origin_of, took
 from providers.admin import BankFilter
-
-if TYPE_CHECKING:
-    from django_stubs_ext import WithAnnotations
 
 #: Django looks for pages in this module.
 __all__ = ("ErasureAdmin", "ErasureRequestAdmin")
@@ -43,16 +39,17 @@ _STATUS_COLOURS = {
     "cancelada": "warning",
     "expirada": "warning",
 }
+#: What stands for the query that a proposal was sent from: one that is gone, and one that an older row does not name.
+_NO_ORIGIN = {
+    False: "já apagada",
+    True: "não se sabe: a oferta foi cotada de novo depois do envio, antes que o serviço guardasse a consulta",
+}
 _SUBMISSION_COLOURS = {
     Proposal.Submission.UNKNOWN.label: "danger",
     Proposal.Submission.SENDING.label: "info",
     Proposal.Submission.NOT_SENT.label: "warning",
     Proposal.Submission.ACCEPTED.label: "success",
 }
-
-
-class _WithQuery(TypedDict):
-    query_id: UUID
 
 
 @admin.register(Proposal)
@@ -129,13 +126,13 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Proposal]:
         proposals: QuerySet[Proposal] = super().get_queryset(request)
-        proposals = proposals.annotate(query_id=F("offer__query_id"))
         return proposals.select_related("partner").defer("signature_url", "data", "next_dataset", *SECRETS_OF_PARTNER)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Proposal | None:
         proposal: Proposal | None = super().get_object(request, object_id, from_field)
         if proposal is not None:
             vars(proposal)["reader_may"] = request.user.has_perm
+            vars(proposal)["origin"] = origin_of(proposal)
         return proposal
 
     def get_search_results(
@@ -192,9 +189,11 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     def offer_page(self, proposal: Proposal) -> SafeString:
         return link_to("consultas_offer", proposal.offer_id)
 
-    @admin.display(description="última consulta da oferta")
-    def query_page(self, proposal: WithAnnotations[Proposal, _WithQuery]) -> SafeString:
-        return link_to("consultas_query", proposal.query_id)
+    @admin.display(description="consulta de origem")
+    def query_page(self, proposal: Proposal) -> SafeString | str:
+        """The query that the proposal was sent from (`get_object`)."""
+        origin = vars(proposal)["origin"]
+        return link_to("consultas_query", origin.pk) if origin else _NO_ORIGIN[proposal.origin_query_id is None]
 
     @admin.display(description="eventos")
     def events(self, proposal: Proposal) -> SafeString:
@@ -205,7 +204,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     @computed_once
     def timeline(self, proposal: Proposal) -> SafeString:
         """The proposal's story, as far as the reader may see it (`get_object`)."""
-        told = moments(proposal, vars(proposal)["query_id"], vars(proposal)["reader_may"])
+        told = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
         rows = (
             (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, took(each.took), each.word)
             for each in told

@@ -118,6 +118,7 @@ class Proposal(Submittable):
                 name="proposal_never_accepted",
                 condition=Q(submission__in=NEVER_ACCEPTED),
             ),
+            models.Index(fields=("origin_query_id",), name="proposal_origin"),
         ]
 
     @classmethod

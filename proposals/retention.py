@@ -41,7 +41,8 @@ def purge() -> dict[str, int]:
     )
     # Submissions go first, because a submission keeps its offer.
     gone = {"proposals": batches.delete_oldest(unwanted, "updated_at", until)}
-    gone |= consultas.retention.purge(now - timedelta(days=settings.QUERY_RETENTION_DAYS), _in_use(), until)
+    before = now - timedelta(days=settings.QUERY_RETENTION_DAYS)
+    gone |= consultas.retention.purge(before, _in_use(), _is_origin(), until)
     log.info("queries_purged", **gone)
     return gone
 
@@ -49,6 +50,11 @@ def purge() -> dict[str, int]:
 def _in_use() -> Exists:
     """The condition, for offers, that a proposal was made of the offer."""
     return Exists(Proposal.objects.filter(offer=OuterRef("pk")))
+
+
+def _is_origin() -> Exists:
+    """The condition, for queries, that a proposal was sent from the query."""
+    return Exists(Proposal.objects.filter(origin_query_id=OuterRef("pk")))
 
 
 def erase(cpf: str, by: str) -> Erasure:
@@ -79,7 +85,7 @@ def _erase(cpf: str, by: str) -> Erasure:
     locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
     unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
     _, submissions = unwanted.only("pk").delete()
-    queries = consultas.retention.erase(index, _in_use())
+    queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
     events = webhooks.models.erase([cpf, *queries.groups, *sessions.authorization_ids])
     return Erasure.objects.create(

@@ -1,4 +1,4 @@
-"""What happened to a proposal and around it, in the order of time: the query that its offer came from, the holder's
+"""What happened to a proposal and around it, in the order of time: the query that it was sent from, the holder's
 steps, the calls to the bank, its moves, and the webhooks that told the partner."""
 
 from __future__ import annotations
@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from django.utils.safestring import SafeString
 
@@ -64,11 +63,23 @@ def took(duration: timedelta | None) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def moments(proposal: Proposal, query_id: UUID, may: Callable[[str], bool]) -> list[Moment]:
-    """The lines about `proposal`, the oldest first. `may` tells whether the reader has a permission: what only others
-    may see is left out."""
+def origin_of(proposal: Proposal) -> Query | None:
+    """The query that gave the offer of `proposal` as it was sent, without its encrypted columns; None where that is
+    not known, or the query is gone.
+
+    A row of an earlier release does not name it. Then it is the offer's newest query, if that one ended before the
+    proposal began: since then nobody has refreshed the offer.
+    """
+    queries = Query.objects.defer("answers", "request")
+    if proposal.origin_query_id is not None:
+        return queries.filter(pk=proposal.origin_query_id).first()
+    return queries.filter(offers=proposal.offer_id, finished_at__lte=proposal.created_at).first()
+
+
+def moments(proposal: Proposal, query: Query | None, may: Callable[[str], bool]) -> list[Moment]:
+    """The lines about `proposal`, which was sent from `query`, the oldest first. `may` tells whether the reader has a
+    permission: what only others may see is left out."""
     found = [*_moves(proposal), *_calls(proposal)]
-    query = Query.objects.filter(pk=query_id).defer("answers", "request").first()
     if query is not None and may("consultas.view_query"):
         found.append(_query(query))
     if query is not None and query.authorization_id and may("authorizations.view_session"):

@@ -51,8 +51,9 @@ class Submittable(models.Model):
     `taken_at` is when a worker took the current try, and `lease_until` when another may; `worker` is who took it, or
     who looks for the outcome. `sent_until` is the last moment at which something that was sent can still arrive at the
     bank, None where nothing was ever sent. `dataset` and `terms` are the body and the offer as they were sent;
-    `next_dataset` is the body of a retry while an earlier try may still be at the bank. `partner_reference`
-    is the partner's own name of the proposal, empty where it gave none.
+    `next_dataset` is the body of a retry while an earlier try may still be at the bank. `origin_query_id` is the query
+    that gave the offer as it was sent, null in rows of earlier releases; the offer itself refers to its newest query.
+    `partner_reference` is the partner's own name of the proposal, empty where it gave none.
     """
 
     class Submission(models.TextChoices):
@@ -65,6 +66,8 @@ class Submittable(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     partner = models.ForeignKey(Partner, models.PROTECT, related_name="proposals", verbose_name="parceiro")
     offer = models.ForeignKey(Offer, models.PROTECT, related_name="proposals", verbose_name="oferta")
+    # No foreign key: it would lock the query's row at each submission. Retention keeps the query.
+    origin_query_id = models.UUIDField("consulta de origem", null=True, editable=False)
     provider = models.CharField("banco", max_length=40)
     cpf_index = models.CharField(max_length=64)
     reference = models.CharField("nossa referência", max_length=64, unique=True, default=new_reference)
@@ -135,6 +138,7 @@ class Submittable(models.Model):
         return cls._rows().create(
             partner_id=offer.partner_id,
             offer=offer,
+            origin_query_id=offer.query_id,
             provider=offer.provider,
             cpf_index=offer.cpf_index,
             terms=terms,
@@ -203,11 +207,21 @@ class Submittable(models.Model):
                 return None
             until = now + timedelta(seconds=TIMEOUTS_PER_TRY * row.bank_timeout_s()) + MARGIN
             earlier = row.sent_until
+            if earlier is None:
+                row.origin_query_id = row.offer.query_id
             row.taken_at, row.sent_until = now, earlier or until
             row.lease_until = row.next_reconcile_at = until
             row.worker = worker
             row.save(
-                update_fields=["taken_at", "lease_until", "next_reconcile_at", "sent_until", "worker", "updated_at"]
+                update_fields=[
+                    "taken_at",
+                    "lease_until",
+                    "next_reconcile_at",
+                    "sent_until",
+                    "origin_query_id",
+                    "worker",
+                    "updated_at",
+                ]
             )
         row.sent_until = earlier
         return row
@@ -222,7 +236,8 @@ class Submittable(models.Model):
             self.sent_until = None
         self.dataset = self.next_dataset or self.dataset
         sending = self._sealed_to_send(self.dataset)
-        return bool(self._current_try().update(sent_until=self.lease_until, **sending))
+        changes = {"sent_until": self.lease_until, "origin_query_id": self.offer.query_id, **sending}
+        return bool(self._current_try().update(**changes))
 
     @outlasts_restart
     def mark_not_sent(self, error: ApiError) -> None:

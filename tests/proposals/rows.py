@@ -59,6 +59,7 @@ def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submissi
     values: dict[str, Any] = {
         "partner": offer.partner,
         "offer": offer,
+        "origin_query_id": offer.query_id,
         "provider": offer.provider,
         "cpf_index": offer.cpf_index,
         "dataset": dataset(shown(offer)),

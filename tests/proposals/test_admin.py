@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from consultas.models import Query
+from consultas.models import Offer, Query
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
@@ -24,12 +24,14 @@ from providers.types import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
 from tests.partners.test_admin import staff
+from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from webhooks import outbox
 from webhooks.models import Attempt, Event
 from webhooks.transport import Fault
 
 LIST = "/admin/proposals/proposal/"
+TERMS = {"loanValue": 5000.0, "installments": 24}
 PERSONAL = (FULL_FLOW, "Maria Teste", "Ana Teste", "11987654321", "maria.teste@example.com", "567890")
 
 
@@ -47,7 +49,7 @@ def proposal(partner: Partner) -> Proposal:
 def an_unknown_one(partner: Partner) -> Proposal:
     return a_proposal(
         an_offer(partner, "ipe"),
-        terms={"loanValue": 5000.0, "installments": 24},
+        terms=TERMS,
         submission=Proposal.Submission.UNKNOWN,
         next_reconcile_at=timezone.now() + timedelta(hours=1),
     )
@@ -148,6 +150,49 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
         "entrega nº 2 de proposal.created | HTTP 200 | 80 ms",
     ]
     assert reverse("admin:consultas_step_change", args=[step.pk]) in page
+
+
+def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_client: Client, partner: Partner) -> None:
+    """Before the fix, the page and its timeline showed the newest query of the offer, which came after the
+    submission."""
+
+    def quoted_again(offer: Offer) -> Query:
+        newer = an_offer(partner, "ipe").query
+        Offer.objects.filter(pk=offer.pk).update(query=newer)
+        offer.refresh_from_db()
+        return newer
+
+    def shown(proposal: Proposal) -> set[str]:
+        page = admin_client.get(page_of(proposal)).content.decode()
+        return set(re.findall(r"/admin/consultas/query/([0-9a-f-]{36})/", page))
+
+    offer = an_offer(partner, "ipe")
+    until = timezone.now() + timedelta(minutes=1)
+    proposal = Proposal.begin_first_try(
+        offer, dataset({"provider": "ipe", "offerId": str(offer.pk)}), TERMS, "request-1", until, ""
+    )
+    first = offer.query
+    second = quoted_again(offer)
+    assert shown(proposal) == {str(first.pk)}
+    # The offer is sent as it is when a worker takes the try. From then on no later query changes where it came from.
+    taken = Proposal.take(str(proposal.pk))
+    third = quoted_again(offer)
+    assert shown(proposal) == {str(second.pk)}
+    assert taken is not None
+    taken = Proposal.objects.select_related("offer").get(pk=proposal.pk)
+    assert taken.prepare_resend(is_first_gone=True)
+    assert shown(proposal) == {str(third.pk)}
+    third.offers.update(query=first)
+    third.delete()
+    assert "já apagada" in admin_client.get(page_of(proposal)).content.decode()
+
+    # A row of an earlier release: known where nobody quoted the offer again.
+    Proposal.objects.filter(pk=proposal.pk).update(origin_query_id=None)
+    Query.objects.update(finished_at=proposal.created_at - timedelta(seconds=5))
+    assert shown(proposal) == {str(first.pk)}
+    Query.objects.update(finished_at=proposal.created_at + timedelta(seconds=5))
+    assert shown(proposal) == set()
+    assert "não se sabe" in admin_client.get(page_of(proposal)).content.decode()
 
 
 def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal) -> None:

@@ -92,6 +92,16 @@ def test_what_is_or_may_be_a_contract_stays_whole(partner: Partner, submission: 
     assert list(Offer.objects.all()) == [offer], "an offer of the same query that nobody submitted goes"
 
 
+def test_the_query_that_a_contract_was_sent_from_stays(partner: Partner) -> None:
+    offer, newer = an_offer(partner, "ipe"), an_offer(partner, "ipe").query
+    origin = offer.query
+    a_proposal(offer, Phase.ACCEPTED, origin_query_id=origin.pk)
+    Offer.objects.filter(pk=offer.pk).update(query=newer)
+    age()
+    purge()
+    assert set(Query.objects.all()) == {origin, newer}
+
+
 def test_a_contract_that_ended_stays(partner: Partner) -> None:
     proposal = a_proposal(an_offer(partner, "ipe"))
     proposal.adopt(BankProposal("N-1", "waiting", ProposalStatus.AWAITING_SIGNATURE), Cause.SUBMIT)
