@@ -24,7 +24,8 @@ DEAD_AFTER = timedelta(seconds=60)
 
 def purge(before: datetime, in_use: Exists, is_origin: Exists, until: float) -> dict[str, int]:
     """Delete steps that ended before `before`, offers no bank gave since then that are not `in_use`, and queries
-    from before it to which nothing points and that are not `is_origin`; until `until` (monotonic seconds). Returns how many of each."""
+    from before it to which nothing points and that are not `is_origin`; until `until` (monotonic seconds). Returns how
+    many of each."""
     # An open step is still looked at, unless its own end is as long past, as where its bank is switched off.
     ended = Q(closed_at__lt=before) | Q(state=Step.State.OPEN, expires_at__lt=before)
     steps = Step.objects.filter(ended, opened_at__lt=before)
