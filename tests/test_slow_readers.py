@@ -1,4 +1,5 @@
-"""A client that never reads its answer does not keep its connection."""
+"""A client that never reads its answer does not keep its connection, and one that goes on sending a refused body takes
+nobody's turn."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import gevent
 import pytest
@@ -48,6 +50,33 @@ def test_each_write_of_a_stream_has_its_own_time(pair: tuple[gsocket.socket, gso
         client.sendall(b"a" * 10_000_000)
     assert 0.2 < time.monotonic() - began < 2
     assert theirs.recv(5) == b"event"
+
+
+def test_the_rest_of_a_refused_body_is_read_with_pauses_and_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the fix, gunicorn read all of it in one go: four clients that sent fast kept a process busy."""
+    monkeypatch.setattr(gunicorn, "LINGER_BYTES", 4 * 65536)
+    ours, theirs = gsocket.socketpair()
+    turns = 0
+
+    def others() -> None:
+        nonlocal turns
+        while True:
+            gevent.sleep(0.001)
+            turns += 1
+
+    with ours, theirs:
+        sender, neighbour = gevent.spawn(lambda: theirs.sendall(b"a" * 10_000_000)), gevent.spawn(others)
+        gunicorn._read_out(SimpleNamespace(reader=SimpleNamespace(length=None)), ours)
+        assert turns >= 4, "the others had a turn after each read"
+        assert not sender.dead, "no more is read than the bound says"
+        gevent.killall([sender, neighbour])
+
+
+def test_a_body_that_was_read_is_not_looked_for(pair: tuple[gsocket.socket, gsocket.socket]) -> None:
+    ours, theirs = pair
+    gunicorn._read_out(SimpleNamespace(reader=SimpleNamespace(length=0)), ours)
+    ours.sendall(b"still open")
+    assert theirs.recv(20) == b"still open"
 
 
 def test_a_client_that_never_reads_loses_its_connection(sandbox: None, programs: Programs) -> None:
