@@ -1,5 +1,5 @@
-"""The operator's page for banks. Credentials and the callbacks' secret go in and never come out: not in a page,
-and not in the history."""
+"""The operator's page for banks. An operator can store credentials and the callback secret here. No page and no history
+entry ever shows their values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class BankFilter(FixedChoicesFilter):
 
 
 class ProviderForm(forms.ModelForm):
-    """`new_credentials` is merged into what is stored, so that one secret can be renewed alone."""
+    """`new_credentials` is merged into the stored credentials, so that an operator can renew one secret without typing
+    the others."""
 
     base_url = forms.CharField(
         label="Endereço base",
@@ -117,7 +118,8 @@ class ProviderForm(forms.ModelForm):
         return provider
 
 
-#: The form's fields that take a secret in. They are no columns, and to whoever may only look they say nothing.
+#: Form fields in which an operator types a secret. They are not columns. Users with view permission only do not see
+#: them.
 _SECRETS_IN = ("new_credentials", "new_callback_secret")
 _BREAKER_WORDS = {
     "closed": "no ar",
@@ -128,7 +130,7 @@ _BREAKER_WORDS = {
 
 
 class CloseForm(forms.Form):
-    """Until when nobody calls the bank, from now on, and why."""
+    """The end and the reason of a window out of service that starts now."""
 
     minutes = forms.IntegerField(
         label="Por quantos minutos",
@@ -146,7 +148,7 @@ class CloseForm(forms.Form):
 
 
 class MaintenanceInline(LabelledInline):
-    """The bank's windows out of service, those to come and those that were."""
+    """The bank's windows out of service: future, current and past ones."""
 
     model = Maintenance
     fields = ("starts_at", "ends_at", "reason")
@@ -155,7 +157,7 @@ class MaintenanceInline(LabelledInline):
 
 
 def _read_standing(banks: list[Provider]) -> None:
-    """Sets `breaker_state` and `window` of each."""
+    """Set the attributes `breaker_state` and `window` on each of `banks`."""
     windows = Maintenance.now([bank.name for bank in banks])
     try:
         states = Breaker.states(bank.name for bank in banks) if banks else {}
@@ -182,7 +184,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
-        """The list needs no secret; a bank's own page reads them."""
+        """Leave the encrypted columns out of the list's query. A bank's own page loads them when needed."""
         banks: QuerySet[Provider] = super().get_queryset(request)
         return banks.defer("credentials", "callback_secret")
 
@@ -190,7 +192,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return self.inlines if obj else ()
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """The fields. Those that take a secret in are for operators who may change the bank."""
+        """The fieldsets. The fields that take a secret are shown only to operators who may change the bank."""
         may_write = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
         if may_write:
             return super().get_fieldsets(request, obj)
@@ -200,11 +202,11 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        """A bank's name ties the row to its adapter: chosen once."""
+        """`name` can be set only when the bank is added, because it selects the adapter."""
         return self.readonly_fields if obj is None else ("name", *self.readonly_fields)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # contracts, queries and proposals refer to it; a bank is switched off
+        return False  # contracts, queries and proposals refer to the bank: an operator disables it instead
 
     @display(description="Banco")
     def label(self, provider: Provider) -> str:
@@ -212,7 +214,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return bank.label if bank else "sem adaptador"
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """The list, its breakers and its windows read by one look each."""
+        """The list. The states of all breakers are read in one Redis call, the current windows in one query."""
         changes = super().get_changelist_instance(request)
         _read_standing(list(changes.result_list))
         return changes
@@ -230,7 +232,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         },
     )
     def standing(self, provider: Provider) -> tuple[str, str]:
-        """Whether the bank is called now, in words: by an operator's, else by the breaker's."""
+        """Whether the bank is called now, and the words for it. An operator's setting goes before the breaker's
+        state."""
         if not provider.enabled:
             return "out", "desligado"
         if not hasattr(provider, "breaker_state"):
@@ -246,11 +249,11 @@ class ProviderAdmin(ConfirmedActionsAdmin):
 
     @display(description="Agora")
     def standing_now(self, provider: Provider) -> str:
-        """The words alone: on a bank's own page nothing is coloured."""
+        """The words without the colour, for the bank's own page."""
         return self.standing(provider)[1]
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """The page's actions. Of the two the one that would change something."""
+        """The page's actions, with either `close` or `reopen`: the one that changes the bank's current state."""
         offered = super().get_actions_detail(request, object_id)
         provider = self.row_of(request, object_id)
         idle = "close" if provider is not None and Maintenance.now([provider.pk]) else "reopen"
@@ -298,10 +301,10 @@ class ProviderAdmin(ConfirmedActionsAdmin):
 
     @display(description="Credenciais guardadas")
     def stored_credentials(self, provider: Provider) -> str:
-        """The names only."""
+        """The names of the stored credentials, without their values."""
         return ", ".join(sorted(provider.credentials)) or "nenhuma"
 
     @display(description="Segredo dos avisos")
     def stored_callback_secret(self, provider: Provider) -> str:
-        """Only whether there is one."""
+        """Whether a secret is stored, without its value."""
         return "guardado" if provider.callback_secret else "nenhum"

@@ -1,7 +1,7 @@
-"""What a bank is: the interface, facts and hooks of an adapter, and the helpers that every dialect needs.
+"""The interface of a bank: the facts and hooks that an adapter sets, and helpers that several adapters need.
 
-An adapter (`providers/banks/<bank>.py`) adds only facts and the mapping of its dialect. `providers.operation` runs the
-operations; `providers.http` sends the requests.
+An adapter (`providers/banks/<bank>.py`) adds only facts and the mapping of the bank's formats. `providers.operation`
+runs the operations; `providers.http` sends the requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from providers.types import (
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-#: Why there is nothing where the holder ended a step so.
+#: The reason for "no offers" when the holder's step ended with this outcome.
 STEP_REASONS = {
     StepOutcome.REFUSED: ReasonCode.AUTHORIZATION_REFUSED,
     StepOutcome.EXPIRED: ReasonCode.AUTHORIZATION_EXPIRED,
@@ -46,7 +46,7 @@ STEP_REASONS = {
 
 @dataclass(frozen=True)
 class Connection:
-    """How one bank is reached: an operator's settings, without the ORM. Times in seconds."""
+    """An operator's settings for one bank, without the ORM. Times are in seconds."""
 
     base_url: str
     credentials: Mapping[str, str] = field(repr=False)
@@ -54,23 +54,23 @@ class Connection:
     max_in_flight: int = 512
     portfolio: str | None = None
     circuit: str = "auto"
-    #: Why and until when nobody calls the bank now, by an operator's word.
+    #: Set while an operator keeps the bank out of service: why and until when, for partners to read.
     closed: str | None = None
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names the user whom the credentials belong to, without telling them."""
+        """Identifies the user of these credentials without revealing them: a SHA-256 digest, in hex."""
         parts = [self.base_url, *(f"{key}={value}" for key, value in sorted(self.credentials.items()))]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:
-    """The header of HTTP basic authentication, for `login`."""
+    """The header of HTTP basic authentication, for a `login`."""
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
 class Line(Protocol):
-    """What carries an adapter's requests to its bank. `deadline` is absolute, in `time.monotonic()` seconds."""
+    """Sends an adapter's requests to its bank. `deadline` is absolute, in `time.monotonic()` seconds."""
 
     deadline: float
 
@@ -80,64 +80,65 @@ class Line(Protocol):
 
 
 class Bank:
-    """One bank: facts as class attributes, the operations as methods: dataclass in, dataclass out.
+    """One bank. Facts are class attributes. Operations are methods that take and return dataclasses.
 
-    An object does one operation. The facts and the class methods need no object: the web process uses only them.
+    An object serves one operation. The facts and the class methods need no object, and the web process uses only those.
     """
 
     name: ClassVar[str]
     label: ClassVar[str]
     #: How the holder is authorized: evidence, biometrics, chat or sms.
     authorization: ClassVar[str] = "evidence"
-    #: Whether a query may send the holder a message; such a query is never repeated blindly.
+    #: True if a query may send the holder a message. Such a query is never repeated automatically.
     notifies_holder: ClassVar[bool] = False
-    #: Whether the bank calls back when a holder's step ended; such a bank has `verify_callback`.
+    #: True if the bank sends a callback when a holder's step ends. Such a bank implements `verify_callback`.
     calls_back: ClassVar[bool] = False
-    #: Whether the auction look-up is asked here: the service's own bank.
+    #: True for the service's own bank, which answers auction look-ups.
     runs_auctions: ClassVar[bool] = False
-    #: What `submit` needs beyond the blocks required of all, in dotted field names.
+    #: The fields that `submit` needs beyond those that every bank needs, as dotted field names.
     required: ClassVar[tuple[str, ...]] = ()
-    #: The bank's code of each word of the contract. A submission with a word that is not here is refused by its field's
-    #: name, before any call. Without account types (PIX keys) the bank does not pay that way; without marital statuses
-    #: the bank is not told any.
+    #: The bank's code for each word of the contract. A submission with a word that is missing here is refused before
+    #: any call, with the field's name. A bank without account types does not pay to accounts; one without PIX keys does
+    #: not pay by PIX. A bank without marital statuses is not sent any.
     account_types: ClassVar[Mapping[str, Any]] = {}
     pix_keys: ClassVar[Mapping[str, Any]] = {}
     marital_statuses: ClassVar[Mapping[str, Any]] = {}
-    #: The bank's code of each channel by which it delivers the signature link itself.
+    #: The bank's code for each channel by which the bank itself delivers the signature link.
     channels: ClassVar[Mapping[str, Any]] = {}
-    #: How long a text of a submission may be, by its dotted name (`providers.rules.SUBMISSION_TEXTS`).
+    #: The maximum length of a submission's texts, by dotted field name (`providers.rules.SUBMISSION_TEXTS`).
     longest_texts: ClassVar[Mapping[str, int]] = {}
-    #: How long a text of a query may be, by the name of the `BankQuery` field. A device's description is cut; a name
-    #: that is too long is a refusal.
+    #: The maximum length of a query's texts, by `BankQuery` field. A longer device description is cut. A longer name is
+    #: refused.
     longest_in_query: ClassVar[Mapping[str, int]] = {}
-    #: Fields of `BankQuery` with evidence that the bank has no place for: the adapter leaves them out.
+    #: The `BankQuery` evidence fields for which the bank's API has no field. The adapter leaves them out.
     evidence_without_place: ClassVar[frozenset[str]] = frozenset()
-    #: The evidence of a query without which the bank makes no offer.
+    #: The evidence without which the bank makes no offer.
     needed_evidence: ClassVar[frozenset[str]] = frozenset()
-    #: How many personal references the bank wants; None where it has no use for them.
+    #: How many personal references the bank requires; None where it takes none.
     exact_references: ClassVar[int | None] = None
-    #: The bank's own list of birth cities, where it has one: by state, its code of each name (`formats.unaccented`).
+    #: The bank's own list of birth cities, if it has one: state → unaccented name (`formats.unaccented`) → the bank's
+    #: code.
     birth_cities: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     #: Portfolios of an offer (`native["portfolio"]`) that the bank does not pay by PIX.
     portfolios_without_pix: ClassVar[tuple[str, ...]] = ()
-    #: Native status words; a word that is not here means "unknown" and moves nothing.
+    #: The bank's status words. A word that is missing here is logged and does not change the proposal.
     statuses: ClassVar[Mapping[str, ProposalStatus]] = {}
-    #: Native words of an external step; a word that is not here means "open" and is logged.
+    #: The bank's words for the state of an external step. A word that is missing here is logged and means "open".
     steps: ClassVar[Mapping[str, StepOutcome]] = {}
-    #: What the bank says where it has no offer or refuses, as `reasons.folded` leaves it: our code. Other words are
-    #: `other`. From `banks/refusals.json`, unless the bank says otherwise.
+    #: The bank's sentences for a refusal or for no offer, as `reasons.folded` writes them, and the reason code of each.
+    #: Other sentences get the code `other`. The default comes from `banks/refusals.json`.
     reasons: ClassVar[Mapping[str, ReasonCode]] = {}
-    #: The longest time the bank takes to show a submission: only then is "not found" final.
+    #: The longest time the bank takes to show a new submission, in seconds. Before that, "not found" is not final.
     processing_time_s: ClassVar[int] = 60
-    #: Whether a second submission under one reference is answered with the first proposal. Where it is not, sending
-    #: again has to wait until "not found" is final.
+    #: True if the bank answers a second submission under the same reference with the first proposal. For other banks, a
+    #: submission may be sent again only after "not found" is final.
     deduplicates: ClassVar[bool] = False
-    #: False where requests are signed one by one instead of bearing a token from `login`.
+    #: False where each request is signed instead of carrying a token from `login`.
     uses_token: ClassVar[bool] = True
-    #: (requests, seconds) that one token serves, where the bank limits it.
+    #: (requests, seconds): how many requests one token serves in that time, where the bank limits it.
     token_budget: ClassVar[tuple[int, float] | None] = None
-    #: Whether all processes use one token, for a bank that allows a user few of them or ends the earlier ones at a
-    #: login. Not together with `token_budget`.
+    #: True if all processes share one token: for a bank that allows few tokens per user, or that ends earlier tokens at
+    #: a login. Cannot be combined with `token_budget`.
     shares_token: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -149,116 +150,118 @@ class Bank:
         self.connection = connection
         self._line = line
 
-    # --- The calls; a bank overrides what it supports ---------------------------------------------------
+    # --- Operations; a bank overrides those that it supports ----------------------------------------------
 
     def query(self, query: BankQuery) -> BankResult:
-        """Ask for offers. May open an external step. Raises an ApiError for a failure or a refusal."""
+        """Ask for offers. The bank may open an external step. Raises an ApiError for a failure or a refusal."""
         raise NotSupported
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        """How the external step `reference` stands, without side effects (no second message to the
-        holder); where it is approved, with the offers for `query`."""
+        """The state of the external step `reference`, and the offers for `query` once the step is approved. Has no side
+        effects: the holder gets no second message."""
         raise NotSupported
 
     def submit(self, submission: BankSubmission) -> BankProposal:
-        """Create the proposal. A BankFailure with `sent` leaves the outcome unknown: ask `find` first."""
+        """Create the proposal. A BankFailure with `sent` leaves the outcome unknown; the caller then asks `find` before
+        it submits again."""
         raise NotSupported
 
     def find(self, reference: str) -> BankProposal | None:
-        """The proposal that was submitted under the service's own `reference`, None where there is none."""
+        """The proposal that was submitted under the service's own `reference`, or None."""
         raise NotSupported
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        """Have the contract issued and the signature link made; `channel` is sms, whatsapp or None."""
+        """Have the bank issue the contract and the signature link. `channel` is sms, whatsapp or None."""
         raise NotSupported
 
     def status(self, native_id: str) -> BankProposal:
-        """The proposal as it stands at the bank."""
+        """The proposal's current state at the bank."""
         raise NotSupported
 
     def cancel(self, native_id: str, reason: str | None) -> BankProposal:
-        """Cancel the proposal. Banks that can't keep this default."""
+        """Cancel the proposal. A bank that does not support this keeps the default."""
         raise NotSupported("Este banco não permite cancelamento.")
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
-        """The auction's record behind `key`, without side effects. Raises NotFound."""
+        """The auction record for `key`. Has no side effects. Raises NotFound."""
         raise NotSupported
 
     @classmethod
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
-        """The reference of the step (see `BankAction`) that a callback of this bank is about.
+        """The step's reference (see `BankAction`) in a callback of this bank.
 
-        No request is made and nothing but `secret` is needed, so that the process that takes callbacks holds no
-        credentials of the bank. `headers` are looked up in any case of letters, `body` is the raw one. Raises
-        Unauthorized where the callback is not the bank's, was altered or is older than `callbacks.MAX_AGE`, and
-        where `secret` is empty. The callback does not prove how the step ended: the caller asks `check` with the
-        reference, so that a replay changes nothing.
+        The method makes no request and needs nothing but `secret`, because the process that receives callbacks holds no
+        credentials of the bank. Header names are compared without case. `body` is the raw body. Raises Unauthorized if
+        the callback is not signed with `secret`, was altered, or is older than `callbacks.MAX_AGE`, and if `secret` is
+        empty. A callback does not prove how the step ended. The caller asks `check`, so a replayed callback changes
+        nothing.
         """
         raise NotSupported
 
     @classmethod
     def faults(cls, submission: BankSubmission) -> list[Detail]:
-        """Rules of this bank on a submission that no fact tells, checked before any call. Empty: all well."""
+        """This bank's own rules on a submission that no class attribute expresses. Checked before any call. Empty if
+        none is broken."""
         return []
 
     @classmethod
     def cancels(cls) -> bool:
-        """Whether a proposal can be cancelled at the bank."""
+        """True if a proposal can be cancelled at the bank."""
         return cls.cancel is not Bank.cancel
 
     @classmethod
     def disbursement(cls, submission: BankSubmission) -> Disbursement:
-        """Where this bank pays the money of `submission`. A bank that replaces the key or the kind of account that it
-        was given overrides this with a remark, and its `submit` sends what this returns: partners are told."""
+        """Where this bank pays the money of `submission`. A bank that pays to another key or kind of account than the
+        one given overrides this and adds a remark for the partner. Its `submit` sends what this method returns."""
         return Disbursement(submission.account, submission.pix)
 
-    # --- The dialect's hooks ------------------------------------------------------------------------------
+    # --- Hooks ----------------------------------------------------------------------------------------------
 
     def login(self, old: Token | None) -> Token:
-        """A fresh token by way of `exchange`. `old`, where given, may hold a refresh token."""
+        """A fresh token, requested by `exchange`. `old`, if given, may hold a refresh token."""
         raise NotSupported
 
     def login_refused(self, reply: Reply) -> bool:
-        """True where the bank says that our credentials are wrong. That is no outage, and it does not pass by
-        itself."""
+        """True if the reply says that our credentials are wrong. That is not an outage, and waiting does not cure
+        it."""
         return 400 <= reply.status < 500
 
     def authorize_body(self, token: Token | None, content: Any) -> Any:
-        """The content of a request's body with what authenticates it, for banks that want a ticket in the body.
+        """The request's content with its authentication, for banks that want a ticket in the body.
 
-        `content` is what `call` was given as `json`, `form` or `xml`. Return a copy with the ticket in
-        it, since the same content is authorized again where the bank refuses the token. Called before encoding.
+        `content` is what `call` was given as `json`, `form` or `xml`, before encoding. Return a copy with the ticket:
+        the same `content` is authorized again if the bank refuses the first token.
         """
         return content
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
-        """The headers that authenticate a request; `body` is the encoded one. The base sends a bearer token."""
+        """The headers that authenticate a request. `body` is the encoded body. The default is a bearer token."""
         return {"Authorization": f"Bearer {token.value}"} if token else {}
 
     def token_refused(self, reply: Reply) -> bool:
-        """True where the bank says that the token is not valid. The bank has done nothing then."""
+        """True if the bank says that the token is not valid. Such a request has had no effect at the bank."""
         return reply.status == 401
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
-        """The error for a `reply` by which the bank says no; None for any other reply."""
+        """The error for a `reply` that is a refusal; None for any other reply."""
         return None
 
     def portfolio_of(self, asked: BankQuery | BankSubmission) -> str | None:
-        """The origination portfolio to name: the one that is asked for, else the operator's default."""
+        """The origination portfolio to send: the requested one, or the operator's default."""
         return asked.portfolio or self.connection.portfolio
 
     @classmethod
     def first_of(cls, found: Sequence[T], reference: str) -> T | None:
-        """The first of what the bank has under our `reference`, None where it has nothing. Several are logged: the
-        bank took one submission twice."""
+        """The first proposal that the bank has under our `reference`, or None. More than one are logged as an error,
+        because the bank then accepted one submission twice."""
         if len(found) > 1:
             log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(found))
         return found[0] if found else None
 
     @classmethod
     def step_outcome(cls, word: str) -> StepOutcome:
-        """How a step with that native word stands; an unknown word is logged and ends nothing."""
+        """The step outcome for the bank's word. An unknown word is logged and means "open"."""
         outcome = cls.steps.get(word)
         if outcome is None:
             log.warning("bank_step_unknown", bank=cls.name, word=word[:60])
@@ -276,8 +279,9 @@ class Bank:
         disbursed_amount: Decimal | None = None,
         data: dict[str, Any] | None = None,
     ) -> BankProposal:
-        """A proposal of the bank; `word` is the bank's own status, `link` where the holder signs until
-        `link_ends_at`, `disbursed_amount` the reais paid at `disbursed_at`. What the bank does not say is None."""
+        """A proposal of the bank. `word` is the bank's own status. `link` is the signature URL, valid until
+        `link_ends_at`. `disbursed_amount` is in reais, paid at `disbursed_at`. Values that the bank does not give are
+        None."""
         return BankProposal(
             native_id,
             word,
@@ -292,7 +296,8 @@ class Bank:
 
     @classmethod
     def proposal_status(cls, word: str) -> ProposalStatus | None:
-        """The normalized status of a native word. An unknown word is logged, and None leaves the proposal as it is."""
+        """The normalized status for the bank's word. An unknown word is logged and gives None, which leaves the
+        proposal unchanged."""
         status = cls.statuses.get(word)
         if status is None:
             log.warning("bank_status_unknown", bank=cls.name, word=word[:60])
@@ -300,12 +305,13 @@ class Bank:
 
     @classmethod
     def reason(cls, words: str) -> Reason:
-        """A sentence of the bank as a reason for partners; one that it is not known for is `other`, and is shown."""
+        """The bank's sentence as a reason for partners. A sentence without a known code gets `other`; its text is
+        shown."""
         return Reason.of(cls.reasons.get(folded(words), ReasonCode.OTHER), words)
 
     @classmethod
     def why(cls, result: BankResult) -> tuple[Reason, ...]:
-        """Why `result` has no offer; empty where it has some, or waits for the holder."""
+        """Why `result` has no offer. Empty if it has offers or waits for the holder."""
         if result.status is not QueryStatus.NO_OFFERS:
             return ()
         told = tuple(cls.reason(words) for words in result.reasons)
@@ -326,11 +332,11 @@ class Bank:
         headers: Mapping[str, str] | None = None,
         safe: bool = False,
     ) -> Reply:
-        """One authenticated request; returns the bank's answer where it is not an error.
+        """Send one authenticated request and return the bank's answer if it is not an error.
 
-        `json`, `form` or `xml` (see `providers.xml`) is the body; Decimals become JSON numbers. `safe` tells that the
-        request may be sent again where a connection broke before an answer. Raises ProviderUnavailable, ProviderError
-        or whatever `refusal` made of the answer.
+        `json`, `form` or `xml` (see `providers.xml`) is the body. Decimals become JSON numbers. `safe` means that the
+        request may be sent again if the connection breaks before an answer. Raises ProviderUnavailable, ProviderError,
+        or the error that `refusal` returned.
         """
         body = Body.of(json=json, form=form, xml=xml)
         reply = self._line.send_authenticated(self, Draft(method, path, body, headers or {}, safe))
@@ -353,7 +359,7 @@ class Bank:
         headers: Mapping[str, str] | None = None,
         safe: bool = True,
     ) -> Reply:
-        """One request without a token, for `login`. Answers of 400 and above raise."""
+        """Send one request without a token, for `login`. Raises for answers of status 400 and above."""
         reply = self._line.send_plain(Draft(method, path, Body.of(json=json, form=form, xml=xml), headers or {}, safe))
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
@@ -363,7 +369,7 @@ class Bank:
         return reply
 
     def wait(self, seconds: float) -> None:
-        """Wait before another look. Raises BankTimedOut where the operation's deadline comes first."""
+        """Wait `seconds` before asking again. Raises BankTimedOut if the operation's deadline comes earlier."""
         if time.monotonic() + seconds >= self._line.deadline:
             raise BankTimedOut
         time.sleep(seconds)

@@ -1,15 +1,16 @@
-"""Circuit breaker per bank, its state shared by all workers through Redis.
+"""Circuit breaker per bank. All workers share its state through Redis.
 
-It opens when at least half of 10 or more calls within 30 s failed (time-out, connection, 5xx, unreadable; never a
-refusal), stays open 15 s, then lets one probe through: a success closes it, a failure opens it again. A call is one
-operation of `providers.operation.BankClient`, however many requests it takes.
+The breaker opens when at least half of 10 or more calls within 30 s failed. Failures are time-outs, connection errors,
+5xx and unreadable answers; a refusal is a success. After 15 s the breaker lets one probe through: if the probe
+succeeds, the breaker closes, otherwise it opens again. A call is one operation of `providers.operation.BankClient`,
+however many requests it makes.
 
-Failures count per partner, so that no partner can take a bank from the others. The breaker opens for all where the
-failures are not one partner's alone: at least two partners' calls failed, and half of the calls of the others than the
-worst one; or one partner was the only one that called. Else it opens for the failing partner alone.
+Failures are counted per partner, so that no partner can block a bank for the others. The breaker opens for all partners
+in two cases: only one partner called the bank; or calls of at least two partners failed, and half of the calls remain
+failed when the partner with the most failures is left out. Otherwise the breaker opens for the failing partner alone.
 
-Counts are gathered in the process and written with a failure, else every two seconds; the verdict is read at most once
-a second. Without Redis calls go through: the breaker protects, it is not allowed to be an outage of its own.
+A process gathers its counts and writes them with a failure, or every two seconds. It reads the state at most once a
+second. Without Redis every call goes through: the breaker protects, it is not allowed to be an outage of its own.
 """
 
 from __future__ import annotations
@@ -38,24 +39,25 @@ CACHE_S = 1.0
 FLUSH_S = 2.0
 
 
-#: A list in Redis of the breakers' openings and closings, the newest last, for who keeps their history. Each is JSON:
-#: bank, scope, whether it opened, and seconds since the epoch. Only the newest are kept where nobody fetches them.
+#: Redis list of openings and closings, the newest last, read by the collector of figures. Each entry is a JSON array:
+#: bank, scope, whether the breaker opened, seconds since the epoch. The list keeps only the newest entries if nobody
+#: reads it.
 HISTORY = "breaker:history"
 _HISTORY_LENGTH = 10_000
 
-#: The scope of a breaker that is open for all partners; any other scope is a partner's id.
+#: The scope of a breaker that is open for all partners. Any other scope is a partner's id.
 ALL = ""
 _GOOD, _BAD = "good", "bad"
 
 
 def should_open(good: int, bad: int, minimum: int = MINIMUM_CALLS) -> bool:
-    """True when so many good and bad operations within WINDOW_S seconds mean that the bank is down."""
+    """True if these counts of good and bad operations within WINDOW_S seconds mean that the bank is down."""
     return bad > 0 and good + bad >= minimum and bad >= good
 
 
 def scopes_to_open(counts: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Whom the bank has to be held back from: ALL, or the partners whose calls fail alone. `counts` are the good and
-    bad operations of each partner within WINDOW_S seconds."""
+    """The scopes for which the breaker must open: ALL, or the partners whose own calls fail. `counts` holds the good
+    and bad operations of each partner within WINDOW_S seconds."""
     if should_open(*_total(counts.values())):
         worst = max(counts, key=lambda partner: counts[partner][1])
         others = [count for partner, count in counts.items() if partner != worst]
@@ -70,7 +72,7 @@ def _total(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
 
 
 def state_at(opened_at: float | None, now: float) -> str:
-    """`closed`, `open`, or `half_open` (the next call is the probe). Both times are in seconds since the epoch."""
+    """`closed`, `open`, or `half_open` (the next call is the probe). Both times are seconds since the epoch."""
     if opened_at is None:
         return "closed"
     return "open" if now - opened_at < OPEN_S else "half_open"
@@ -78,8 +80,8 @@ def state_at(opened_at: float | None, now: float) -> str:
 
 @dataclass
 class _Local:
-    """What this process knows of one bank: outcomes by partner that are not yet written, and by scope when the breaker
-    opened, as last read."""
+    """What this process knows of one bank: outcomes by partner that are not yet written to Redis, and when the breaker
+    opened, by scope, as last read."""
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     flushed_at: float = 0.0
@@ -89,10 +91,10 @@ class _Local:
 
 
 class Breaker:
-    """The breaker of the bank `name`, as one caller for the partner with the id `partner` sees it.
+    """The breaker of the bank `name` for calls of the partner with the id `partner`.
 
-    A probe's outcome is told to the object that was allowed to make it. `clock` gives seconds since the epoch, which
-    all processes share.
+    The object whose `allows` admitted a probe must also record the probe's outcome. `clock` gives seconds since the
+    epoch, the same for all processes.
     """
 
     _locals: dict[str, _Local] = {}
@@ -106,11 +108,12 @@ class Breaker:
 
     @classmethod
     def forget(cls) -> None:
-        """Drop what this process remembers of every bank."""
+        """Drop what this process knows of every bank."""
         cls._locals.clear()
 
     def allows(self) -> bool:
-        """Whether a call may go out now; when half open only one caller in all processes hears yes."""
+        """True if a call may go out now. When the breaker is half open, only one caller in all processes gets True: its
+        call is the probe."""
         try:
             opened = self._opened()
             if any(state_at(opened_at, self._now()) == "open" for opened_at in opened.values()):
@@ -128,7 +131,7 @@ class Breaker:
         return True
 
     def release(self) -> None:
-        """Give back the probe of an operation that `allows` let out and that said nothing about the bank."""
+        """Give back the probe of an admitted operation whose outcome says nothing about the bank."""
         try:
             for scope in self._probes:
                 redis().delete(self._key("probe", scope))
@@ -137,7 +140,7 @@ class Breaker:
         self._probes.clear()
 
     def record(self, is_success: bool) -> None:
-        """Count the outcome of an operation that `allows` let out."""
+        """Count the outcome of an operation that `allows` admitted."""
         state = self._state
         with state.lock:
             state.outcomes[self.partner, _GOOD if is_success else _BAD] += 1
@@ -149,11 +152,11 @@ class Breaker:
         try:
             self._settle(is_success, outcomes)
         except RedisError:
-            # The counts are lost, which only makes the breaker slower to open.
+            # The counts are lost. The breaker only opens later than it should.
             log.warning("breaker_unreachable", bank=self.name)
 
     def is_open(self) -> bool:
-        """Whether calls of this partner are held back now. Takes no probe."""
+        """True if this partner's calls are held back now. Does not take the probe."""
         try:
             return any(state_at(opened_at, self._now()) == "open" for opened_at in self._opened().values())
         except RedisError:
@@ -161,8 +164,8 @@ class Breaker:
 
     @classmethod
     def states(cls, names: Iterable[str], scope: str = ALL) -> dict[str, str]:
-        """Of each bank of `names`: closed, open or half_open (the next call is the probe) for `scope`, all partners or
-        one partner alone, by one look for all banks. Raises RedisError."""
+        """The state of each bank of `names` (closed, open, half_open) for `scope`: all partners, or one partner. One
+        Redis call reads all banks. Raises RedisError."""
         breakers = [cls(name) for name in names]
         found = redis().mget([breaker._key("opened_at", scope) for breaker in breakers])
         return {
@@ -173,7 +176,8 @@ class Breaker:
     def _settle(self, is_success: bool, outcomes: Counter[tuple[str, str]]) -> None:
         opened = self._opened()
         if opened:
-            # Only the probe speaks for the bank: calls that began before the opening may come back long after it.
+            # Only the probe's outcome counts while the breaker is open: a call that began before the opening may end
+            # long after it.
             for scope in self._probes:
                 self._close(scope) if is_success else self._open(scope)
             self._probes.clear()
@@ -186,7 +190,7 @@ class Breaker:
             self._open(scope, anew=False)
 
     def _counted(self, outcomes: Counter[tuple[str, str]]) -> dict[str, tuple[int, int]]:
-        """Write `outcomes`; the good and bad operations that all processes counted within the window, by partner."""
+        """Write `outcomes`. Returns the good and bad operations of all processes within the window, by partner."""
         current, *earlier = self._buckets(WINDOW_S // BUCKET_S)
         pipe = redis().pipeline(transaction=False)
         for (partner, word), count in outcomes.items():
@@ -205,7 +209,8 @@ class Breaker:
         return found
 
     def _open(self, scope: str, anew: bool = True) -> None:
-        """Open for `scope` from now on. With `anew` False a breaker that is open keeps its time and its probe."""
+        """Open for `scope` from now on. If `anew` is False and the breaker is already open, its time and its probe
+        stay."""
         now = self._now()
         if not redis().set(self._key("opened_at", scope), now, ex=300, nx=not anew):
             return
@@ -235,10 +240,10 @@ class Breaker:
         pipe.ltrim(HISTORY, -_HISTORY_LENGTH, -1)
 
     def _opened(self) -> dict[str, float]:
-        """When the breaker opened, for the scopes that hold this partner back: ALL, and the partner's own."""
+        """When the breaker opened, for the scopes that apply to this partner: ALL and the partner's own."""
         state, scopes = self._state, (ALL, self.partner)
         if self._now() - state.read_at.get(self.partner, float("-inf")) >= CACHE_S:
-            state.read_at[self.partner] = self._now()  # also where the look fails: not every call shall try
+            state.read_at[self.partner] = self._now()  # also if the read below fails, so that not every call tries it
             for scope, raw in zip(
                 scopes, redis().mget([self._key("opened_at", scope) for scope in scopes]), strict=True
             ):
@@ -249,7 +254,7 @@ class Breaker:
         return {scope: state.opened_at[scope] for scope in scopes if scope in state.opened_at}
 
     def _buckets(self, number: int) -> list[str]:
-        """The keys of the newest buckets, the current one first."""
+        """The Redis keys of the newest buckets, the current one first."""
         bucket = int(self._now()) // BUCKET_S
         return [self._key(f"calls:{bucket - age}") for age in range(number)]
 

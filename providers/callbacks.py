@@ -1,4 +1,4 @@
-"""Reading a bank's signed callback: the comparison of the signature, the age, and the body."""
+"""Checks of a bank's signed callback: the signature, the age and the body."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from foundation.errors import Unauthorized
 
 T = TypeVar("T")
 
-#: A callback that is older is refused, signed or not.
+#: An older callback is refused, even if its signature is right.
 MAX_AGE = timedelta(seconds=300)
 
 
 def read(body: bytes, shape: type[T], *, secret: str, expected: bytes, told: str, sent_at: Callable[[], datetime]) -> T:
-    """The JSON body of a callback whose signature `told` is the `expected` one.
+    """Read the JSON body of a callback as `shape`, if its signature `told` equals `expected`.
 
-    `sent_at` reads the moment that the bank signed with the body; it may raise ValueError. A moment ahead of our clock
-    is accepted, since it says only that the clocks differ. Raises Unauthorized, also where `secret` is empty.
+    `sent_at` returns the time at which the bank signed the callback; it may raise ValueError. A time later than our
+    clock is accepted, because clocks differ. Raises Unauthorized, also if `secret` is empty.
     """
     refused = Unauthorized("Assinatura do aviso do banco inválida.")
     if not secret or not hmac.compare_digest(expected, told.encode()):
@@ -29,7 +29,7 @@ def read(body: bytes, shape: type[T], *, secret: str, expected: bytes, told: str
     try:
         age = datetime.now(UTC) - sent_at()
         found = msgspec.json.decode(body, type=shape)
-    except (ValueError, TypeError, OverflowError):  # TypeError: a moment without an offset
+    except (ValueError, TypeError, OverflowError):  # TypeError: a time without an offset
         raise refused from None
     if age > MAX_AGE:
         raise refused

@@ -1,6 +1,7 @@
-"""Connections to a bank, on http.client: kept open, looked at before each use, and read under one absolute deadline.
+"""Connections to a bank, built on http.client. They are kept open, checked before each use, and read under one absolute
+deadline.
 
-`providers/http.py` uses them and turns what goes wrong into the errors of `providers.errors`.
+`providers/http.py` uses them and turns their exceptions into the errors of `providers.errors`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from http.client import BadStatusLine, HTTPResponse, IncompleteRead, RemoteDisco
 from typing import Any
 from urllib.parse import urlsplit
 
-#: A connection that was not used for so long is closed.
+#: A connection that was idle for longer is closed.
 IDLE_S = 60.0
 _PORTS = {"http": 80, "https": 443}
 _CHUNK = 65536
-#: Answers to one request that are looked at: interim ones (1xx) and the final one.
+#: How many responses to one request are read: interim ones (1xx) and the final one.
 _MOST_INTERIM = 10
 _TARGET = re.compile(r"/[!-~]*")
 _UNFIT = re.compile(r"[\r\n\0]")
@@ -33,15 +34,15 @@ _BODYLESS = ("GET", "HEAD", "DELETE")
 
 
 class NeverSent(Exception):
-    """No connection was made, so nothing of the request has reached the bank."""
+    """No connection was made, so no part of the request reached the bank."""
 
 
 class TooLarge(Exception):
-    """The body is larger than the caller takes."""
+    """The body is larger than the caller's limit."""
 
 
 class _Raw(io.RawIOBase):
-    """The bytes of a socket until a moment that the caller sets: each read waits for no longer than is left."""
+    """A socket's bytes, read until the time `end`: no read waits longer than the time that is left."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -53,7 +54,7 @@ class _Raw(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Raises TimeoutError when the moment has come."""
+        """Read into `buffer` and return the number of bytes. Raises TimeoutError at `end`."""
         if self.is_looking:
             self._sock.settimeout(0)
             try:
@@ -68,13 +69,14 @@ class _Raw(io.RawIOBase):
 
 
 class _Reader(io.BufferedReader):
-    """Lasts as long as its connection. http.client closes what it reads from after each response."""
+    """A reader that stays open for its connection's next response. http.client closes its reader after each
+    response."""
 
     def close(self) -> None:
         pass
 
     def makefile(self, mode: str) -> _Reader:
-        """What http.client asks a socket for."""
+        """http.client calls this on a socket."""
         return self
 
 
@@ -88,7 +90,7 @@ class _Connection:
         self._reader = _Reader(self._raw, _CHUNK)
 
     def is_usable(self) -> bool:
-        """False where the bank closed the connection, or sent what nobody asked for."""
+        """False if the bank closed the connection or sent bytes that no request asked for."""
         self._raw.is_looking = True
         try:
             return not self._reader.peek(1) and not self._raw.has_ended
@@ -98,16 +100,17 @@ class _Connection:
             self._raw.is_looking = False
 
     def exchange(self, method: str, message: bytes, end: float) -> HTTPResponse:
-        """Send `message`; the response, of which the head has been read."""
+        """Send `message` and return the response, of which only the head has been read."""
         self._raw.end = end
         self.sock.settimeout(_left(end))
         self.sock.sendall(message)
         for _ in range(_MOST_INTERIM):
-            response = HTTPResponse(self._reader, method=method)  # type: ignore[arg-type]  # it only needs makefile()
+            response = HTTPResponse(self._reader, method=method)  # type: ignore[arg-type]  # HTTPResponse only calls makefile()
             response.begin()
-            if self._raw.has_ended:  # http.client takes what there is of a head for all of it
+            if self._raw.has_ended:  # http.client takes a head that breaks off for a complete one
                 raise RemoteDisconnected("the head breaks off")
-            # RFC 9110, 15.2: the answer comes after any number of interim ones, of which http.client knows 100 alone.
+            # RFC 9110, 15.2: any number of interim responses may come before the final one. http.client skips only
+            # status 100.
             if response.status >= HTTPStatus.OK:
                 return response
             if response.status == HTTPStatus.SWITCHING_PROTOCOLS:
@@ -120,7 +123,8 @@ class _Connection:
 
 
 class Exchange:
-    """A response whose head is there. Its connection is kept once the body has been read completely."""
+    """A response whose head has been read. The connection returns to the pool once the body has been read
+    completely."""
 
     def __init__(self, pool: Pool, connection: _Connection, response: HTTPResponse) -> None:
         self.status = response.status
@@ -130,7 +134,7 @@ class Exchange:
         self._response = response
 
     def read(self, most: int) -> bytes:
-        """The body. Raises TooLarge beyond `most` bytes, TimeoutError, OSError or HTTPException."""
+        """Read the body. Raises TooLarge beyond `most` bytes, and TimeoutError, OSError or HTTPException."""
         try:
             body = self._whole_body(most)
         except BaseException:
@@ -143,7 +147,7 @@ class Exchange:
         return body
 
     def drop(self) -> None:
-        """Leave the body unread."""
+        """Leave the body unread and close the connection."""
         self._connection.close()
 
     def _whole_body(self, most: int) -> bytes:
@@ -154,16 +158,17 @@ class Exchange:
             if size > most:
                 raise TooLarge
             chunks.append(chunk)
-        if self._response.length:  # http.client takes an early end for the end
+        if self._response.length:  # http.client takes an early end of the connection for the end of the body
             raise IncompleteRead(b"", self._response.length)
         return b"".join(chunks)
 
 
 class Pool:
-    """The connections to one address. The one that was used last is taken first, so that those beyond need grow old."""
+    """The connections to one address. The connection used last is taken first, so that surplus connections become idle
+    and are closed."""
 
     def __init__(self, base_url: str, most: int) -> None:
-        """`most` connections are kept at most. No proxy or netrc setting of the machine is read."""
+        """Keep at most `most` idle connections. Proxy and netrc settings of the machine are ignored."""
         parts = urlsplit(base_url)
         self._path = parts.path.rstrip("/")
         self._host, self._port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
@@ -178,10 +183,10 @@ class Pool:
     def request(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], *, connect_s: float, end: float
     ) -> Exchange:
-        """Send a request below the base address; its head and body go out in one write.
+        """Send a request to `path` below the base address. Head and body go out in one write.
 
-        Raises NeverSent where no connection could be made within `connect_s` seconds; after that TimeoutError at `end`
-        (monotonic seconds), OSError or HTTPException; ValueError for a path or a header that can't be sent.
+        Raises NeverSent if no connection could be made within `connect_s` seconds; TimeoutError at `end` (monotonic
+        seconds); OSError or HTTPException; and ValueError for a path or a header that cannot be sent.
         """
         message = self._message(method, path, body, headers)
         connection = self._taken() or self._opened(min(connect_s, _left(end)))
@@ -193,7 +198,7 @@ class Pool:
         return Exchange(self, connection, response)
 
     def give_back(self, connection: _Connection) -> None:
-        """Keep `connection` for a later request, and close what was not used for long."""
+        """Keep `connection` for a later request, and close connections that were idle for too long."""
         connection.used_at = time.monotonic()
         if isinstance(connection.sock, ssl.SSLSocket):
             self._session = connection.sock.session
@@ -206,11 +211,11 @@ class Pool:
             each.close()
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the idle connections."""
         _close_all(self._idle)
 
     def _taken(self) -> _Connection | None:
-        """A kept connection that is still good."""
+        """An idle connection that is still usable, or None."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -231,7 +236,7 @@ class Pool:
             if self._tls is not None:
                 sock.settimeout(_left(end))
                 sock = self._tls.wrap_socket(sock, server_hostname=self._host, session=self._session)
-        except OSError as fault:  # a certificate that is not good is one, too
+        except OSError as fault:  # an invalid certificate is an OSError, too
             sock.close()
             raise NeverSent from fault
         except BaseException:
@@ -257,12 +262,13 @@ def _close_all(connections: deque[_Connection]) -> None:
 
 @lru_cache(maxsize=1)
 def _tls() -> ssl.SSLContext:
-    """Certificates and names are verified, by the authorities that the machine trusts."""
+    """A TLS context that verifies certificates and host names with the machine's certificate authorities."""
     return ssl.create_default_context()
 
 
 def _left(end: float) -> float:
-    """Seconds until `end`. Raises TimeoutError when it has come: a socket's time-out of 0 would mean not to wait."""
+    """Seconds until `end`. Raises TimeoutError once it has passed, because a socket time-out of 0 would mean "do not
+    wait"."""
     left = end - time.monotonic()
     if left <= 0:
         raise TimeoutError

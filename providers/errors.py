@@ -1,4 +1,4 @@
-"""What a bank's failure or refusal is: the errors of the API that speak of banks, and what adapters raise."""
+"""Failures and refusals of banks: the API errors that concern banks, and the exceptions that adapters raise."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from providers.reasons import Reason, ReasonCode
 
 
 class StepOwed(InvalidInput):
-    """The bank wants a step of the holder first. It has refused nothing. For a submission, `as_submission_error` names
+    """The bank wants a step of the holder first. This is not a refusal. For a submission, `as_submission_error` names
     the field."""
 
 
 class ProviderRejected(ApiError):
-    """A bank refused on the merits. The partner reads the bank's own message, cleaned by `formats.sentence`."""
+    """The bank's decision was negative. The partner reads the bank's own message, cleaned by `formats.sentence`."""
 
     code = "provider_rejected"
     http_status = 422
@@ -27,7 +27,7 @@ class ProviderRejected(ApiError):
 
 
 class OfferExpired(ApiError):
-    """The chosen table is no longer eligible: the partner has to query again."""
+    """The offer's price table is no longer available: the partner has to query again."""
 
     code = "offer_expired"
     http_status = 409
@@ -36,8 +36,8 @@ class OfferExpired(ApiError):
 
 
 class Conflict(InvalidState):
-    """A bank says that the state of its proposal forbids the call. `words` are the bank's; a partner reads them only
-    where the call was a submission."""
+    """The bank says that its proposal's state forbids the call. `words` are the bank's. Partners read them only if the
+    call was a submission."""
 
     def __init__(self, words: str) -> None:
         super().__init__()
@@ -52,12 +52,12 @@ class ProviderNotAllowed(ApiError):
 
 
 class BankFailure(ApiError):
-    """Base of the failures on a bank's side that say nothing about the holder.
+    """Base class of failures on the bank's side that say nothing about the holder.
 
-    `sent` is False only where the request certainly never reached the bank (connection refused, breaker open, no free
-    place in flight): a submission may be sent again only then. `held_back` is True where the service itself kept the
-    request back, which says nothing about the bank's health. `broken` is True where the connection broke before any
-    answer, so that a safe request may be sent once more.
+    `sent` is False only if the request certainly never reached the bank (connection refused, breaker open, no place in
+    flight). Only then may a submission be sent again. `held_back` is True if the service itself kept the request back,
+    which says nothing about the bank's health. `broken` is True if the connection broke before any answer, so that a
+    safe request may be sent once more.
     """
 
     broken = False
@@ -109,7 +109,7 @@ class BankTimedOut(ProviderUnavailable):
 
 
 class BankClosed(ProviderUnavailable):
-    """The bank says that it does not work at this hour, or on this day."""
+    """The bank says that it is closed at this hour or on this day."""
 
     default_message = "O banco está fora do horário ou em virada de folha."
     reason_code = ReasonCode.BANK_CLOSED
@@ -126,10 +126,10 @@ class BankSwitchedOff(ProviderUnavailable):
 
 
 def as_submission_error(error: ApiError) -> ApiError:
-    """What a bank's refusal means where it answers a submission.
+    """The error for a bank's refusal of a submission.
 
-    A submission names nothing but the offer, so NotFound means that the offer is gone. The proposal has no state
-    yet that could forbid a call, so a Conflict is a refusal on the merits. An owed step is a fault of the offer.
+    A submission refers only to the offer, so NotFound means that the offer is gone. The proposal does not exist yet, so
+    a Conflict is a negative decision of the bank. A step that the holder owes is a fault of the offer.
     """
     match error:
         case NotFound():

@@ -1,5 +1,5 @@
-"""The one HTTP seam to banks: a request goes out, its answer is read completely, or an error of
-`providers.errors` says what went wrong on the way."""
+"""The one place that sends HTTP requests to banks. Each request ends with an answer that was read completely, or with
+an error of `providers.errors`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ T = TypeVar("T")
 
 MAX_REPLY_BYTES = 2 * 1024 * 1024
 CONNECT_TIMEOUT_S = 5.0
-# Decimals leave as JSON numbers, digit for digit: no binary float ever stands between.
+# Decimals become JSON numbers with the same digits. No value is converted to a binary float.
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A bank's HTTP answer, read completely. Nothing of it may reach a log or a partner unmapped."""
+    """A bank's HTTP answer, read completely. It must be mapped before any part of it reaches a log or a partner."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
 
     def read(self, shape: type[T]) -> T:
-        """The JSON body as `shape` (a msgspec Struct, or any type msgspec knows). Raises ProviderError."""
+        """The JSON body as `shape` (a msgspec Struct or any other type of msgspec). Raises ProviderError."""
         try:
             return msgspec.json.decode(self.body, type=shape)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -44,18 +44,18 @@ class Reply:
         """The XML body's root element as `shape`, a msgspec Struct (see `providers.xml`). Raises ProviderError."""
         try:
             return xml_bodies.decode(self.body, shape)
-        except Exception:  # the parser's faults have no common base
+        except Exception:  # the parser's exceptions have no common base class
             raise ProviderError from None
 
     def peek(self, shape: type[T]) -> T | None:
-        """Like `read`, but None where the body is not of that shape: for telling kinds of answers apart."""
+        """Like `read`, but None if the body has another shape. Used to tell kinds of answers apart."""
         try:
             return self.read(shape)
         except ProviderError:
             return None
 
     def peek_xml(self, shape: type[T]) -> T | None:
-        """Like `read_xml`, but None where the body is not of that shape."""
+        """Like `read_xml`, but None if the body has another shape."""
         try:
             return self.read_xml(shape)
         except ProviderError:
@@ -64,7 +64,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Body:
-    """What a request carries, before it is encoded: JSON data, the fields of a form, or XML as plain data."""
+    """A request's body before it is encoded: JSON data, the fields of a form, or XML as plain data."""
 
     content: Any
     media_type: str
@@ -75,7 +75,7 @@ class Body:
     def of(
         cls, *, json: Any = None, form: Mapping[str, str] | None = None, xml: Mapping[str, Any] | None = None
     ) -> Body | None:
-        """The body for whichever is given, None where nothing is. Decimals become JSON numbers."""
+        """The body for the argument that is given, or None. Decimals become JSON numbers."""
         if xml is not None:
             return cls(xml, "text/xml; charset=utf-8", xml_bodies.encode, accept="text/xml, application/xml")
         if form is not None:
@@ -96,8 +96,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Draft:
-    """A request as an adapter asks for it, before it is authenticated. `safe` tells that the request may be sent again
-    where a connection broke before an answer."""
+    """A request as the adapter describes it, before authentication. `safe` means that the request may be sent again if
+    the connection breaks before an answer."""
 
     method: str
     path: str
@@ -107,11 +107,11 @@ class Draft:
 
     @property
     def content(self) -> Any:
-        """The body before it is encoded, None where there is none."""
+        """The body before it is encoded, or None."""
         return self.body.content if self.body else None
 
     def encoded(self, content: Any) -> Request:
-        """The request with `content` as its body. A content type among the adapter's own headers goes before."""
+        """The request with `content` as its body. The adapter's own Content-Type header, if given, is kept."""
         if self.body is None:
             return Request(self.method, self.path, b"", self.headers, self.safe)
         headers = {"Content-Type": self.body.media_type, "Accept": self.body.accept, **self.headers}
@@ -119,17 +119,18 @@ class Draft:
 
 
 def send(request: Request, base_url: str, *, connections: int, deadline: float, timeout_s: float) -> Reply:
-    """The bank's answer to `request`, before `deadline` (monotonic seconds) and within `timeout_s`.
+    """Send `request` and return the bank's answer, before `deadline` (monotonic seconds) and within `timeout_s`
+    seconds.
 
-    At most `connections` connections are kept to the address. A safe request whose connection broke before an
-    answer is sent once more. Raises ProviderUnavailable or ProviderError.
+    At most `connections` idle connections are kept per address. A safe request whose connection broke before an answer
+    is sent once more. Raises ProviderUnavailable or ProviderError.
     """
     try:
         return _once(request, base_url, connections, deadline, timeout_s)
     except ProviderUnavailable as failure:
         if not (request.safe and failure.broken):
             raise
-        # A pooled connection that the bank closed meanwhile looks like this; once is enough.
+        # The bank may have closed a pooled connection in the meantime. One more attempt opens a new connection.
         return _once(request, base_url, connections, deadline, timeout_s)
 
 
@@ -165,17 +166,17 @@ def _once(request: Request, base_url: str, connections: int, deadline: float, ti
         raise BankTimedOut from None
     except (OSError, HTTPException):
         raise ProviderUnavailable from None
-    # Names in any case of letters, as http.client has them.
+    # The headers are http.client's message object, which compares names without case.
     return Reply(answer.status, cast("Mapping[str, str]", answer.headers), body)
 
 
 def _broken(failure: ProviderUnavailable) -> ProviderUnavailable:
-    """The failure of a connection that broke before an answer began."""
+    """`failure`, marked as a connection that broke before an answer."""
     failure.broken = True
     return failure
 
 
 @lru_cache(maxsize=256)
 def _pool(base_url: str, connections: int) -> Pool:
-    """The connections kept to one bank."""
+    """The connection pool of one bank."""
     return Pool(base_url, connections)

@@ -1,17 +1,18 @@
-"""What may be stored of a bank's answer. A number or a text beyond these limits makes that bank's answer unreadable,
-and not the whole query fail at the database."""
+"""Limits for what a bank's answer may store. A number or text beyond them makes that bank's answer unreadable; without
+the check, PostgreSQL would reject the whole query."""
 
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 
-#: Reais of an offer, reais paid and percent a month stay below the first three, months go up to the fourth.
+#: Amounts of an offer (reais), amounts paid (reais) and monthly rates (percent) must be below the first three; months
+#: may not exceed the fourth.
 MAX_AMOUNT = 10**12
 MAX_PAID = 10**10
 MAX_RATE = 10**4
 MAX_INSTALLMENTS = 1200
 MAX_NATIVE_ID = 200
-#: The columns' lengths, by the field of `BankOffer`.
+#: The columns' lengths, by field of `BankOffer`.
 TEXT_LENGTHS = {
     "native_offer_id": MAX_NATIVE_ID,
     "table_code": 60,
@@ -22,7 +23,7 @@ TEXT_LENGTHS = {
 
 
 def rounded(value: Decimal, decimals: int, below: int) -> Decimal:
-    """`value` with at most `decimals` decimals, half up. Raises ValueError unless it is a number of that size."""
+    """`value` rounded half up to `decimals` decimals. Raises ValueError if it is not a number, or not below `below`."""
     if not value.is_finite() or abs(value) >= below:
         raise ValueError("a bank's number beyond the limits")
     exponent = value.as_tuple().exponent
@@ -32,6 +33,6 @@ def rounded(value: Decimal, decimals: int, below: int) -> Decimal:
 
 
 def check_text(text: str, longest: int | None = None) -> None:
-    """Raises ValueError where PostgreSQL would not keep `text` in a column of that length."""
+    """Raises ValueError if PostgreSQL could not store `text` in a column of length `longest`."""
     if "\0" in text or (longest is not None and len(text) > longest):
         raise ValueError("a bank's text beyond the limits")

@@ -1,4 +1,4 @@
-"""Times at which a bank is out of service by an operator's word: planned, or from now on."""
+"""Windows in which an operator keeps a bank out of service, planned or started at once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
-#: The table, for statements written by hand.
+#: The table's name, for SQL statements written by hand.
 TABLE = "providers_maintenance"
 
 
 class Maintenance(models.Model):
-    """A window in which nobody calls the bank. Partners read its reason and its end."""
+    """A window in which the service does not call the bank. Partners read its reason and its end."""
 
     provider = models.ForeignKey("providers.Provider", models.CASCADE, related_name="maintenance", verbose_name="banco")
     starts_at = models.DateTimeField("início", default=timezone.now)
@@ -39,28 +39,28 @@ class Maintenance(models.Model):
         return out_of_service(self.ends_at, self.reason)
 
     def clean(self) -> None:
-        """Raises ValidationError for a window that is over already."""
+        """Raises ValidationError for a window that has already ended."""
         if self._state.adding and self.ends_at is not None and self.ends_at <= timezone.now():
             raise ValidationError({"ends_at": "O fim já passou."})
 
     @classmethod
     def now(cls, names: Iterable[str]) -> dict[str, Maintenance]:
-        """The window that each of the banks `names` is in, by its name; of several the one that ends last."""
+        """The current window of each bank of `names`, by bank name. If there are several, the one that ends last."""
         moment = timezone.now()
         found = cls.objects.filter(provider__in=list(names), starts_at__lte=moment, ends_at__gt=moment)
         return {window.provider_id: window for window in found.order_by("ends_at")}
 
 
 def out_of_service(until: datetime, reason: str) -> str:
-    """`fora do ar até 18:00: motivo`, with the day where it is not today."""
+    """A phrase such as `fora do ar até 18:00: motivo`. The day is added if it is not today."""
     local, today = timezone.localtime(until), timezone.localtime().date()
     moment = f"{local:%H:%M}" if local.date() == today else f"{local:%d/%m %H:%M}"
     return f"fora do ar até {moment}: {reason}"
 
 
 def window_sql(name: str) -> str:
-    """An SQL expression: the end and the reason of the window that the bank `name`, itself an SQL expression, is in, as
-    a JSON array; null where it is in none."""
+    """An SQL expression for the bank's current window: a JSON array of end and reason, or null. `name` is an SQL
+    expression for the bank's name."""
     return (
         f"(SELECT json_build_array(w.ends_at, w.reason) FROM {TABLE} w WHERE w.provider_id = {name}"  # noqa: S608 - names of ours
         " AND w.starts_at <= now() AND w.ends_at > now() ORDER BY w.ends_at DESC LIMIT 1)"

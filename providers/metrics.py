@@ -14,7 +14,8 @@ from foundation.errors import ApiError
 from providers.errors import BankFailure, ProviderUnavailable
 
 if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-    # Processes share their counts through a file each. Containers may share the directory, but not process ids.
+    # Each process keeps its counts in a file of its own. Containers may share the directory, and process ids repeat
+    # between containers, so the file is also named after the host.
     _HOST = socket.gethostname()
     values.ValueClass = values.MultiProcessValue(lambda: f"{_HOST}-{os.getpid()}")
 
@@ -28,8 +29,8 @@ BANK_CALLS = Histogram(
 
 @contextmanager
 def bank_call(bank: str, operation: str) -> Iterator[None]:
-    """Count the call made inside by its outcome: ok; refused (by the bank); unavailable; unreadable; held_back (by the
-    service itself); or broken (by a fault of ours)."""
+    """Count the call inside by outcome: ok; refused (by the bank); unavailable; unreadable; held_back (by the service
+    itself); or broken (an exception of our own)."""
     begun = time.monotonic()
     outcome = "broken"
     try:

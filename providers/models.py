@@ -31,8 +31,8 @@ class Provider(models.Model):
     enabled = models.BooleanField("habilitado", default=True)
     base_url = models.URLField("endereço base")
     credentials = BoxesField("credenciais", default=dict, blank=True)
-    #: The key of the bank's signed callbacks. It stands apart from the credentials, because the process that takes
-    #: callbacks must not need those.
+    #: The key with which the bank signs its callbacks. Stored apart from the credentials, because the process that
+    #: receives callbacks must not have those.
     callback_secret = EncryptedTextField("segredo dos avisos", null=True, blank=True)
     portfolio = models.CharField("carteira padrão", max_length=60, blank=True)
     timeout_s = models.PositiveIntegerField("tempo limite (s)", null=True, blank=True)
@@ -49,7 +49,7 @@ class Provider(models.Model):
         return self.name
 
     def connection(self, closed: str | None = None) -> Connection:
-        """These settings as the adapter takes them. `closed` says why and until when nobody calls the bank now."""
+        """These settings as a `Connection`. `closed` says why and until when the bank is out of service now."""
         return Connection(
             base_url=self.base_url,
             credentials=self.credentials,
@@ -62,14 +62,14 @@ class Provider(models.Model):
 
 
 def enabled_connections(names: Sequence[str]) -> dict[str, Connection]:
-    """How to reach each of the banks `names` that an operator left enabled, by name."""
+    """The connections of those banks of `names` that are enabled, by bank name."""
     row = statements.fetch_one(f"SELECT {connections_sql('%s')}", [list(names)])
     return read_connections(row[0] if row else ())
 
 
 def connections_sql(names: str) -> str:
-    """An SQL expression for what `read_connections` reads: the enabled banks among the text array `names`, itself an
-    SQL expression."""
+    """An SQL expression whose value `read_connections` reads: the enabled banks among `names`, an SQL expression for a
+    text array."""
     columns = f"{_connection_columns().sql}, {window_sql('b.name')}"
     return (
         f"ARRAY(SELECT json_build_array({columns})::text FROM providers_provider b"  # noqa: S608 - names of ours
@@ -78,14 +78,15 @@ def connections_sql(names: str) -> str:
 
 
 def read_connections(found: Iterable[str]) -> dict[str, Connection]:
-    """The connections, by the bank's name, in what the database gave for `connections_sql`."""
+    """The connections, by bank name, in the value of `connections_sql`."""
     return dict(_connection(each, settings.BANK_TIMEOUT_S) for each in found)
 
 
 @lru_cache(maxsize=256)
 def _connection(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
-    """The bank's name and its connection. The cache key is all that the connection is made of, the encrypted
-    credentials included: so a cached connection is never older than its row, and credentials are decrypted once."""
+    """The bank's name and its connection. The cache key holds every column that the connection is made of, the
+    encrypted credentials included. A cached connection is therefore never older than its row, and credentials are
+    decrypted only once."""
     *values, window = msgspec.json.decode(columns)
     row = _connection_columns().row(values)
     closed = None
@@ -97,5 +98,5 @@ def _connection(columns: str, default_timeout_s: int) -> tuple[str, Connection]:
 
 @lru_cache(maxsize=1)
 def _connection_columns() -> statements.Columns[Provider]:
-    # The callbacks' secret opens nothing for who calls the bank.
+    # Calling the bank does not need the callback secret.
     return statements.Columns(Provider, "b", without=("callback_secret", "updated_at"))

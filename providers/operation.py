@@ -1,9 +1,9 @@
 """The one place that runs an operation of a bank.
 
-`client` gives a `BankClient`: one bank, called for one partner until one deadline. Each method of it is one operation.
-An operation closes the database connection, keeps the deadline, asks the circuit breaker before its first request and
-reports to it at its end, takes a place in flight for each request, authenticates, counts itself for the metrics, and
-turns a fault of the adapter's mapping into "unreadable answer".
+`client` returns a `BankClient`: one bank, called for one partner until one deadline. Each of its methods is one
+operation. An operation closes the database connection and keeps the deadline. It asks the circuit breaker before its
+first request and reports its outcome at the end. Each of its requests takes a place in flight and is authenticated. The
+operation is counted in the metrics. An exception in the adapter's mapping becomes "unreadable answer".
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 STEP_FORGOTTEN = "O banco não conhece mais esta autorização. Faça uma nova consulta."
-#: The timer ends what no socket time-out ends, such as headers that drip in byte by byte. It leaves the socket's own
-#: time-out this many seconds to be first.
+#: The timer ends what no socket time-out ends, such as headers that arrive one byte at a time. The socket's own
+#: time-out comes this many seconds earlier.
 TIMER_MARGIN_S = 0.5
 
 
@@ -58,11 +58,11 @@ def client(
     seconds: float | None = None,
     longest_s: float | None = None,
 ) -> BankClient:
-    """The bank `name`, to be called for the partner with the id `partner`.
+    """A client for the bank `name`, for calls of the partner with the id `partner`.
 
-    All operations of the client together last `seconds` seconds (the bank's own time-out where None), and no longer
-    than `longest_s`. `known` are connections loaded before; without them this one is loaded here. Raises
-    BankSwitchedOff.
+    All operations of the client together last at most `seconds` seconds (default: the bank's own time-out), and never
+    longer than `longest_s`. `known` holds connections that the caller has already loaded; otherwise the connection is
+    loaded here. Raises BankSwitchedOff.
     """
     begun = time.monotonic()
     bank = registry.get(name)
@@ -82,8 +82,9 @@ class BankClient:
     """One bank, called for one partner. `deadline` is absolute, in `time.monotonic()` seconds: no call outlasts it.
 
     Each method raises an ApiError for the bank's refusal and a BankFailure for its failure. `about_to_send` is called
-    once, when the operation's first authenticated request is about to go out: not while the breaker, the places in
-    flight, a failed login or the deadline keep that request back. What it raises is raised here, and nothing is sent.
+    once, immediately before the operation's first authenticated request. It is not called if the breaker, the limit in
+    flight, a failed login or the deadline keeps that request back. If `about_to_send` raises, nothing is sent and the
+    exception is raised here.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class BankClient:
         return rules.without_declined_insurance(query, result)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
-        """See `Bank.check`. A step that the bank no longer knows has expired."""
+        """See `Bank.check`. A step that the bank no longer knows counts as expired."""
         fitted = rules.fitted(self.adapter, query)
         try:
             result = self._run("check", lambda bank: bank.check(fitted, reference))
@@ -112,7 +113,7 @@ class BankClient:
         return rules.without_declined_insurance(query, result)
 
     def submit(self, submission: BankSubmission, *, about_to_send: Callable[[], None] | None = None) -> BankProposal:
-        """See `Bank.submit`. Raises InvalidInput, before any call, where the bank's own rules are broken."""
+        """See `Bank.submit`. Raises InvalidInput, before any call, if the submission breaks a rule of the bank."""
         if faults := rules.broken(self.adapter, submission):
             raise InvalidInput(details=faults)
         try:
@@ -121,14 +122,14 @@ class BankClient:
             raise as_submission_error(error) from None
 
     def find(self, reference: str) -> BankProposal | None:
-        """See `Bank.find`. None where the bank says that it does not know the reference."""
+        """See `Bank.find`. Also None if the bank answers that it does not know the reference."""
         try:
             return self._run("find", lambda bank: bank.find(reference))
         except NotFound:
             return None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
-        """See `Bank.formalize`. Raises InvalidInput where the bank delivers no link by `channel`."""
+        """See `Bank.formalize`. Raises InvalidInput if the bank does not deliver links by `channel`."""
         if faults := rules.has_channel(self.adapter, channel, "tipo_envio"):
             raise InvalidInput(details=faults)
         return self._run("formalize", lambda bank: bank.formalize(native_id, channel))
@@ -146,7 +147,7 @@ class BankClient:
         return self._run("auction_proposal", lambda bank: bank.auction_proposal(key))
 
     def _run(self, name: str, ask: Callable[[Bank], T], about_to_send: Callable[[], None] | None = None) -> T:
-        give_back_connection()  # none is held while the bank thinks
+        give_back_connection()  # no connection is held while waiting for the bank
         operation = Operation(self, about_to_send)
         seconds = max(0.0, self.deadline - time.monotonic()) + TIMER_MARGIN_S
         with bank_call(self.name, name), operation.reported_to_breaker(), _timer(seconds):
@@ -164,13 +165,13 @@ class BankClient:
 
 
 class Operation:
-    """One operation under way: what carries the adapter's requests (`providers.bank.Line`)."""
+    """One running operation. Sends the adapter's requests (`providers.bank.Line`)."""
 
     def __init__(self, client: BankClient, about_to_send: Callable[[], None] | None) -> None:
         self.deadline = client.deadline
-        #: Whether an authenticated request went out.
+        #: True once an authenticated request went out.
         self.has_sent = False
-        #: What `about_to_send` raised.
+        #: The exception that `about_to_send` raised.
         self.callers_fault: Exception | None = None
         self._client = client
         self._about_to_send = about_to_send
@@ -181,10 +182,10 @@ class Operation:
 
     @contextmanager
     def reported_to_breaker(self) -> Iterator[None]:
-        """Tell the breaker how the operation inside ended, if the breaker admitted it.
+        """Report the outcome of the operation inside, if the breaker admitted it.
 
-        Only the end of an operation shows whether the bank can be worked with: an answer may have a good HTTP status
-        and still be unreadable. A refusal is a success. What the service itself held back is not counted.
+        Only the whole operation shows whether the bank works: an answer with a good HTTP status may still be
+        unreadable. A refusal is a success. A request that the service itself held back is not counted.
         """
         is_success: bool | None = None
         try:
@@ -203,8 +204,8 @@ class Operation:
                 self._breaker.record(is_success)
 
     def _ask_breaker(self) -> None:
-        """Ask once for the operation as a whole: its login and further requests belong to it, also where the
-        operation is the breaker's probe. Raises ProviderUnavailable; BankClosed in a window of maintenance."""
+        """Ask the breaker once per operation. The login and later requests belong to the same operation, also when it
+        is the probe. Raises ProviderUnavailable, or BankClosed during maintenance."""
         if self._is_admitted:
             return
         if self._client.connection.closed:
@@ -217,8 +218,8 @@ class Operation:
     # --- requests
 
     def send_authenticated(self, bank: Bank, draft: Draft) -> Reply:
-        """The bank's answer to `draft`, sent with the bank's authentication; sent once more with a fresh token, or a
-        fresh signature, where the bank refused the first. Raises a BankFailure."""
+        """Send `draft` with the bank's authentication and return the answer. If the bank refused the token or
+        signature, send once more with a fresh one. Raises a BankFailure."""
         self._ask_breaker()
         cache = _token_cache(bank) if bank.uses_token else None
         for _ in range(2):
@@ -235,11 +236,12 @@ class Operation:
         raise ProviderError(sent=False)
 
     def send_plain(self, draft: Draft) -> Reply:
-        """The bank's answer to `draft`, sent without a token. Raises a BankFailure."""
+        """Send `draft` without a token and return the answer. Raises a BankFailure."""
         return self._send(draft.encoded(draft.content))
 
     def _token(self, bank: Bank, cache: TokenCache) -> Token:
-        """A token. Raises a BankFailure that says "not sent": without a token the request itself never went out."""
+        """A token for the next request. Every BankFailure raised here has `sent` False: without a token the request
+        itself never went out."""
 
         def login(old: Token | None) -> Token:
             try:
@@ -281,7 +283,7 @@ class Operation:
 
     @contextmanager
     def _place_in_flight(self) -> Iterator[None]:
-        """One of the bank's places, for the time of one request."""
+        """Hold one of the bank's places in flight during one request."""
         places = _places(self._client.name, self._client.connection.max_in_flight)
         partner = self._client.partner
         if not places.acquire(partner, timeout=max(0.0, self.deadline - time.monotonic())):
@@ -294,8 +296,8 @@ class Operation:
 
 
 def _timer(seconds: float) -> AbstractContextManager[object]:
-    """Raises BankTimedOut in the greenlet inside after `seconds`. Bank workers run on gevent; in any other process the
-    timer could never fire, and sockets have only their own time-outs."""
+    """Raise BankTimedOut in the greenlet inside after `seconds`. Does nothing outside gevent, where such a timer could
+    not fire: there only the sockets' time-outs apply."""
     if is_module_patched("socket"):
         timer: AbstractContextManager[object] = gevent.Timeout(seconds, BankTimedOut())
         return timer
@@ -303,8 +305,8 @@ def _timer(seconds: float) -> AbstractContextManager[object]:
 
 
 def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
-    """The error for what the adapter's mapping stumbled over, logged by kind and place: its text may quote the
-    bank's answer."""
+    """The error for an exception in the adapter's mapping. Only the exception's type and place are logged, because its
+    text may quote the bank's answer."""
     traceback = fault.__traceback__
     while traceback and traceback.tb_next:
         traceback = traceback.tb_next
@@ -314,7 +316,8 @@ def _unreadable(bank: str, fault: Exception, *, sent: bool) -> ProviderError:
 
 
 def _token_cache(bank: Bank) -> TokenCache:
-    """The tokens of the bank's user. Its name is a fingerprint, so that changed credentials never meet an old token."""
+    """The token cache of the bank's user. The cache is keyed by the fingerprint, so that changed credentials never use
+    an old token."""
     return tokens(bank.name, bank.connection.fingerprint, bank.token_budget, shared=bank.shares_token)
 
 
@@ -323,6 +326,7 @@ _all_places: dict[tuple[str, int], Places] = {}
 
 
 def _places(name: str, limit: int) -> Places:
-    """The bank's places in flight in this process: a hanging bank fills its own, never another's."""
+    """The bank's places in flight in this process. A hanging bank uses up its own places and never those of another
+    bank."""
     with _lock:
         return _all_places.setdefault((name, limit), Places(limit))

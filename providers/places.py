@@ -1,8 +1,8 @@
-"""A bank's places in flight in one process, shared between the partners whose requests take them.
+"""The places in flight of one bank in one process, shared between the partners whose requests use them.
 
-A hanging bank keeps every place for as long as its time-out. So one partner alone gets all but an eighth, which is
-there at once for whoever comes next. Where several partners want places, the last tenth is for those that have less
-than an equal share. A place that becomes free goes to the waiting partner that has the fewest.
+A hanging bank keeps every place for the length of its time-out. A single partner therefore gets at most seven eighths
+of the places; the rest is free for the next partner. If several partners want places, the last tenth is for partners
+that have less than an equal share. A free place goes to the waiting partner with the fewest places.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 
-#: One partner alone leaves this part of the places, rounded down, to others.
+#: A single partner leaves one part in this many, rounded down, to others.
 LEFT_TO_OTHERS = 8
-#: So much of all is open to every partner where several want places.
+#: The part of all places that every partner may use while several partners want places.
 OPEN_TO_ALL = 0.9
 
 
 class Places:
-    """`limit` places. Safe between threads, and between greenlets where these stand for threads."""
+    """`limit` places. Thread-safe, and safe for greenlets where gevent replaces threads."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -26,7 +26,7 @@ class Places:
         self._lock = threading.Lock()
 
     def acquire(self, partner: str, timeout: float) -> bool:
-        """Take a place for a request of `partner`. False where none came free for it within `timeout` seconds."""
+        """Take a place for a request of `partner`. False if none became free for it within `timeout` seconds."""
         with self._lock:
             if partner not in self._waiting and self._has_place_for(partner):
                 self._held[partner] += 1
@@ -37,11 +37,11 @@ class Places:
         with self._lock:
             if not waiter.has_place:
                 self._forget(partner, waiter)
-                self._call()  # one waiting partner less may mean a greater share for the others
+                self._call()  # with one partner fewer waiting, the others' share may be larger
             return waiter.has_place
 
     def release(self, partner: str) -> None:
-        """Give a place of `partner` back."""
+        """Give back a place of `partner`."""
         with self._lock:
             self._held[partner] -= 1
             if not self._held[partner]:
@@ -49,7 +49,7 @@ class Places:
             self._call()
 
     def _call(self) -> None:
-        """Give the places that are free to those who wait."""
+        """Give free places to waiting requests."""
         while self._waiting:
             entitled = [partner for partner in self._waiting if self._has_place_for(partner)]
             if not entitled:

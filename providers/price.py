@@ -1,8 +1,8 @@
-"""The total effective cost (CET) of a loan, as Resolução CMN 4.881/2020 defines it: the yearly rate at which all that
-the holder pays, on the days when it is due, is worth what is released on the day of the quote.
+"""The total effective cost (CET) of a loan, as Resolução CMN 4.881/2020 defines it: the yearly rate at which the
+present value of all payments, on the days when they are due, equals the amount released on the day of the quote.
 
-A solver of its own: an offer has one release and equal installments, so two or three steps of Newton's method find the
-rate, and no library is needed (docs/decisions/0032 has the figures).
+The solver is written here: an offer has one release and equal installments, so Newton's method finds the rate in two or
+three steps without a library (figures in docs/decisions/0032).
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ if TYPE_CHECKING:
 
 DAYS_A_YEAR = 365
 MONTHS_A_YEAR = 12
-#: Percent: the monthly rate with as many decimals as rates have in the contract, the yearly one as it is shown by law.
+#: In percent. The monthly rate has the contract's number of decimals, the yearly rate the two decimals that the law
+#: asks for.
 MONTHLY_STEP, ANNUAL_STEP = Decimal("0.000001"), Decimal("0.01")
 _ITERATIONS = 50
 _SMALL_STEP = 1e-5
 _LARGEST_EXPONENT = 700.0
-#: Beyond it (percent a year) a number is no honest price.
+#: Percent a year. A higher number is not a plausible price.
 MAX_ANNUAL = 10**6
 
 
 class CetSource(StrEnum):
-    """Who says what an offer costs in all, as the contract spells it."""
+    """The origin of an offer's CET, as the contract spells it."""
 
     BANK = "bank"
     COMPUTED = "computed"
 
 
 def settled(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetSource | None]:
-    """The CET of `offer` in percent a month and a year, and whose it is: the bank's, each from the other where it tells
-    only one; else computed; all None where there is none."""
+    """The CET of `offer` in percent a month and percent a year, and its origin. If the bank gives only one rate, the
+    other is derived from it. If it gives none, the CET is computed. All three are None if that is impossible."""
     monthly, annual = _told(offer.cet_monthly, MAX_RATE), _told(offer.cet_annual, MAX_ANNUAL)
     if monthly is not None or annual is not None:
         if monthly is None and annual is not None:
@@ -60,7 +61,8 @@ def settled(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetSource
 
 
 def _told(percent: Decimal | None, below: int) -> Decimal | None:
-    """A CET as a bank tells it, with at most 6 decimals; None for a number that is no cost: it counts as not told."""
+    """A CET given by a bank, with at most 6 decimals. None for a number that cannot be a cost, which counts as not
+    given."""
     if percent is None or not percent.is_finite() or not 0 <= percent < below:
         return None
     return rounded(percent, 6, below)
@@ -69,11 +71,11 @@ def _told(percent: Decimal | None, below: int) -> Decimal | None:
 def cet(
     net: Decimal, installment: Decimal, installments: int, quoted_on: date, first_due: date
 ) -> tuple[Decimal, Decimal] | None:
-    """The CET in percent a month and percent a year, None where there is none: no installment after the quote, or
-    less paid back than released.
+    """The CET in percent a month and percent a year. None if no installment is due after the quote, or if less is paid
+    back than released.
 
-    Amounts are in reais. The loan is released on `quoted_on`; the installments are due on `first_due` and on the same
-    day of each following month (on the last day of a shorter one).
+    Amounts are in reais. The loan is released on `quoted_on`. Installments are due on `first_due` and on the same day
+    of each following month (the last day of a shorter month).
     """
     if first_due <= quoted_on or net <= 0:
         return None
@@ -85,33 +87,34 @@ def cet(
 
 @lru_cache(maxsize=1024)
 def annual_of(monthly: Decimal) -> Decimal | None:
-    """Percent a year of a compound rate in percent a month, which is not negative; None beyond any honest price."""
+    """Percent a year for a compound rate in percent a month (not negative). None above MAX_ANNUAL."""
     yearly = (1 + float(monthly) / 100) ** MONTHS_A_YEAR - 1
     return None if yearly * 100 >= MAX_ANNUAL else _rounded(yearly, ANNUAL_STEP)
 
 
 @lru_cache(maxsize=1024)
 def monthly_of(annual: Decimal) -> Decimal:
-    """Percent a month of a compound rate in percent a year, which is not negative."""
+    """Percent a month for a compound rate in percent a year (not negative)."""
     return _rounded((1 + float(annual) / 100) ** (1 / MONTHS_A_YEAR) - 1, MONTHLY_STEP)
 
 
 def effective_rate(net: float, installment: float, due: DueTimes, per_year: int) -> float | None:
-    """The yearly rate (0.4393 is 43.93 %) at which equal installments are worth `net`; None where they are less.
+    """The yearly rate (0.4393 is 43.93 %) at which the installments' present value is `net`. None if they sum to less
+    than `net`.
 
-    `per_year`: how many periods of `due` make a year.
+    `per_year` is the number of periods of `due` in a year.
     """
     elapsed, wanted = due.elapsed, net / installment
     if wanted > len(elapsed):
         return None
-    # Newton's method for the force of interest (the logarithm of a period's factor). The worth is convex and falls
-    # with it: from below the root no step passes it, from a little above the first step goes below.
+    # Newton's method for the force of interest (the logarithm of a period's factor). The present value is convex and
+    # decreasing in it: a step from below the root never passes the root; a step from slightly above leads below it.
     force = due.first_guess(wanted)
     for _ in range(_ITERATIONS):
         worths = list(map(math.exp, map(mul, elapsed, repeat(-force))))
         step = (sum(worths) - wanted) / sum(map(mul, worths, elapsed))
         force += step
-        if abs(step) <= _SMALL_STEP * force:  # the error that is left is about the square of it
+        if abs(step) <= _SMALL_STEP * force:  # the remaining error is about the square of the step
             break
     return math.expm1(min(force * per_year, _LARGEST_EXPONENT))
 
@@ -125,8 +128,8 @@ class DueTimes:
         self._variance = sum(each * each for each in self.elapsed) / len(self.elapsed) - self._mean**2
 
     def first_guess(self, wanted: float) -> float:
-        """The force of interest at which the installments are worth about as much as `wanted` of them: the first two
-        terms of the logarithm of their mean discount."""
+        """An estimate of the force of interest at which the installments' present value is `wanted` installments: the
+        first two terms of the logarithm of their mean discount."""
         logarithm = math.log(len(self.elapsed) / wanted)
         lower_bound = logarithm / self._mean
         root = self._mean**2 - 2 * self._variance * logarithm
@@ -137,17 +140,18 @@ class DueTimes:
 
 @lru_cache(maxsize=1024)
 def due_days(quoted_on: date, first_due: date, installments: int) -> DueTimes:
-    """Days from the quote to each installment."""
+    """The days from the quote to each installment."""
     months = range(first_due.month - 1, first_due.month - 1 + installments)
     return DueTimes((_same_day(first_due, month) - quoted_on).days for month in months)
 
 
 def _same_day(first: date, month: int) -> date:
-    """The day of `first`, or the last one of a shorter month, in the month of that index since January of its year."""
+    """The same day of the month as `first`, or the month's last day if that is earlier. `month` counts from January of
+    the year of `first`, which is 0."""
     year, index = first.year + month // MONTHS_A_YEAR, month % MONTHS_A_YEAR + 1
     return date(year, index, min(first.day, monthrange(year, index)[1]))
 
 
 def _rounded(rate: float, step: Decimal) -> Decimal:
-    """A rate as percent, half up."""
+    """A rate as percent, rounded half up to `step`."""
     return Decimal(repr(rate * 100)).quantize(step, ROUND_HALF_UP)

@@ -1,7 +1,7 @@
-"""Why there is no offer, no proposal or no answer: one closed set of codes for all banks.
+"""The codes for why there is no offer, no proposal or no answer. One closed set serves all banks.
 
-Each bank's words are mapped onto the codes by `banks/refusals.json` (`Bank.reasons`), and are those of its manual; the
-partner guide's table is made of `MEANINGS`. Tests keep both equal.
+`banks/refusals.json` maps each bank's sentences, as its manual gives them, to codes (`Bank.reasons`). The partner
+guide's table is generated from `MEANINGS`. Tests compare both.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class ReasonSource(StrEnum):
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a code tells: who mostly gives it, whether the same call may succeed later, what it means and what a partner
-    does then. `meaning` is also the reason's message where nobody gave a sentence of their own."""
+    """What a code means: its usual source, whether the same call may succeed later, the meaning, and what a partner
+    should do. `meaning` is also the reason's message if nobody gave a sentence."""
 
     source: ReasonSource
     retryable: bool
@@ -140,7 +140,7 @@ MEANINGS: dict[ReasonCode, Meaning] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason. `message` is Portuguese, for people; `retryable` tells whether the same call may succeed later."""
+    """One reason. `message` is Portuguese, for people. `retryable` is True if the same call may succeed later."""
 
     code: ReasonCode
     source: ReasonSource
@@ -149,23 +149,23 @@ class Reason:
 
     @classmethod
     def of(cls, code: ReasonCode, message: str | None = None, source: ReasonSource | None = None) -> Reason:
-        """The reason with that code, in the code's own words and from its usual source where none are given."""
+        """The reason with that code. Message and source default to the code's own (`MEANINGS`)."""
         known = MEANINGS[code]
         return cls(code, source or known.source, sentence(message or "") or known.meaning, known.retryable)
 
     def as_dict(self) -> dict[str, Any]:
-        """The reason as JSON shows it."""
+        """The reason as JSON data."""
         return {"code": self.code, "source": self.source, "message": self.message, "retryable": self.retryable}
 
 
 def folded(words: str) -> str:
-    """A bank's sentence without what a bank changes at will: case, accents, spaces at the ends and a full stop."""
+    """A bank's sentence in a form to compare: without case, accents, surrounding spaces and a final full stop."""
     plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     return " ".join(plain.casefold().split()).rstrip(".! ")
 
 
 def refusals_of(bank: str) -> dict[str, ReasonCode]:
-    """The words of a bank for having no offer and for refusing, folded, with what each means; from the data file."""
+    """The bank's sentences for a refusal or for no offer, folded, with the code of each, from the data file."""
     return {folded(words): ReasonCode(code) for code, told in _refusals().get(bank, {}).items() for words in told}
 
 

@@ -1,4 +1,4 @@
-"""Every bank that the service knows. Adding one means adding a line here (see docs/adding-a-bank.md)."""
+"""Every bank of the service. A new bank needs one line here (see docs/adding-a-bank.md)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _BY_NAME = {bank.name: bank for bank in BANKS}
 
 
 def get(name: str) -> type[Bank] | None:
-    """The adapter of the bank `name`, None where no such bank exists."""
+    """The adapter of the bank `name`, or None."""
     return _BY_NAME.get(name)
 
 
 def names() -> list[str]:
-    """All bank identifiers, sorted."""
+    """The identifiers of all banks, sorted."""
     return sorted(_BY_NAME)
 
 
 def auction_bank() -> type[Bank]:
-    """The service's own bank, which knows the auctions."""
+    """The service's own bank, which answers auction look-ups."""
     return next(bank for bank in BANKS if bank.runs_auctions)

@@ -1,5 +1,5 @@
-"""Rules that hold for every bank and are told by its facts: words that a bank has not, texts that are too long for it,
-and offers that the holder did not ask for. They are applied before a call, or to its answer, whichever the bank."""
+"""Rules that hold for every bank and depend on the bank's facts: words without a code at the bank, texts that are too
+long for it, and offers that the holder did not ask for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from providers.types import AppEvidence, BankQuery, BankResult, BankSubmission, 
 if TYPE_CHECKING:
     from providers.bank import Bank
 
-#: The texts of a submission: the contract's dotted name, and where `BankSubmission` has it.
+#: The texts of a submission: the contract's dotted name → the attribute of `BankSubmission`.
 SUBMISSION_TEXTS: Mapping[str, str] = {
     "titular.nome": "holder.name",
     "titular.nome_mae": "holder.mother_name",
@@ -35,14 +35,14 @@ SUBMISSION_TEXTS: Mapping[str, str] = {
     "vinculo.cargo": "employment.job_title",
     "vinculo.matricula": "employment.registration",
 }
-#: The texts of a query that name somebody or something: they can't be cut.
+#: The texts of a query that are names, and so may not be cut.
 QUERY_NAMES = {
     "name": "no nome",
     "email": "no e-mail",
     "portfolio": "na carteira de originação",
     "authorization_reference": "na referência da autorização",
 }
-#: The texts of a query that describe a device: the bank gets their beginning, the evidence record keeps the whole.
+#: The texts of a query that describe a device. The bank gets their beginning; the evidence record keeps all of them.
 QUERY_DESCRIPTIONS = ("user_agent", "device_model", "platform")
 ONLY_INSURED = "Este banco só fez ofertas com seguro."
 ONLY_ACCOUNT = "Este banco paga somente em conta bancária, não por PIX."
@@ -51,7 +51,8 @@ ONLY_PIX = "Este banco paga somente por PIX."
 
 
 def broken(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
-    """Everything about `submission` that `bank` does not take, by the contract's names. Empty: all well."""
+    """Every fault of `submission` under the rules of `bank`, with the contract's field names. Empty if there is
+    none."""
     return [
         *_missing_words(bank, submission),
         *_long_texts(bank, submission),
@@ -61,7 +62,8 @@ def broken(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
 
 
 def has_channel(bank: type[Bank], channel: str | None, field: str) -> list[Detail]:
-    """The fault of a signature channel that the bank has not; empty where none is asked for."""
+    """The fault of a signature channel that the bank does not offer. Empty if there is none, or if `channel` is
+    None."""
     if channel is None or channel in bank.channels:
         return []
     return [Detail(field, "Este banco não entrega o link de assinatura por este canal.")]
@@ -102,8 +104,8 @@ def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail
 
 
 def fitted(bank: type[Bank], query: BankQuery) -> BankQuery:
-    """`query` with texts that the bank can take. Descriptions of a device are cut to the bank's length. Raises
-    ProviderRejected for a name that is too long."""
+    """`query` with texts short enough for the bank. Device descriptions are cut. Raises ProviderRejected for a name
+    that is too long."""
     changes: dict[str, Any] = {}
     for field, longest in bank.longest_in_query.items():
         text = getattr(query, field)
@@ -128,7 +130,8 @@ def _fitted_app(bank: type[Bank], evidence: AppEvidence) -> AppEvidence:
 
 
 def without_declined_insurance(query: BankQuery, result: BankResult) -> BankResult:
-    """`result` without insured offers where the holder declined insurance: not every bank can be told so."""
+    """`result` without insured offers if the holder declined insurance. Some banks cannot be told that in the
+    request."""
     if query.with_insurance or not any(offer.with_insurance for offer in result.offers):
         return result
     offers = tuple(offer for offer in result.offers if not offer.with_insurance)

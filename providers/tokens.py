@@ -1,6 +1,6 @@
-"""Access tokens of the banks, one cache per user and process: renewed before they end, when the bank drops them early,
-and when a bank's limit of requests per token is used up. Where a bank allows a user few tokens, the processes share
-one."""
+"""Access tokens of the banks, one cache per user and process. A token is renewed before it expires, when the bank ends
+it early, and when the bank's limit of requests per token is reached. Where a bank allows few tokens per user, all
+processes share one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from foundation.redis import redis
 from foundation.sealing import Purpose, place
 from providers.errors import BankFailure, BankTimedOut, ProviderUnavailable
 
-#: A token is renewed this many seconds before its end: it must outlive the request that bears it.
+#: A token is renewed this many seconds before it expires, so that it is still valid when the request arrives.
 MARGIN_S = 30.0
-#: After so long another process may log in for a shared token.
+#: The lease of a shared login, in seconds. After it another process may log in.
 LONGEST_LOGIN_S = 30
-#: How often a process looks for the shared token that another is logging in for.
+#: Seconds between two reads of the shared token while another process logs in.
 LOOK_EVERY_S = 0.05
 
 log = structlog.get_logger(__name__)
@@ -34,8 +34,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass
 class Token:
-    """`issued_at` and `expires_at` are in `time.monotonic()` seconds; `refresh` is a refresh token, where the
-    bank gives one."""
+    """An access token. `issued_at` and `expires_at` are `time.monotonic()` seconds. `refresh` is the refresh token, if
+    the bank gives one."""
 
     value: str = field(repr=False)
     expires_at: float
@@ -45,12 +45,12 @@ class Token:
 
     @classmethod
     def lasting(cls, value: str, seconds: float, refresh: str | None = None) -> Token:
-        """A token that the bank gave now for `seconds`."""
+        """A token that the bank issued now and that is valid for `seconds`."""
         return cls(value, time.monotonic() + seconds, refresh)
 
 
 class _Login:
-    """One login under way: how many callers wait for its token, and its failure, which they share."""
+    """A login in progress: the number of callers that wait for its token, and its failure, which they all get."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -59,9 +59,10 @@ class _Login:
 
 
 class TokenCache:
-    """The tokens of one user; several only where the bank limits the requests of each token.
+    """The tokens of one user. There is more than one only if the bank limits the requests per token.
 
-    No lock is held during a login. Callers that find no token share as few logins as serve them all.
+    No lock is held during a login. Callers without a token wait for a login in progress, as long as its token can serve
+    them all.
     """
 
     def __init__(self, budget: tuple[int, float] | None) -> None:
@@ -72,9 +73,9 @@ class TokenCache:
         self._lock = threading.Lock()
 
     def take(self, login: Callable[[Token | None], Token], *, timeout: float) -> Token:
-        """A token that is good for one request; `login` is called where a fresh one is needed.
+        """A token for one request. `login` is called if a fresh one is needed.
 
-        Raises ProviderUnavailable when no token came within `timeout` seconds, and what `login` raises.
+        Raises ProviderUnavailable if no token came within `timeout` seconds, and any exception of `login`.
         """
         end = time.monotonic() + timeout
         while True:
@@ -92,7 +93,7 @@ class TokenCache:
             if not flight.done.wait(max(0.0, end - time.monotonic())):
                 raise BankTimedOut(sent=False)
             failure = flight.failure
-            # That the other's time was over, or that its request was held back, says nothing about this login.
+            # The other caller's deadline or held-back request says nothing about a login by this caller: try again.
             if isinstance(failure, BankTimedOut) or (failure is not None and failure.held_back):
                 if time.monotonic() < end:
                     continue
@@ -102,8 +103,8 @@ class TokenCache:
         return self._log_in(flight, login, old)
 
     def discard(self, sent_at: float) -> None:
-        """The bank refused the token of a request sent at that moment (`time.monotonic()`). Forget that token and all
-        that are as old: what ended one early may have ended them too. Newer tokens stay."""
+        """Forget the token of a request that was sent at `sent_at` (`time.monotonic()`) and refused, and all tokens of
+        the same age or older, which the bank may have ended too. Newer tokens stay."""
         with self._lock:
             self._tokens = [kept for kept in self._tokens if kept.issued_at > sent_at]
 
@@ -124,14 +125,14 @@ class TokenCache:
             flight.done.set()
 
     def _usable(self) -> Token | None:
-        """A token with time and requests left, counted as used once more. The lock is held."""
+        """A valid token with requests left, counted as used once more. The caller holds the lock."""
         now = time.monotonic()
         live = [token for token in self._tokens if now < token.expires_at - MARGIN_S]
         if self._limited:
             self._tokens = live
         for token in live:
-            # A use counts here when the token is taken. At the bank it counts when the request arrives, up to a
-            # time-out later. So a use is forgotten here that much later too.
+            # A use is counted when the token is taken. The bank counts it when the request arrives, at most one
+            # time-out later. A use is therefore forgotten here that much later, too.
             while self._limited and token.uses and now - token.uses[0] > self._seconds + MARGIN_S:
                 token.uses.popleft()
             if len(token.uses) < self._requests:
@@ -142,7 +143,7 @@ class TokenCache:
 
 
 class SharedTokenCache(TokenCache):
-    """The token of one user at a bank that allows few of them: all processes use the same one, encrypted in Redis.
+    """The token of one user at a bank that allows few of them. All processes use the same token, encrypted in Redis.
 
     Only one process logs in at a time; the others wait for its token. Without Redis each process logs in for itself.
     """
@@ -157,7 +158,7 @@ class SharedTokenCache(TokenCache):
         return super().take(partial(self._fetch, login, time.monotonic() + timeout), timeout=timeout)
 
     def discard(self, sent_at: float) -> None:
-        """See `TokenCache.discard`. A token in Redis that is as old is not used again either."""
+        """See `TokenCache.discard`. A token in Redis of the same age or older is not used again either."""
         super().discard(sent_at)
         self._refused_before = max(self._refused_before, sent_at)
 
@@ -178,17 +179,17 @@ class SharedTokenCache(TokenCache):
 
     def _log_in_for_all(self, lock: Lock, login: Callable[[Token | None], Token], old: Token | None) -> Token:
         try:
-            if token := self._stored():  # stored by another process since the last look
+            if token := self._stored():  # another process stored it after the previous read
                 return token
             token = login(old)
             self._store(token)
             return token
         finally:
-            with suppress(RedisError):  # the lock ends by itself
+            with suppress(RedisError):  # the lock expires by itself
                 lock.release()
 
     def _stored(self) -> Token | None:
-        """The token that some process stored, unless it ends or was refused. Raises RedisError."""
+        """The stored token, or None if it is about to expire or was refused. Raises RedisError."""
         raw = redis().get(self._key)
         if raw is None:
             return None
@@ -207,14 +208,14 @@ class SharedTokenCache(TokenCache):
         now, since_epoch = time.monotonic(), time.time()
         lifetime = token.expires_at - now
         stored = _Stored(token.value, since_epoch + token.issued_at - now, since_epoch + lifetime, token.refresh)
-        with suppress(RedisError):  # then the next process logs in for itself
+        with suppress(RedisError):  # without Redis the next process logs in for itself
             sealed = encrypt(msgspec.json.encode(stored).decode(), place(self._key), Purpose.BANK_TOKEN)
             redis().set(self._key, sealed, px=max(1, int(lifetime * 1000)))
 
 
 @dataclass
 class _Stored:
-    """A token in Redis; times in seconds since the epoch, which all hosts share."""
+    """A token in Redis. Times are seconds since the epoch, which all hosts share."""
 
     value: str
     issued_at: float
@@ -227,7 +228,7 @@ _lock = threading.Lock()
 
 
 def tokens(name: str, user: str, budget: tuple[int, float] | None, *, shared: bool = False) -> TokenCache:
-    """The cache of the bank `name` for the user named by the fingerprint `user`."""
+    """The token cache of the bank `name` for a user. `user` is the fingerprint of the credentials."""
     with _lock:
         if (name, user) not in _caches:
             _caches[name, user] = SharedTokenCache(f"{name}:{user}") if shared else TokenCache(budget)

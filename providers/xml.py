@@ -1,7 +1,8 @@
-"""XML bodies: written from plain data, read into msgspec Structs. Parsed by defusedxml, without DTDs or entities.
+"""XML bodies, written from plain data and read into msgspec Structs. defusedxml parses them and refuses DTDs and
+entities.
 
-Plain data is a mapping from an element's name to its content: text, a number, a boolean, a nested mapping, or a list
-for an element that stands several times. None leaves the element out; a key that begins with `@` is an attribute.
+Plain data is a mapping from element name to content: text, a number, a boolean, a nested mapping, or a list for a
+repeated element. None leaves the element out. A key that begins with `@` is an attribute.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ T = TypeVar("T")
 
 
 def encode(content: Mapping[str, Any]) -> bytes:
-    """The XML document in UTF-8 whose root is the only key of `content`. Raises ValueError where it has another
-    number of keys, TypeError for a value that is none of plain data."""
+    """The XML document in UTF-8 whose root is the only key of `content`. Raises ValueError if there is not exactly one
+    key, TypeError for a value of another type."""
     [(name, root)] = content.items()
     element = Element(name)
     _fill(element, root)
@@ -58,10 +59,10 @@ def _text(value: Any) -> str:
 
 
 def decode(body: bytes, shape: type[T]) -> T:
-    """The root element's content as `shape`, a msgspec Struct. Names are compared without their namespaces; text
-    becomes numbers, booleans and dates where the Struct says so; an empty element is None or an empty Struct.
+    """The root element's content as `shape`, a msgspec Struct. Namespaces are ignored. Text is converted to the
+    Struct's numbers, booleans and dates. An empty element is None or an empty Struct.
 
-    Raises an Exception of the parser or of msgspec where the body is no XML or of another shape.
+    Raises an exception of the parser or of msgspec if the body is not XML or has another shape.
     """
     plain = _plain(fromstring(body, forbid_dtd=True), _type_of(cast(Hashable, shape)))
     return msgspec.convert(plain, shape, strict=False)
@@ -73,8 +74,8 @@ def _type_of(shape: Hashable) -> inspect.Type:
 
 
 def _plain(element: Element, kind: inspect.Type) -> Any:
-    """The element's content as msgspec converts it. Raises ValueError where an element has children that should have
-    text, or stands twice that should stand once."""
+    """The element's content in a form that msgspec can convert. Raises ValueError for an element with children where
+    text is expected, or for a repeated element where one is expected."""
     if isinstance(kind, inspect.UnionType):
         kind = next(each for each in kind.types if not isinstance(each, inspect.NoneType))
     if not isinstance(kind, inspect.StructType):
@@ -82,7 +83,7 @@ def _plain(element: Element, kind: inspect.Type) -> Any:
             raise ValueError("elements where text should be")
         return (element.text or "").strip() or None
     kinds = {field.encode_name: field.type for field in kind.fields}
-    # No element at all is an empty list.
+    # An absent element is an empty list.
     found: dict[str, Any] = {name: [] for name, each in kinds.items() if isinstance(each, inspect.ListType)}
     for child in element:
         name = child.tag.rpartition("}")[2]
