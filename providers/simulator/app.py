@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from providers.simulator import faults
-from providers.simulator.bank import Bank, Call, NotLetIn, Refusal, Route
+from providers.simulator.bank import Bank, Call, NotLetIn, Refusal
 from providers.simulator.banks import BANKS
 from providers.simulator.controls import Controls
 from providers.simulator.fields import Problem
@@ -19,6 +19,7 @@ from providers.simulator.lab import Lab
 from providers.simulator.ledger import Stumble
 from providers.simulator.messages import Request
 from providers.simulator.phone import Phone
+from providers.simulator.routes import Route
 from providers.simulator.sms import SmsGateway
 from providers.simulator.world import World
 
@@ -66,61 +67,74 @@ def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitab
     """What serves the routes of one method and path; the body tells which of them is meant."""
 
     async def serve(incoming: web.Request) -> web.StreamResponse:
-        raw = await incoming.read()
-        bank.world.clock.run_due()
         request = Request(
             incoming.method,
             incoming.path,
             incoming.headers,
             incoming.match_info,
             incoming.query,
-            raw,
+            await incoming.read(),
             incoming.raw_path,
         )
+        bank.world.clock.run_due()
         made = next((each for each in routes if each.when is None or request.matches(each.when)), None)
         if made is None:
             return bank.bad_field(None, Problem.VALUE)
-        reference, cpf = bank.identify(made, request)
-        fault, latency_ms = bank.misbehaviour(made.operation, cpf)
-        thinks_ms = 0
-        if made.operation == "query" and cpf is not None:
-            scenario = bank.scenario(cpf)
-            thinks_ms = scenario.latency_ms
-            if fault is None and scenario.answer in faults.FAULTS:
-                fault = scenario.answer
-        call = Call(
-            made.operation,
-            reference,
-            cpf,
-            incoming.headers.get("X-Request-Id"),
-            bank.world.clock.now(),
-            raw.decode("utf-8", "replace"),
-            fault,
-        )
-        bank.calls.append(call)
-        done: web.Response | None = None
-        if fault not in faults.WITHOUT_WORK:
-            # The work is done when the request arrives; latency only holds the answer back. So a caller who
-            # gives up waiting has been served nevertheless, as at a real bank.
-            try:
-                done = bank.handle(made, request)
-                call.worked = True
-            except Stumble as stumble:
-                done = web.Response()  # takes the place of the answer that is lost
-                fault, call.worked = stumble.fault, stumble.worked
-                call.fault = fault
-            except Refusal as refusal:
-                done = refusal.response
-                if isinstance(refusal, NotLetIn):
-                    call.let_in = False
-                    thinks_ms = 0  # the scenario is how long the bank thinks about the holder
-        if fault == "expired_token":
-            call.let_in = False
-            thinks_ms = 0
-        if wait_ms := max(latency_ms, thinks_ms):
+        call, latency_ms = _arrived(bank, made, request)
+        done = _worked(bank, made, request, call)
+        if wait_ms := max(latency_ms, _thinks_ms(bank, call)):
             await asyncio.sleep(wait_ms / 1000)
-        if fault is None and done is not None:
+        if call.fault is None and done is not None:
             return done
-        return await faults.play(str(fault), bank, incoming, done, cpf)
+        return await faults.play(str(call.fault), bank, incoming, done, call.cpf)
 
     return serve
+
+
+def _arrived(bank: Bank, made: Route, request: Request) -> tuple[Call, int]:
+    """The call, recorded with the fault that meets it, and the latency that was ordered for it in milliseconds."""
+    reference, cpf = bank.identify(made, request)
+    fault, latency_ms = bank.misbehaviour(made.operation, cpf)
+    if fault is None and made.operation == "query" and cpf is not None:
+        answer = bank.scenario(cpf).answer
+        fault = answer if answer in faults.FAULTS else None
+    call = Call(
+        made.operation,
+        reference,
+        cpf,
+        request.headers.get("X-Request-Id"),
+        bank.world.clock.now(),
+        request.raw.decode("utf-8", "replace"),
+        fault,
+    )
+    bank.calls.append(call)
+    return call, latency_ms
+
+
+def _worked(bank: Bank, made: Route, request: Request, call: Call) -> web.Response | None:
+    """Do the work of the call and note in it how that went; None where its fault keeps the bank from working.
+
+    The work is done when the request arrives; latency only holds the answer back. So a caller who gives up waiting
+    has been served nevertheless, as at a real bank.
+    """
+    call.let_in = call.fault != "expired_token"
+    if call.fault in faults.WITHOUT_WORK:
+        return None
+    try:
+        done = bank.handle(made, request)
+        call.worked = True
+    except Stumble as stumble:
+        done = web.Response()  # takes the place of the answer that is lost
+        call.fault, call.worked = stumble.fault, stumble.worked
+    except Refusal as refusal:
+        done = refusal.response
+        if isinstance(refusal, NotLetIn):
+            call.let_in = False
+    return done
+
+
+def _thinks_ms(bank: Bank, call: Call) -> int:
+    """How long the bank thinks about the holder of a query, in milliseconds; not where the caller was not let in."""
+    if call.operation != "query" or call.cpf is None or not call.let_in:
+        return 0
+    return bank.scenario(call.cpf).latency_ms

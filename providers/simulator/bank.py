@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn
 
 from aiohttp import web
 
@@ -16,9 +16,10 @@ from providers.simulator import catalogue, numbers
 from providers.simulator.catalogue import Employment, Scenario
 from providers.simulator.faults import Behaviour
 from providers.simulator.fields import Fields, Problem
-from providers.simulator.ledger import Contract, Ledger, Offer
+from providers.simulator.ledger import Contract, Ledger, Offer, WrongState
 from providers.simulator.messages import Request
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import Route
 from providers.simulator.tokens import Tokens
 from providers.simulator.world import Step, World
 
@@ -59,53 +60,6 @@ class Call:
         return {**asdict(self), "at": iso(self.at)}
 
 
-Handler = Callable[[Any, Request], web.Response]
-H = TypeVar("H", bound=Handler)
-
-
-@dataclass(frozen=True)
-class Route:
-    """A route of a bank: `operation` is its name in the controls, `handler` the method's name.
-
-    `cpf`, `reference` and `contract` say where the request bears those (dotted names, see `Request.look_up`),
-    so that a call is recorded with its holder also where a fault keeps the handler from running. `when` tells
-    operations of one path apart (see `Request.matches`); None takes whatever the others leave.
-    """
-
-    method: str
-    path: str
-    operation: str
-    handler: str
-    public: bool
-    cpf: str | None
-    reference: str | None
-    contract: str | None
-    when: str | None = None
-
-
-def route(
-    method: str,
-    path: str,
-    operation: str,
-    *,
-    public: bool = False,
-    cpf: str | None = None,
-    reference: str | None = None,
-    contract: str | None = None,
-    when: str | None = None,
-) -> Callable[[H], H]:
-    """Mark a method as the handler of a route below `/<bank>`. `public`: `authenticate` is not asked (token
-    routes). `when`: which bodies it takes, where one path serves several operations.
-    """
-
-    def mark(handler: H) -> H:
-        made = Route(method, path, operation, handler.__name__, public, cpf, reference, contract, when)
-        handler.__dict__.setdefault("routes", []).append(made)
-        return handler
-
-    return mark
-
-
 @dataclass(frozen=True)
 class Consultation:
     """What a query comes to, in no bank's words: an unfinished `step`, `offers`, or the `reason` for none."""
@@ -120,8 +74,8 @@ class Consultation:
 class Bank:
     """Base of the simulated banks. Facts are class attributes, routes are methods marked with `@route`.
 
-    A subclass has to say how it refuses a token (`token_refused`) and a field (`bad_field`), and how it
-    checks who calls (`authenticate`).
+    A subclass has to say how it checks who calls (`authenticate`), and how it refuses: a token (`token_refused`), a
+    field (`bad_field`), an unknown contract (`no_contract`), a call that the contract's status forbids (`wrong_state`).
     """
 
     name: ClassVar[str]
@@ -197,6 +151,14 @@ class Bank:
 
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         """The answer to a field that is wrong; `field` is its dotted name, None for the body as a whole."""
+        raise NotImplementedError
+
+    def no_contract(self) -> web.Response:
+        """The answer where a contract is asked for that this bank does not have."""
+        raise NotImplementedError
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        """The answer where the contract's status forbids what is asked."""
         raise NotImplementedError
 
     def new_contract_id(self) -> str:
@@ -356,6 +318,27 @@ class Bank:
         return offers
 
     # --- contracts
+
+    def contract(self, contract_id: str) -> Contract:
+        """The contract with that name at this bank, or the bank's refusal."""
+        contract = self.ledger.get(contract_id)
+        if contract is None:
+            raise Refusal(self.no_contract())
+        return contract
+
+    def formalized(self, contract: Contract, channel: str | None) -> Contract:
+        """The contract, issued, with the link sent by `channel`; or the bank's refusal."""
+        return self._moved(contract, lambda: self.ledger.formalize(contract, channel))
+
+    def cancelled(self, contract: Contract) -> Contract:
+        """The contract, cancelled; or the bank's refusal."""
+        return self._moved(contract, lambda: self.ledger.cancel(contract))
+
+    def _moved(self, contract: Contract, move: Callable[[], Contract]) -> Contract:
+        try:
+            return move()
+        except WrongState as wrong:
+            raise Refusal(self.wrong_state(contract)) from wrong
 
     def status_word(self, contract: Contract, words: Mapping[str, str]) -> str:
         """The bank's word for the contract's status; the scenario's strange one where it has to be told."""

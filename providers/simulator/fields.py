@@ -4,6 +4,7 @@ words.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -18,6 +19,8 @@ from defusedxml.ElementTree import fromstring
 CPF = r"\d{11}"
 CNPJ = r"[0-9A-Z]{12}\d{2}"
 EMAIL = r"[^@\s]+@[^@\s]+\.[^@\s]+"
+RANDOM_KEY = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # of PIX
+STATE = r"[A-Z]{2}"
 ISO_DATE = "%Y-%m-%d"
 BR_DATE = "%d/%m/%Y"
 _NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -174,6 +177,63 @@ class Fields:
                 self.refuse(f"{name}.{index}", Problem.TYPE)
             found.append(Fields(item, self._refuse, f"{self._prefix}{name}.{index}."))
         return found
+
+    # --- what every bank asks for, under names of its own
+
+    def optional_texts(self, *names: str, longest: int = 512) -> None:
+        """Texts that may be null or left out."""
+        for name in names:
+            if self.has(name):
+                self.text(name, longest=longest)
+
+    def father(self, name: str) -> None:
+        """A father's name: two words or more, or none."""
+        if self.has(name):
+            self.text(name, r"\S+(\s+\S+)+", longest=120)
+
+    def ip(self, name: str) -> None:
+        """An IP address, version 4 or 6."""
+        try:
+            ipaddress.ip_address(self.text(name))
+        except ValueError:
+            self.refuse(name, Problem.FORMAT)
+
+    def position(self, latitude: str, longitude: str, pattern: str | None = None, *, optional: bool = False) -> None:
+        """A place in degrees: JSON numbers, or texts of `pattern`, with a decimal point or comma."""
+        for name, limit in ((latitude, 90), (longitude, 180)):
+            if optional and not self.has(name):
+                continue
+            degrees = Decimal(self.text(name, pattern).replace(",", ".")) if pattern else self.number(name)
+            if abs(degrees) > limit:
+                self.refuse(name, Problem.VALUE)
+
+    def optional_accuracy(self, name: str) -> None:
+        """How exact a place is, in metres: a JSON number not below zero, or none."""
+        if self.has(name) and self.number(name) < 0:
+            self.refuse(name, Problem.VALUE)
+
+    def address(self, postal_code: str, lines: tuple[str, ...], complement: str, state: str) -> None:
+        """A postal address under these names; only the complement may be null or left out."""
+        self.text(postal_code, r"\d{8}")
+        for name in lines:
+            self.text(name, longest=120)
+        self.optional_texts(complement, longest=120)
+        self.text(state, STATE)
+
+    def account(self, bank: str, branch: str, branch_digit: str, number: str, digit: str) -> None:
+        """A bank account under these names, without masks; only the branch's digit may be null or left out."""
+        self.text(bank, r"\d{3}")
+        self.text(branch, r"\d{1,5}")
+        if self.has(branch_digit):
+            self.text(branch_digit, r"[0-9X]")
+        self.text(number, r"\d{1,15}")
+        self.text(digit, r"[0-9X]{1,2}")
+
+    def pix_key(self, kind: str, key: str, patterns: Mapping[str, str], cpf: str) -> None:
+        """A PIX key: its kind is one of the bank's words in `patterns`; a CPF has to be the holder's own."""
+        pattern = patterns[self.text(kind, one_of=patterns)]
+        if self.text(key, pattern) != cpf and pattern == CPF:
+            self.refuse(key, Problem.VALUE)
 
     def _positive(self, name: str, value: Decimal) -> Decimal:
         if not 0 < value < LARGEST_AMOUNT:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import secrets
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -89,6 +91,11 @@ class Request:
         """The token of `Authorization: Bearer …`, empty where there is none."""
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         return token if scheme == "Bearer" else ""
+
+    def has_basic_auth(self, user: str, password: str) -> bool:
+        """Whether the request bears this user and password by HTTP basic authentication."""
+        expected = b"Basic " + base64.b64encode(f"{user}:{password}".encode())
+        return secrets.compare_digest(self.headers.get("Authorization", "").encode(), expected)
 
     def look_up(self, source: str) -> str | None:
         """The value under a dotted name in path, query string or body, without ever refusing anything."""

@@ -5,8 +5,6 @@ Its manual is `docs/banks/aroeira.md`.
 
 from __future__ import annotations
 
-import base64
-import ipaddress
 import json
 import secrets
 from collections import OrderedDict
@@ -18,12 +16,13 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import OFFERS_KEPT, Bank, Refusal, route
+from providers.simulator.bank import OFFERS_KEPT, Bank, Refusal
 from providers.simulator.catalogue import Employment
-from providers.simulator.fields import BR_DATE, CPF, EMAIL, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.fields import BR_DATE, CPF, EMAIL, STATE, Fields, Problem
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import route
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,6 @@ ACCOUNT_TYPES = ("1", "2", "3")
 DELIVERIES = {"S": "sms", "W": "whatsapp", "N": None}
 PHONE = r"\(\d{2}\) \d{4,5}-\d{4}"
 PIX_KEYS = {"1": CPF, "2": PHONE, "3": EMAIL, "4": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}
-STATE = r"[A-Z]{2}"
 AMOUNT = r"\d{1,3}(\.\d{3}){0,3},\d{2}"
 DEGREES = r"-?\d{1,3}(,\d+)?"
 APP_FIELDS = (
@@ -111,13 +109,18 @@ class Aroeira(Bank):
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         return failure(f"Campo {field or 'corpo'}: {problem}")
 
+    def no_contract(self) -> web.Response:
+        return failure("Proposta nao localizada")
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        return failure("Situacao da proposta nao permite a operacao")
+
     def new_contract_id(self) -> str:
         return str(7_000_000 + secrets.randbelow(1_000_000))
 
     @route("GET", "/token/gerar", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:
-        expected = base64.b64encode(f"{CREDENTIALS.user}:{CREDENTIALS.password}".encode())
-        if not secrets.compare_digest(request.headers.get("Authorization", "").encode(), b"Basic " + expected):
+        if not request.has_basic_auth(CREDENTIALS.user, CREDENTIALS.password):
             raise Refusal(failure("Usuario ou senha invalidos", 401))
         token = self.tokens.issue(TOKEN_TTL_S)
         return success("Token gerado com sucesso", token=token, validade_segundos=str(TOKEN_TTL_S))
@@ -159,9 +162,9 @@ class Aroeira(Bank):
         _origin(form)
         cpf = _person(form)
         _holder_details(form)
-        _address(form)
+        form.address("cep", ("logradouro", "numero", "bairro", "cidade"), "complemento", "uf")
         _credit(form, cpf)
-        _ip(form)
+        form.ip("aceite_ip")
         channel = DELIVERIES[form.text("envio", one_of=DELIVERIES)]
         offer = self.offers.get(simulation)
         ends_at = self.submittable.get(simulation)
@@ -186,17 +189,15 @@ class Aroeira(Bank):
 
     @route("GET", "/clt/proposta/andamento", "status", contract="ade")
     def status(self, request: Request) -> web.Response:
-        return success(proposta=self._proposal(self._contract(Fields(request.query, self.refuse_field))))
+        number = Fields(request.query, self.refuse_field).text("ade")
+        return success(proposta=self._proposal(self.contract(number)))
 
     @route("POST", "/clt/proposta/formalizacao", "formalize", contract="ade")
     def formalize(self, request: Request) -> web.Response:
         form = self.form_fields(request)
-        contract = self._contract(form)
+        contract = self.contract(form.text("ade"))
         channel = DELIVERIES[form.text("envio", one_of=DELIVERIES)]
-        try:
-            return success(proposta=self._proposal(self.ledger.formalize(contract, channel)))
-        except WrongState as wrong:
-            raise Refusal(failure("Situacao da proposta nao permite a operacao")) from wrong
+        return success(proposta=self._proposal(self.formalized(contract, channel)))
 
     @route("GET", "/combos/cidades", "cities")
     def cities(self, _: Request) -> web.Response:
@@ -207,12 +208,6 @@ class Aroeira(Bank):
         self.submittable.update((offer.key, ends_at) for offer in offers)
         while len(self.submittable) > OFFERS_KEPT:
             self.submittable.popitem(last=False)
-
-    def _contract(self, fields: Fields) -> Contract:
-        contract = self.ledger.get(fields.text("ade"))
-        if contract is None:
-            raise Refusal(failure("Proposta nao localizada"))
-        return contract
 
     def _proposal(self, contract: Contract) -> dict[str, Any]:
         step, url = contract.signature, contract.signature_url
@@ -236,8 +231,7 @@ def _person(form: Fields) -> str:
 
 
 def _origin(form: Fields) -> None:
-    if form.has("codigo_origem"):
-        form.text("codigo_origem", longest=120)
+    form.optional_texts("codigo_origem", longest=120)
 
 
 def _ask(form: Fields) -> Ask:
@@ -260,15 +254,13 @@ def _amount(form: Fields, name: str) -> Decimal:
 
 
 def _acceptance(form: Fields) -> None:
-    _ip(form)
+    form.ip("aceite_ip")
     form.date("aceite_data", BR_DATE)
     form.moment("aceite_hora", "%H:%M:%S")
-    _place(form, "aceite_latitude", "aceite_longitude")
+    form.position("aceite_latitude", "aceite_longitude", DEGREES, optional=True)
     if form.has("aceite_precisao"):
         form.text("aceite_precisao", r"\d+(,\d+)?")
-    for name in ("aceite_navegador", "aceite_aparelho", "aceite_plataforma", "aceite_protocolo"):
-        if form.has(name):
-            form.text(name, longest=512)
+    form.optional_texts("aceite_navegador", "aceite_aparelho", "aceite_plataforma", "aceite_protocolo")
 
 
 def _has_app_evidence(form: Fields) -> bool:
@@ -280,28 +272,14 @@ def _has_app_evidence(form: Fields) -> bool:
         form.refuse("app_protocolo", Problem.MISSING)
     for name in given:
         form.text(name, longest=512)
-    _place(form, "app_latitude", "app_longitude")
+    form.position("app_latitude", "app_longitude", DEGREES, optional=True)
     return True
-
-
-def _place(form: Fields, latitude: str, longitude: str) -> None:
-    for name, limit in ((latitude, 90), (longitude, 180)):
-        if form.has(name) and abs(Decimal(form.text(name, DEGREES).replace(",", "."))) > limit:
-            form.refuse(name, Problem.VALUE)
-
-
-def _ip(form: Fields) -> None:
-    try:
-        ipaddress.ip_address(form.text("aceite_ip"))
-    except ValueError:
-        form.refuse("aceite_ip", Problem.FORMAT)
 
 
 def _holder_details(form: Fields) -> None:
     form.text("sexo", one_of=SEXES)
     form.text("nome_mae", longest=120)
-    if form.has("nome_pai"):
-        form.text("nome_pai", r"\S+(\s+\S+)+", longest=120)
+    form.father("nome_pai")
     form.text("estado_civil", one_of=MARITAL_STATUSES)
     form.text("nacionalidade", one_of=NATIONALITIES)
     state = form.text("naturalidade_uf", STATE)
@@ -313,27 +291,11 @@ def _holder_details(form: Fields) -> None:
     form.date("rg_emissao", BR_DATE)
 
 
-def _address(form: Fields) -> None:
-    form.text("cep", r"\d{8}")
-    for name in ("logradouro", "numero", "bairro", "cidade"):
-        form.text(name, longest=120)
-    if form.has("complemento"):
-        form.text("complemento", longest=120)
-    form.text("uf", STATE)
-
-
 def _credit(form: Fields, cpf: str) -> None:
     if form.text("forma_credito", one_of=("C", "X")) == "X":
-        kind = form.text("tipo_chave_pix", one_of=PIX_KEYS)
-        if form.text("chave_pix", PIX_KEYS[kind]) != cpf and kind == "1":
-            form.refuse("chave_pix", Problem.VALUE)
+        form.pix_key("tipo_chave_pix", "chave_pix", PIX_KEYS, cpf)
         return
-    form.text("banco", r"\d{3}")
-    form.text("agencia", r"\d{1,5}")
-    if form.has("agencia_dv"):
-        form.text("agencia_dv", r"[0-9X]")
-    form.text("conta", r"\d{1,15}")
-    form.text("conta_dv", r"[0-9X]{1,2}")
+    form.account("banco", "agencia", "agencia_dv", "conta", "conta_dv")
     form.text("tipo_conta", one_of=ACCOUNT_TYPES)
 
 

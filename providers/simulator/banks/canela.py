@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import json
 import secrets
 import uuid
@@ -19,11 +18,12 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Consultation, Refusal, Route, route
-from providers.simulator.fields import CPF, EMAIL, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.bank import Bank, Consultation, Refusal
+from providers.simulator.fields import CPF, EMAIL, RANDOM_KEY, Fields, Problem
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
 
@@ -70,7 +70,7 @@ PIX_KEYS = {
     CPF_KEY: CPF,
     3: EMAIL,
     4: r"\+55\d{10,11}",
-    5: r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    5: RANDOM_KEY,
 }
 PIX_FIELDS = ("tipoChavePixId", "chavePix")
 ACCOUNT_FIELDS = ("codigoBanco", "agencia", "digitoAgencia", "conta", "digitoConta")
@@ -108,6 +108,12 @@ class Canela(Bank):
 
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         return error(422, "dados invalidos", pendencias=[{"campo": field or "corpo", "mensagem": problem}])
+
+    def no_contract(self) -> web.Response:
+        return error(404, "operacao nao encontrada")
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        return error(409, f"operacao nao permitida: {self.status_word(contract, STATUS_WORDS)}")
 
     def new_contract_id(self) -> str:
         return f"CN26-{secrets.randbelow(10**10):010d}"
@@ -177,11 +183,11 @@ class Canela(Bank):
         body = self.json_fields(request)
         reference = body.text("identificadorExterno", longest=64)
         simulation = body.text("simulacaoId")
-        _texts(body, "carteiraId")
+        body.optional_texts("carteiraId")
         holder = body.object("tomador")
         cpf = _borrower(holder)
         _credit(holder.object("dadosBancarios"), cpf)
-        _ip(body)
+        body.ip("ip")
         channel = _delivery(body)
         if known := self.ledger.find(reference):
             return answer(self._operation(known[0]), 201)
@@ -204,29 +210,19 @@ class Canela(Bank):
 
     @route("GET", "/v3/operacoes/{operacaoId}/detalhe", "status", contract="operacaoId")
     def status(self, request: Request) -> web.Response:
-        return answer(self._operation(self._contract(request)))
+        return answer(self._operation(self.contract(request.params["operacaoId"])))
 
     @route("POST", "/v3/operacoes/{operacaoId}/link-formalizacao", "formalize", contract="operacaoId")
     def formalize(self, request: Request) -> web.Response:
-        contract = self._contract(request)
+        contract = self.contract(request.params["operacaoId"])
         channel = _delivery(self.json_fields(request))
-        try:
-            return answer(self._operation(self.ledger.formalize(contract, channel)))
-        except WrongState as wrong:
-            word = self.status_word(contract, STATUS_WORDS)
-            raise Refusal(error(409, f"operacao nao permitida: {word}")) from wrong
+        return answer(self._operation(self.formalized(contract, channel)))
 
     def _step_named(self, request: Request) -> Step:
         step = self.authorizations.get(request.params["autorizacaoId"])
         if step is None:
             raise Refusal(error(404, "autorizacao nao encontrada"))
         return step
-
-    def _contract(self, request: Request) -> Contract:
-        contract = self.ledger.get(request.params["operacaoId"])
-        if contract is None:
-            raise Refusal(error(404, "operacao nao encontrada"))
-        return contract
 
     def _simulated(self, found: Consultation) -> web.Response:
         # The errors are answers here and no `Refusal`: what was asked was done, an SMS may have been sent.
@@ -283,7 +279,7 @@ def _offer(offer: Offer) -> dict[str, Any]:
 
 
 def _wish(body: Fields) -> Ask:
-    _texts(body, "carteiraId")
+    body.optional_texts("carteiraId")
     wish = body.object("proposta")
     amount = wish.money("valorSolicitado") if wish.has("valorSolicitado") else None
     installment = wish.money("valorParcela") if wish.has("valorParcela") else None
@@ -309,13 +305,13 @@ def _person(holder: Fields) -> str:
 def _consent(consent: Fields) -> None:
     """The holder's acceptance and its evidence."""
     _read_moment(consent, "dataHora")
-    _ip(consent)
-    _texts(consent, "protocolo", "userAgent", "deviceModel", "plataforma")
+    consent.ip("ip")
+    consent.optional_texts("protocolo", "userAgent", "deviceModel", "plataforma")
     _place(consent)
     if consent.has("aplicativo"):
         app = consent.object("aplicativo")
-        _texts(app, "protocolo", "dataAssinatura", "userAgent", "sistemaOperacional")
-        _texts(app, "deviceModel", "deviceName", "deviceType")
+        app.optional_texts("protocolo", "dataAssinatura", "userAgent", "sistemaOperacional")
+        app.optional_texts("deviceModel", "deviceName", "deviceType")
         _place(app)
 
 
@@ -323,11 +319,8 @@ def _place(fields: Fields) -> None:
     if not fields.has("geoLocalizacao"):
         return
     place = fields.object("geoLocalizacao")
-    for name, limit in (("latitude", 90), ("longitude", 180)):
-        if abs(place.number(name)) > limit:
-            place.refuse(name, Problem.VALUE)
-    if place.has("precisao") and place.number("precisao") < 0:
-        place.refuse("precisao", Problem.VALUE)
+    place.position("latitude", "longitude")
+    place.optional_accuracy("precisao")
 
 
 def _borrower(holder: Fields) -> str:
@@ -335,8 +328,7 @@ def _borrower(holder: Fields) -> str:
     cpf = _person(holder)
     holder.text("sexo", one_of=SEXES)
     holder.text("nomeMae", longest=120)
-    if holder.has("nomePai"):
-        holder.text("nomePai", r"\S+(\s+\S+)+", longest=120)
+    holder.father("nomePai")
     if holder.has("estadoCivil"):
         holder.text("estadoCivil", one_of=MARITAL_STATUSES)
     work = holder.object("vinculoEmpregaticio")
@@ -345,12 +337,7 @@ def _borrower(holder: Fields) -> str:
     for name in work.data:
         if name not in EMPLOYMENT_FIELDS:
             work.refuse(name, Problem.VALUE)
-    address = holder.object("endereco")
-    address.text("cep", r"\d{8}")
-    for name in ("rua", "numero", "bairro", "cidade"):
-        address.text(name, longest=120)
-    _texts(address, "complemento")
-    address.text("estado", r"[A-Z]{2}")
+    holder.object("endereco").address("cep", ("rua", "numero", "bairro", "cidade"), "complemento", "estado")
     return cpf
 
 
@@ -369,30 +356,11 @@ def _credit(bank: Fields, cpf: str) -> None:
         if bank.text("chavePix", PIX_KEYS[kind]) != cpf and kind == CPF_KEY:
             bank.refuse("chavePix", Problem.VALUE)
         return
-    bank.text("codigoBanco", r"\d{3}")
-    bank.text("agencia", r"\d{1,5}")
-    if bank.has("digitoAgencia"):
-        bank.text("digitoAgencia", r"[0-9X]")
-    bank.text("conta", r"\d{1,15}")
-    bank.text("digitoConta", r"[0-9X]{1,2}")
+    bank.account(*ACCOUNT_FIELDS)
 
 
 def _delivery(body: Fields) -> str | None:
     return DELIVERIES[body.text("envioLink", one_of=DELIVERIES)] if body.has("envioLink") else None
-
-
-def _ip(fields: Fields) -> None:
-    try:
-        ipaddress.ip_address(fields.text("ip"))
-    except ValueError:
-        fields.refuse("ip", Problem.FORMAT)
-
-
-def _texts(fields: Fields, *names: str) -> None:
-    """Texts that may be null or left out."""
-    for name in names:
-        if fields.has(name):
-            fields.text(name, longest=512)
 
 
 def _read_moment(fields: Fields, name: str) -> datetime:

@@ -5,7 +5,6 @@ Its manual is `docs/banks/cedro.md`.
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 import uuid
 from collections import OrderedDict
@@ -17,12 +16,13 @@ from typing import Any, NoReturn
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Refusal, Route, route
+from providers.simulator.bank import Bank, Refusal
 from providers.simulator.catalogue import Employment
-from providers.simulator.fields import CPF, EMAIL, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.fields import CPF, EMAIL, RANDOM_KEY, Fields, Problem
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
 
@@ -59,9 +59,8 @@ PIX_KEYS = {
     "cpf": CPF,
     "phone": r"55\d{10,11}",
     "email": EMAIL,
-    "random": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    "random": RANDOM_KEY,
 }
-STATE = r"[A-Z]{2}"
 CONSULTS = "/v1/private-consignment/consults"
 OPERATIONS = "/v1/private-consignment/operations"
 
@@ -102,6 +101,12 @@ class Cedro(Bank):
 
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         return _bad_field("body", field, problem)
+
+    def no_contract(self) -> web.Response:
+        return error(404, "operacao nao encontrada")
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        return error(409, f"operacao em {self.status_word(contract, STATUS_WORDS)} nao pode ser formalizada")
 
     def new_offer_key(self) -> str:
         return f"sim_{secrets.token_hex(10)}"
@@ -188,7 +193,7 @@ class Cedro(Bank):
         cpf = _borrower(body.object("borrower"))
         _bank(body.object("bank"), cpf)
         _references(body)
-        _ip(body.object("acceptance"), "ip_address")
+        body.object("acceptance").ip("ip_address")
         if body.has("originator_code"):
             body.text("originator_code", longest=120)
         channel = body.text("formalization_channel", one_of=CHANNELS) if body.has("formalization_channel") else None
@@ -210,23 +215,19 @@ class Cedro(Bank):
     def find(self, request: Request) -> web.Response:
         found = self.ledger.find(request.params["external_id"])
         if not found:
-            raise Refusal(error(404, "operacao nao encontrada"))
+            raise Refusal(self.no_contract())
         return answer(self._operation(found[0]))
 
     @route("POST", OPERATIONS + "/{operation_id}/formalization", "formalize", contract="operation_id")
     def formalize(self, request: Request) -> web.Response:
-        contract = self._contract(request)
+        contract = self.contract(request.params["operation_id"])
         body = self._body(request)
         channel = body.text("channel", one_of=CHANNELS) if body.has("channel") else None
-        try:
-            return answer(self._operation(self.ledger.formalize(contract, channel)))
-        except WrongState as wrong:
-            word = self.status_word(contract, STATUS_WORDS)
-            raise Refusal(error(409, f"operacao em {word} nao pode ser formalizada")) from wrong
+        return answer(self._operation(self.formalized(contract, channel)))
 
     @route("GET", OPERATIONS + "/{operation_id}", "status", contract="operation_id")
     def status(self, request: Request) -> web.Response:
-        return answer(self._operation(self._contract(request)))
+        return answer(self._operation(self.contract(request.params["operation_id"])))
 
     def _body(self, request: Request) -> Fields:
         """The body; this bank wants fields without a value left out."""
@@ -236,12 +237,6 @@ class Cedro(Bank):
 
     def _refuse_parameter(self, field: str, problem: Problem) -> NoReturn:
         raise Refusal(_bad_field("query", field, problem))
-
-    def _contract(self, request: Request) -> Contract:
-        contract = self.ledger.get(request.params["operation_id"])
-        if contract is None:
-            raise Refusal(error(404, "operacao nao encontrada"))
-        return contract
 
     def _operation(self, contract: Contract) -> dict[str, Any]:
         url, step = contract.signature_url, contract.signature
@@ -281,40 +276,24 @@ def _phone(phone: Fields, country: str, area: str, number: str) -> None:
     phone.text(number, r"\d{8,9}")
 
 
-def _ip(fields: Fields, name: str) -> None:
-    try:
-        ipaddress.ip_address(fields.text(name))
-    except ValueError:
-        fields.refuse(name, Problem.FORMAT)
-
-
-def _texts(fields: Fields, *names: str) -> None:
-    """Texts that may be left out."""
-    for name in names:
-        if fields.has(name):
-            fields.text(name, longest=512)
-
-
 def _place(fields: Fields) -> None:
-    for name, limit in (("latitude", 90), ("longitude", 180)):
-        if abs(fields.number(name)) > limit:
-            fields.refuse(name, Problem.VALUE)
-    if fields.has("accuracy") and fields.number("accuracy") < 0:
-        fields.refuse("accuracy", Problem.VALUE)
+    fields.position("latitude", "longitude")
+    fields.optional_accuracy("accuracy")
 
 
 def _consent(consent: Fields) -> None:
     """The holder's acceptance and its evidence; what was not collected is left out."""
     consent.moment("acceptedAt", TIME)
-    _ip(consent, "ipAddress")
-    _texts(consent, "sessionReference")
+    consent.ip("ipAddress")
+    consent.optional_texts("sessionReference")
     if consent.has("device"):
-        _texts(consent.object("device"), "userAgent", "model", "platform")
+        consent.object("device").optional_texts("userAgent", "model", "platform")
     if consent.has("location"):
         _place(consent.object("location"))
     if consent.has("appConsent"):
         app = consent.object("appConsent")
-        _texts(app, "consentId", "signedAt", "userAgent", "operatingSystem", "deviceModel", "deviceName", "deviceType")
+        app.optional_texts("consentId", "signedAt", "userAgent", "operatingSystem")
+        app.optional_texts("deviceModel", "deviceName", "deviceType")
         if app.has("latitude") or app.has("longitude"):
             _place(app)
 
@@ -337,34 +316,21 @@ def _borrower(borrower: Fields) -> str:
     borrower.date("birth_date")
     borrower.text("gender", one_of=GENDERS)
     borrower.text("mother_name", longest=120)
-    if borrower.has("father_name"):
-        borrower.text("father_name", r"\S+(\s+\S+)+", longest=120)
+    borrower.father("father_name")
     borrower.text("marital_status", one_of=MARITAL_STATUSES)
     borrower.boolean("political_exposition")
     borrower.text("email", EMAIL)
     _phone(borrower.object("phone"), "country_code", "area_code", "number")
-    address = borrower.object("address")
-    address.text("postal_code", r"\d{8}")
-    for name in ("street", "number", "neighborhood", "city"):
-        address.text(name, longest=120)
-    if address.has("complement"):
-        address.text("complement", longest=120)
-    address.text("state", STATE)
+    lines = ("street", "number", "neighborhood", "city")
+    borrower.object("address").address("postal_code", lines, "complement", "state")
     return borrower.text("individual_document_number", CPF)
 
 
 def _bank(bank: Fields, cpf: str) -> None:
     if bank.text("transfer_method", one_of=("ted", "pix")) == "pix":
-        kind = bank.text("pix_key_type", one_of=PIX_KEYS)
-        if bank.text("pix_key", PIX_KEYS[kind]) != cpf and kind == "cpf":
-            bank.refuse("pix_key", Problem.VALUE)
+        bank.pix_key("pix_key_type", "pix_key", PIX_KEYS, cpf)
         return
-    bank.text("bank_code", r"\d{3}")
-    bank.text("branch_number", r"\d{1,5}")
-    if bank.has("branch_digit"):
-        bank.text("branch_digit", r"[0-9X]")
-    bank.text("account_number", r"\d{1,15}")
-    bank.text("account_digit", r"[0-9X]{1,2}")
+    bank.account("bank_code", "branch_number", "branch_digit", "account_number", "account_digit")
     bank.text("account_type", one_of=ACCOUNT_TYPES)
 
 

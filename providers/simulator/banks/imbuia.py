@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import json
 import secrets
 import uuid
@@ -18,11 +17,12 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Consultation, Refusal, Route, route
-from providers.simulator.fields import CPF, EMAIL, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.bank import Bank, Consultation, Refusal
+from providers.simulator.fields import CPF, EMAIL, RANDOM_KEY, STATE, Fields, Problem
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
 
@@ -64,10 +64,10 @@ PIX_KEYS = {
     "CPF": CPF,
     "CELULAR": r"\d{10,11}",
     "EMAIL": EMAIL,
-    "EVP": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    "EVP": RANDOM_KEY,
 }
+ADDRESS_LINES = ("logradouro", "numero", "bairro", "cidade")
 DELIVERIES = {"SMS": "sms", "WHATSAPP": "whatsapp"}
-STATE = r"[A-Z]{2}"
 
 PROBLEMS = {
     Problem.MISSING: "REQ-001",
@@ -82,8 +82,8 @@ def error(status: int, message: str, code: str, detail: str) -> web.Response:
     return answer({"message": message, "details": [{"code": code, "message": detail}]}, status, ERROR_TYPE)
 
 
-def not_found(code: str, what: str) -> Refusal:
-    return Refusal(error(404, "Recurso nao encontrado", code, f"{what} nao encontrada"))
+def not_found(code: str, what: str) -> web.Response:
+    return error(404, "Recurso nao encontrado", code, f"{what} nao encontrada")
 
 
 class Imbuia(Bank):
@@ -106,6 +106,13 @@ class Imbuia(Bank):
 
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         return error(400, "Requisicao invalida", PROBLEMS[problem], f"{field or 'corpo'}: {problem}")
+
+    def no_contract(self) -> web.Response:
+        return not_found("PRO-004", "proposta")
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        word = self.status_word(contract, STATUS_WORDS)
+        return error(409, "Operacao nao permitida", "PRO-009", f"proposta {word}")
 
     def new_contract_id(self) -> str:
         return f"7{secrets.randbelow(10**11):011d}"
@@ -157,7 +164,7 @@ class Imbuia(Bank):
         if worker.has("sexo"):
             worker.text("sexo", one_of=SEXES)
         _acceptance(body.object("aceite"))
-        _texts(body, "codigo_origem")
+        body.optional_texts("codigo_origem")
         return answer(self._consulted(self.consult(cpf, _ask(body.object("simulacao")))), media_type=QUERY_TYPE)
 
     @route("GET", "/marketplace/biometrias/{id_biometria}", "poll")
@@ -184,10 +191,10 @@ class Imbuia(Bank):
         reference = body.text("identificador_parceiro", longest=64)
         simulation = body.text("id_simulacao")
         cpf = _holder(body.object("titular"))
-        _address(body.object("endereco"))
+        body.object("endereco").address("cep", ADDRESS_LINES, "complemento", "uf")
         _payment(body, cpf)
-        _ip(body.object("aceite"))
-        _texts(body, "codigo_origem")
+        body.object("aceite").ip("ip")
+        body.optional_texts("codigo_origem")
         channel = _delivery(body)
         if known := self.ledger.find(reference):
             return answer(self._proposal(known[0]), 201, PROPOSAL_TYPE)
@@ -195,7 +202,7 @@ class Imbuia(Bank):
             raise Refusal(_proof_missing())
         offer = self.offers.get(simulation)
         if offer is None:
-            raise not_found("SIM-004", "simulacao")
+            raise Refusal(not_found("SIM-004", "simulacao"))
         if offer.cpf != cpf:
             body.refuse("titular.cpf", Problem.VALUE)
         scenario = self.scenario(cpf)
@@ -214,30 +221,20 @@ class Imbuia(Bank):
     @route("GET", "/marketplace/propostas/{numero_proposta}", "status", contract="numero_proposta")
     def status(self, request: Request) -> web.Response:
         _check_version(request, PROPOSAL_TYPE)
-        return answer(self._proposal(self._contract(request)), media_type=PROPOSAL_TYPE)
+        return answer(self._proposal(self.contract(request.params["numero_proposta"])), media_type=PROPOSAL_TYPE)
 
     @route("POST", "/marketplace/propostas/{numero_proposta}/formalizacao", "formalize", contract="numero_proposta")
     def formalize(self, request: Request) -> web.Response:
         _check_version(request, FORMALIZATION_TYPE)
-        contract = self._contract(request)
+        contract = self.contract(request.params["numero_proposta"])
         channel = _delivery(self.json_fields(request))
-        try:
-            return answer(self._proposal(self.ledger.formalize(contract, channel)), media_type=FORMALIZATION_TYPE)
-        except WrongState as wrong:
-            word = self.status_word(contract, STATUS_WORDS)
-            raise Refusal(error(409, "Operacao nao permitida", "PRO-009", f"proposta {word}")) from wrong
+        return answer(self._proposal(self.formalized(contract, channel)), media_type=FORMALIZATION_TYPE)
 
     def _proof(self, request: Request) -> Step:
         step = self.proofs.get(request.params["id_biometria"])
         if step is None:
-            raise not_found("BIO-004", "biometria")
+            raise Refusal(not_found("BIO-004", "biometria"))
         return step
-
-    def _contract(self, request: Request) -> Contract:
-        contract = self.ledger.get(request.params["numero_proposta"])
-        if contract is None:
-            raise not_found("PRO-004", "proposta")
-        return contract
 
     def _consulted(self, found: Consultation) -> dict[str, Any]:
         waits = found.step is not None and found.step.status != "approved"
@@ -282,20 +279,6 @@ def _proof_missing() -> web.Response:
     return error(403, "Nao autorizado", "BIO-003", "prova de vida pendente")
 
 
-def _texts(fields: Fields, *names: str) -> None:
-    """Texts that may be null or left out."""
-    for name in names:
-        if fields.has(name):
-            fields.text(name, longest=512)
-
-
-def _ip(fields: Fields) -> None:
-    try:
-        ipaddress.ip_address(fields.text("ip"))
-    except ValueError:
-        fields.refuse("ip", Problem.FORMAT)
-
-
 def _person(person: Fields) -> None:
     person.text("nome", longest=120)
     person.date("data_nascimento")
@@ -306,27 +289,24 @@ def _person(person: Fields) -> None:
 
 
 def _place(fields: Fields) -> None:
-    for name, limit in (("latitude", 90), ("longitude", 180)):
-        if abs(fields.number(name)) > limit:
-            fields.refuse(name, Problem.VALUE)
-    if fields.has("precisao_metros") and fields.number("precisao_metros") < 0:
-        fields.refuse("precisao_metros", Problem.VALUE)
+    fields.position("latitude", "longitude")
+    fields.optional_accuracy("precisao_metros")
 
 
 def _acceptance(acceptance: Fields) -> None:
     """The holder's acceptance and its evidence."""
     acceptance.moment("data_hora", TIME)
-    _ip(acceptance)
-    _texts(acceptance, "identificador")
+    acceptance.ip("ip")
+    acceptance.optional_texts("identificador")
     if acceptance.has("dispositivo"):
-        _texts(acceptance.object("dispositivo"), "agente_usuario", "modelo", "plataforma")
+        acceptance.object("dispositivo").optional_texts("agente_usuario", "modelo", "plataforma")
     place = acceptance.object("localizacao")
     if place.text("situacao", one_of=("COLETADA", "NAO_COLETADA")) == "COLETADA":
         _place(place)
     if acceptance.has("aplicativo"):
         app = acceptance.object("aplicativo")
-        _texts(app, "identificador", "data_assinatura", "agente_usuario", "sistema_operacional")
-        _texts(app, "modelo", "nome", "tipo")
+        app.optional_texts("identificador", "data_assinatura", "agente_usuario", "sistema_operacional")
+        app.optional_texts("modelo", "nome", "tipo")
         if app.has("latitude") or app.has("longitude"):
             _place(app)
 
@@ -348,8 +328,7 @@ def _holder(holder: Fields) -> str:
     _person(holder)
     holder.text("sexo", one_of=SEXES)
     holder.text("nome_mae", longest=120)
-    if holder.has("nome_pai"):
-        holder.text("nome_pai", r"\S+(\s+\S+)+", longest=120)
+    holder.father("nome_pai")
     if holder.has("estado_civil"):
         holder.text("estado_civil", one_of=MARITAL_STATUSES)
     birthplace = holder.object("naturalidade")
@@ -358,32 +337,16 @@ def _holder(holder: Fields) -> str:
     return holder.text("cpf", CPF)
 
 
-def _address(address: Fields) -> None:
-    address.text("cep", r"\d{8}")
-    for name in ("logradouro", "numero", "bairro", "cidade"):
-        address.text(name, longest=120)
-    _texts(address, "complemento")
-    address.text("uf", STATE)
-
-
 def _payment(body: Fields, cpf: str) -> None:
     """Where the money goes: a bank account or a PIX key, never both."""
     if body.has("chave_pix"):
         if body.has("dados_bancarios"):
             body.refuse("dados_bancarios", Problem.VALUE)
-        pix = body.object("chave_pix")
-        kind = pix.text("tipo", one_of=PIX_KEYS)
-        if pix.text("chave", PIX_KEYS[kind]) != cpf and kind == "CPF":
-            pix.refuse("chave", Problem.VALUE)
+        body.object("chave_pix").pix_key("tipo", "chave", PIX_KEYS, cpf)
         return
     account = body.object("dados_bancarios")
     account.text("tipo_conta", one_of=ACCOUNT_TYPES)
-    account.text("numero_banco", r"\d{3}")
-    account.text("numero_agencia", r"\d{1,5}")
-    if account.has("digito_agencia"):
-        account.text("digito_agencia", r"[0-9X]")
-    account.text("numero_conta", r"\d{1,15}")
-    account.text("digito_conta", r"[0-9X]{1,2}")
+    account.account("numero_banco", "numero_agencia", "digito_agencia", "numero_conta", "digito_conta")
 
 
 def _delivery(body: Fields) -> str | None:

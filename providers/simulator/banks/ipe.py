@@ -6,9 +6,6 @@ Its manual is `docs/banks/ipe.md`.
 
 from __future__ import annotations
 
-import base64
-import ipaddress
-import secrets
 import uuid
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -18,11 +15,12 @@ from typing import Any
 from aiohttp import web
 
 from providers.simulator import catalogue, numbers
-from providers.simulator.bank import Bank, Consultation, Refusal, route
-from providers.simulator.fields import CPF, EMAIL, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.bank import Bank, Consultation, Refusal
+from providers.simulator.fields import CPF, EMAIL, RANDOM_KEY, STATE, Fields, Problem
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import route
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,9 @@ PIX_KEYS = {
     "document_number": CPF,
     "phone_number": r"\+55\d{10,11}",
     "email": EMAIL,
-    "random_key": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    "random_key": RANDOM_KEY,
 }
 DELIVERIES = ("sms", "whatsapp")
-STATE = r"[A-Z]{2}"
 
 PROBLEMS = {
     Problem.MISSING: ("IPE000010", "Required field missing"),
@@ -94,6 +91,13 @@ class Ipe(Bank):
         code, title = PROBLEMS[problem]
         return error(400, code, f"{title}: {field or 'request body'}", f"{field or 'corpo'}: {problem}")
 
+    def no_contract(self) -> web.Response:
+        return error(*NOT_FOUND)
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        word = self.status_word(contract, STATUS_WORDS)
+        return error(409, "IPE000409", f"Debt is {word}", "A operação não é permitida no estado atual.")
+
     def new_contract_id(self) -> str:
         return str(uuid.uuid4())
 
@@ -104,9 +108,7 @@ class Ipe(Bank):
     def issue_token(self, request: Request) -> web.Response:
         form = self.form_fields(request)
         form.text("grant_type", one_of=("client_credentials",))
-        expected = f"{CREDENTIALS.client_id}:{CREDENTIALS.client_secret}".encode()
-        given = request.headers.get("Authorization", "")
-        if not secrets.compare_digest(given.encode(), b"Basic " + base64.b64encode(expected)):
+        if not request.has_basic_auth(CREDENTIALS.client_id, CREDENTIALS.client_secret):
             raise Refusal(error(401, "IPE000400", "Invalid client credentials", "Credenciais do cliente inválidas."))
         token = self.tokens.issue(TOKEN_TTL_S)
         return answer({"access_token": token, "token_type": "Bearer", "expires_in": TOKEN_TTL_S})
@@ -136,7 +138,7 @@ class Ipe(Bank):
         cpf = _person(borrower)
         _borrower_details(borrower)
         _disbursement(body.object("disbursement"), cpf)
-        _ip(body.object("acceptance"))
+        body.object("acceptance").ip("ip_address")
         channel = body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
         if known := self.ledger.find(reference):
             return answer(self._debt(known[0]), 201)
@@ -156,26 +158,20 @@ class Ipe(Bank):
 
     @route("POST", "/v1/private_payroll/debts/{debt_key}/issue", "formalize", contract="debt_key")
     def formalize(self, request: Request) -> web.Response:
-        contract = self._contract(request)
+        contract = self.contract(request.params["debt_key"])
         body = self.json_fields(request)
         channel = body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
-        try:
-            return answer(self._debt(self.ledger.formalize(contract, channel)))
-        except WrongState as wrong:
-            raise self._conflict(contract) from wrong
+        return answer(self._debt(self.formalized(contract, channel)))
 
     @route("GET", "/v1/private_payroll/debts/{debt_key}", "status", contract="debt_key")
     def status(self, request: Request) -> web.Response:
-        return answer(self._debt(self._contract(request)))
+        return answer(self._debt(self.contract(request.params["debt_key"])))
 
     @route("POST", "/v1/private_payroll/debts/{debt_key}/cancel", "cancel", contract="debt_key")
     def cancel(self, request: Request) -> web.Response:
-        contract = self._contract(request)
+        contract = self.contract(request.params["debt_key"])
         self.json_fields(request).text("reason", longest=200)
-        try:
-            return answer(self._debt(self.ledger.cancel(contract)))
-        except WrongState as wrong:
-            raise self._conflict(contract) from wrong
+        return answer(self._debt(self.cancelled(contract)))
 
     @route("GET", "/v1/private_payroll/auction_proposals/{proposal_key}", "auction")
     def auction_proposal(self, request: Request) -> web.Response:
@@ -185,16 +181,6 @@ class Ipe(Bank):
         if key != catalogue.AUCTION_KEYS["found"]:
             raise Refusal(error(*NOT_FOUND))
         return answer(_auction_record(key, self.world.clock.now()))
-
-    def _contract(self, request: Request) -> Contract:
-        contract = self.ledger.get(request.params["debt_key"])
-        if contract is None:
-            raise Refusal(error(*NOT_FOUND))
-        return contract
-
-    def _conflict(self, contract: Contract) -> Refusal:
-        word = self.status_word(contract, STATUS_WORDS)
-        return Refusal(error(409, "IPE000409", f"Debt is {word}", "A operação não é permitida no estado atual."))
 
     def _debt(self, contract: Contract) -> dict[str, Any]:
         step = contract.signature
@@ -241,23 +227,11 @@ def _evidence(term: Fields) -> None:
     evidence = signature.object("authenticity")
     # What was not collected is null, but it has to be said.
     evidence.require_keys("session_id", "user_agent", "device_model", "geolocation")
-    _ip(evidence)
+    evidence.ip("ip_address")
     evidence.moment("timestamp", TIMESTAMP)
-    for name in ("session_id", "user_agent", "device_model"):
-        if evidence.has(name):
-            evidence.text(name, longest=512)
+    evidence.optional_texts("session_id", "user_agent", "device_model")
     if evidence.has("geolocation"):
-        geolocation = evidence.object("geolocation")
-        for name, limit in (("latitude", 90), ("longitude", 180)):
-            if abs(geolocation.number(name)) > limit:
-                geolocation.refuse(name, Problem.VALUE)
-
-
-def _ip(fields: Fields) -> None:
-    try:
-        ipaddress.ip_address(fields.text("ip_address"))
-    except ValueError:
-        fields.refuse("ip_address", Problem.FORMAT)
+        evidence.object("geolocation").position("latitude", "longitude")
 
 
 def _ask(simulation: Fields) -> Ask:
@@ -275,8 +249,7 @@ def _ask(simulation: Fields) -> Ask:
 def _borrower_details(borrower: Fields) -> None:
     borrower.text("gender", one_of=GENDERS)
     borrower.text("mother_name", longest=120)
-    if borrower.has("father_name"):
-        borrower.text("father_name", r"\S+(\s+\S+)+", longest=120)
+    borrower.father("father_name")
     borrower.text("marital_status", one_of=MARITAL_STATUSES)
     borrower.boolean("is_pep")
     document = borrower.object("document_identification")
@@ -284,29 +257,16 @@ def _borrower_details(borrower: Fields) -> None:
     document.text("issuer", longest=20)
     document.text("issuer_state", STATE)
     document.moment("issue_date", TIMESTAMP)
-    address = borrower.object("address")
-    address.text("postal_code", r"\d{8}")
-    for name in ("street", "number", "neighborhood", "city"):
-        address.text(name, longest=120)
-    if address.has("complement"):
-        address.text("complement", longest=120)
-    address.text("state", STATE)
+    lines = ("street", "number", "neighborhood", "city")
+    borrower.object("address").address("postal_code", lines, "complement", "state")
 
 
 def _disbursement(disbursement: Fields, cpf: str) -> None:
     if disbursement.text("method", one_of=("bank_account", "pix")) == "pix":
-        pix = disbursement.object("pix")
-        kind = pix.text("key_type", one_of=PIX_KEYS)
-        if pix.text("key", PIX_KEYS[kind]) != cpf and kind == "document_number":
-            pix.refuse("key", Problem.VALUE)
+        disbursement.object("pix").pix_key("key_type", "key", PIX_KEYS, cpf)
         return
     account = disbursement.object("bank_account")
-    account.text("bank_code", r"\d{3}")
-    account.text("branch_number", r"\d{1,5}")
-    if account.has("branch_digit"):
-        account.text("branch_digit", r"[0-9X]")
-    account.text("account_number", r"\d{1,15}")
-    account.text("account_digit", r"[0-9X]{1,2}")
+    account.account("bank_code", "branch_number", "branch_digit", "account_number", "account_digit")
     account.text("account_type", one_of=ACCOUNT_TYPES)
 
 

@@ -5,10 +5,8 @@ Its manual is `docs/banks/jatoba.md`.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
@@ -17,11 +15,12 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Consultation, Refusal, route
+from providers.simulator.bank import Bank, Consultation, Refusal
 from providers.simulator.fields import BR_DATE, CPF, EMAIL, LARGEST_AMOUNT, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import route
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ ACCOUNT_TYPES = ("CC", "CP", "CS")
 PIX_KEYS = {"CPF": CPF, "EMAIL": EMAIL, "EVP": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"}
 PHONE_PIX_KEYS = ("TELEFONE", "CELULAR")
 DELIVERIES = {"SMS": "sms", "WHATSAPP": "whatsapp"}
-STATE = r"[A-Z]{2}"
 DEGREES = r"-?\d{1,3}(\.\d+)?"
 
 PROBLEM_CODES = {Problem.MISSING: "10", Problem.TYPE: "11", Problem.FORMAT: "12", Problem.VALUE: "13"}
@@ -93,14 +91,18 @@ class Jatoba(Bank):
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         return failure(PROBLEM_CODES[problem], f"{field or 'corpo'}: {problem}")
 
+    def no_contract(self) -> web.Response:
+        return failure("40", "Proposta nao encontrada")
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        return failure("41", f"Operacao nao permitida na situacao {self.status_word(contract, STATUS_WORDS)}")
+
     def new_contract_id(self) -> str:
         return str(8_000_000_000 + secrets.randbelow(1_000_000_000))
 
     @route("POST", "/v1/tokens", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:
-        expected = base64.b64encode(f"{CREDENTIALS.user}:{CREDENTIALS.password}".encode())
-        given = request.headers.get("Authorization", "").encode()
-        if not (secrets.compare_digest(given, b"Basic " + expected) and _has_api_key(request)):
+        if not (request.has_basic_auth(CREDENTIALS.user, CREDENTIALS.password) and _has_api_key(request)):
             raise Refusal(failure("2", "Credenciais invalidas", 401))
         return success({"token": self.tokens.issue(TOKEN_TTL_S), "expiraEmSegundos": TOKEN_TTL_S})
 
@@ -136,7 +138,7 @@ class Jatoba(Bank):
         _holder_details(holder)
         _employment(body.object("vinculo"))
         _credit(body.object("credito"), cpf)
-        _ip(body.object("aceite"))
+        body.object("aceite").ip("enderecoIp")
         channel = _delivery(body)
         if known := self.ledger.find(reference):
             return success(self._proposal(known[0]))
@@ -154,28 +156,18 @@ class Jatoba(Bank):
         reference = Fields(request.query, self.refuse_field).text("identificadorParceiro", longest=64)
         known = self.ledger.find(reference)
         if not known:
-            raise Refusal(_unknown_proposal())
+            raise Refusal(self.no_contract())
         return success(self._proposal(known[0]))
 
     @route("GET", "/v1/consignado-privado/propostas/{numeroProposta}", "status", contract="numeroProposta")
     def status(self, request: Request) -> web.Response:
-        return success(self._proposal(self._contract(request)))
+        return success(self._proposal(self.contract(request.params["numeroProposta"])))
 
     @route("POST", "/v1/consignado-privado/propostas/{numeroProposta}/emissao", "formalize", contract="numeroProposta")
     def formalize(self, request: Request) -> web.Response:
-        contract = self._contract(request)
+        contract = self.contract(request.params["numeroProposta"])
         channel = _delivery(self.json_fields(request))
-        try:
-            return success(self._proposal(self.ledger.formalize(contract, channel)))
-        except WrongState as wrong:
-            word = self.status_word(contract, STATUS_WORDS)
-            raise Refusal(failure("41", f"Operacao nao permitida na situacao {word}")) from wrong
-
-    def _contract(self, request: Request) -> Contract:
-        contract = self.ledger.get(request.params["numeroProposta"])
-        if contract is None:
-            raise Refusal(_unknown_proposal())
-        return contract
+        return success(self._proposal(self.formalized(contract, channel)))
 
     def _proposal(self, contract: Contract) -> dict[str, Any]:
         step, url = contract.signature, contract.signature_url
@@ -189,10 +181,6 @@ class Jatoba(Bank):
             "dataLiquidacao": _local(contract.disbursed_at) if contract.disbursed_at else None,
             "valorLiquidado": int(contract.offer.quote.amount * 100) if contract.disbursed_at else None,
         }
-
-
-def _unknown_proposal() -> web.Response:
-    return failure("40", "Proposta nao encontrada")
 
 
 def _has_api_key(request: Request) -> bool:
@@ -223,13 +211,11 @@ def _term(term: Fields, cpf: str) -> None:
         "autorizacaoApp",
     )
     term.moment("aceitoEm", BR_MOMENT)
-    _ip(term)
-    _degrees(term)
+    term.ip("enderecoIp")
+    term.position("latitude", "longitude", DEGREES, optional=True)
     if term.has("precisaoMetros"):
         term.text("precisaoMetros", r"\d+(\.\d+)?")
-    for name in ("agenteUsuario", "modeloAparelho", "plataforma", "idSessao"):
-        if term.has(name):
-            term.text(name, longest=512)
+    term.optional_texts("agenteUsuario", "modeloAparelho", "plataforma", "idSessao")
     if term.has("autorizacaoApp"):
         _app_authorization(term.object("autorizacaoApp"))
     data = term.data
@@ -252,28 +238,12 @@ def _app_authorization(app: Fields) -> None:
         "tipoAparelho",
     )
     app.require_keys(*names, "latitude", "longitude")
-    for name in names:
-        if app.has(name):
-            app.text(name, longest=512)
-    _degrees(app)
-
-
-def _degrees(fields: Fields) -> None:
-    for name, limit in (("latitude", 90), ("longitude", 180)):
-        if fields.has(name) and abs(Decimal(fields.text(name, DEGREES))) > limit:
-            fields.refuse(name, Problem.VALUE)
-
-
-def _ip(fields: Fields) -> None:
-    try:
-        ipaddress.ip_address(fields.text("enderecoIp"))
-    except ValueError:
-        fields.refuse("enderecoIp", Problem.FORMAT)
+    app.optional_texts(*names)
+    app.position("latitude", "longitude", DEGREES, optional=True)
 
 
 def _origin(body: Fields) -> None:
-    if body.has("codigoOrigem"):
-        body.text("codigoOrigem", longest=120)
+    body.optional_texts("codigoOrigem", longest=120)
 
 
 def _delivery(body: Fields) -> str | None:
@@ -303,15 +273,9 @@ def _holder_details(holder: Fields) -> None:
     holder.text("sexo", one_of=SEXES)
     holder.text("estadoCivil", one_of=MARITAL_STATUSES)
     holder.text("nomeMae", longest=120)
-    if holder.has("nomePai"):
-        holder.text("nomePai", r"\S+(\s+\S+)+", longest=120)
-    address = holder.object("endereco")
-    address.text("cep", r"\d{8}")
-    for name in ("logradouro", "numero", "bairro", "cidade"):
-        address.text(name, longest=120)
-    if address.has("complemento"):
-        address.text("complemento", longest=120)
-    address.text("uf", STATE)
+    holder.father("nomePai")
+    lines = ("logradouro", "numero", "bairro", "cidade")
+    holder.object("endereco").address("cep", lines, "complemento", "uf")
 
 
 def _employment(employment: Fields) -> None:
@@ -326,19 +290,11 @@ def _employment(employment: Fields) -> None:
 
 def _credit(credit: Fields, cpf: str) -> None:
     if credit.text("forma", one_of=("CONTA", "PIX")) == "PIX":
-        kind = credit.text("tipoChave")
-        if kind in PHONE_PIX_KEYS:
+        if credit.text("tipoChave") in PHONE_PIX_KEYS:
             raise Refusal(failure("31", "Chave PIX do tipo telefone nao aceita"))
-        credit.text("tipoChave", one_of=PIX_KEYS)
-        if credit.text("chave", PIX_KEYS[kind]) != cpf and kind == "CPF":
-            credit.refuse("chave", Problem.VALUE)
+        credit.pix_key("tipoChave", "chave", PIX_KEYS, cpf)
         return
-    credit.text("banco", r"\d{3}")
-    credit.text("agencia", r"\d{1,5}")
-    if credit.has("digitoAgencia"):
-        credit.text("digitoAgencia", r"[0-9X]")
-    credit.text("conta", r"\d{1,15}")
-    credit.text("digitoConta", r"[0-9X]{1,2}")
+    credit.account("banco", "agencia", "digitoAgencia", "conta", "digitoConta")
     credit.text("tipoConta", one_of=ACCOUNT_TYPES)
 
 

@@ -5,7 +5,6 @@ Its manual is `docs/banks/peroba.md`.
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,11 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Consultation, Refusal, Route, route
+from providers.simulator.bank import Bank, Consultation, Refusal
 from providers.simulator.fields import CPF, EMAIL, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
 
@@ -55,7 +55,6 @@ GENDERS = ("H", "M")  # homem, mulher
 MARITAL_STATUSES = ("S", "C", "D", "V", "Q", "U")
 ACCOUNT_TYPES = ("ContaCorrente", "ContaPoupanca", "ContaSalario")
 DELIVERIES = {"Sms": "sms", "WhatsApp": "whatsapp"}
-STATE = r"[A-Z]{2}"
 DEGREES = r"-?\d{1,3}(\.\d{1,15})?"
 
 
@@ -84,6 +83,12 @@ class Peroba(Bank):
 
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         return say(400, f"{field or 'Corpo'}: {problem}.")
+
+    def no_contract(self) -> web.Response:
+        return say(404, "Proposta nao encontrada.")
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        return say(409, f"Operacao nao permitida: proposta {self.status_word(contract, STATUS_WORDS)}.")
 
     def new_contract_id(self) -> str:
         return f"PRB{secrets.randbelow(10**12):012d}"
@@ -134,7 +139,7 @@ class Peroba(Bank):
         cpf = _person(client)
         _client_details(client)
         _payment(body.object("Pagamento"))
-        _ip(body.object("Aceite"))
+        body.object("Aceite").ip("EnderecoIp")
         channel = _channel(body)
         if known := self.ledger.find(reference):
             return self._proposal(known[0])
@@ -155,32 +160,22 @@ class Peroba(Bank):
     def find(self, request: Request) -> web.Response:
         found = self.ledger.find(Fields(request.query, self.refuse_field).text("IdentificadorExterno"))
         if not found:
-            raise Refusal(say(404, "Proposta nao encontrada."))
+            raise Refusal(self.no_contract())
         return self._proposal(found[0])
 
     @route("GET", "/ConsignadoPrivado/Propostas/{codigo}", "status", contract="codigo")
     def status(self, request: Request) -> web.Response:
-        return self._proposal(self._contract(request))
+        return self._proposal(self.contract(request.params["codigo"]))
 
     @route("POST", "/ConsignadoPrivado/Propostas/{codigo}/Formalizacao", "formalize", contract="codigo")
     def formalize(self, request: Request) -> web.Response:
-        contract = self._contract(request)
-        try:
-            return self._proposal(self.ledger.formalize(contract, _channel(self.json_fields(request))))
-        except WrongState as wrong:
-            word = self.status_word(contract, STATUS_WORDS)
-            raise Refusal(say(409, f"Operacao nao permitida: proposta {word}.")) from wrong
+        contract = self.contract(request.params["codigo"])
+        return self._proposal(self.formalized(contract, _channel(self.json_fields(request))))
 
     def _pass_gateway(self, request: Request) -> None:
         given = request.headers.get("X-Gateway-Key", "")
         if not secrets.compare_digest(given.encode("utf-8", "replace"), CREDENTIALS.gateway_key.encode()):
             raise Refusal(say(403, "Chave do gateway invalida."))
-
-    def _contract(self, request: Request) -> Contract:
-        contract = self.ledger.get(request.params["codigo"])
-        if contract is None:
-            raise Refusal(say(404, "Proposta nao encontrada."))
-        return contract
 
     def _waiting(self, step: Step) -> web.Response:
         self._consultations[step.id] = step
@@ -242,31 +237,18 @@ def _person(client: Fields) -> str:
 def _evidence(acceptance: Fields) -> None:
     """How the holder accepted. What was not collected is null, but it has to be said."""
     devices = ("Protocolo", "Navegador", "Aparelho", "Plataforma")
-    degrees = {"Latitude": 90, "Longitude": 180}
-    acceptance.require_keys(*devices, *degrees, "PrecisaoMetros")
-    _ip(acceptance)
+    acceptance.require_keys(*devices, "Latitude", "Longitude", "PrecisaoMetros")
+    acceptance.ip("EnderecoIp")
     acceptance.moment("DataHora", MOMENT)
-    for name in devices:
-        if acceptance.has(name):
-            acceptance.text(name, longest=512)
-    for name, limit in degrees.items():
-        if acceptance.has(name) and abs(Decimal(acceptance.text(name, DEGREES))) > limit:
-            acceptance.refuse(name, Problem.VALUE)
+    acceptance.optional_texts(*devices)
+    acceptance.position("Latitude", "Longitude", DEGREES, optional=True)
     if acceptance.has("PrecisaoMetros"):
         acceptance.text("PrecisaoMetros", r"\d+(\.\d+)?")
 
 
-def _ip(fields: Fields) -> None:
-    try:
-        ipaddress.ip_address(fields.text("EnderecoIp"))
-    except ValueError:
-        fields.refuse("EnderecoIp", Problem.FORMAT)
-
-
 def _wish(body: Fields) -> Ask:
     body.require_keys("Carteira")
-    if body.has("Carteira"):
-        body.text("Carteira", longest=120)
+    body.optional_texts("Carteira", longest=120)
     wish = body.object("Simulacao")
     wish.require_keys("ValorLiberado", "ValorParcela", "QuantidadeParcelas")
     return Ask(
@@ -280,28 +262,16 @@ def _wish(body: Fields) -> Ask:
 def _client_details(client: Fields) -> None:
     client.text("Genero", one_of=GENDERS)
     client.text("NomeMae", longest=120)
-    if client.has("NomePai"):
-        client.text("NomePai", r"\S+(\s+\S+)+", longest=120)
+    client.father("NomePai")
     if client.has("EstadoCivil"):
         client.text("EstadoCivil", one_of=MARITAL_STATUSES)
-    if client.has("Nacionalidade"):
-        client.text("Nacionalidade", longest=60)
-    address = client.object("Endereco")
-    address.text("Cep", r"\d{8}")
-    for name in ("Logradouro", "Numero", "Bairro", "Cidade"):
-        address.text(name, longest=120)
-    if address.has("Complemento"):
-        address.text("Complemento", longest=120)
-    address.text("Uf", STATE)
+    client.optional_texts("Nacionalidade", longest=60)
+    lines = ("Logradouro", "Numero", "Bairro", "Cidade")
+    client.object("Endereco").address("Cep", lines, "Complemento", "Uf")
 
 
 def _payment(payment: Fields) -> None:
-    payment.text("Banco", r"\d{3}")
-    payment.text("Agencia", r"\d{1,5}")
-    if payment.has("DigitoAgencia"):
-        payment.text("DigitoAgencia", r"[0-9X]")
-    payment.text("Conta", r"\d{1,15}")
-    payment.text("DigitoConta", r"[0-9X]{1,2}")
+    payment.account("Banco", "Agencia", "DigitoAgencia", "Conta", "DigitoConta")
     payment.text("TipoConta", one_of=ACCOUNT_TYPES)
 
 

@@ -6,7 +6,6 @@ Its manual is `docs/banks/sucupira.md`.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import secrets
 import time
 from dataclasses import dataclass
@@ -17,11 +16,12 @@ from typing import Any
 import jwt
 from aiohttp import web
 
-from providers.simulator.bank import Bank, Consultation, Refusal, Route, route
-from providers.simulator.fields import CPF, EMAIL, Fields, Problem
-from providers.simulator.ledger import Contract, Offer, WrongState
+from providers.simulator.bank import Bank, Consultation, Refusal
+from providers.simulator.fields import CPF, EMAIL, RANDOM_KEY, STATE, Fields, Problem
+from providers.simulator.ledger import Contract, Offer
 from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
+from providers.simulator.routes import Route, route
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,11 @@ PIX_KEYS = {
     "CPF": CPF,
     "PHONE": PHONE,
     "EMAIL": EMAIL,
-    "EVP": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    "EVP": RANDOM_KEY,
 }
 DELIVERIES = ("sms", "whatsapp")
 CENTS = r"[1-9]\d{0,13}"
 DEGREES = r"-?\d{1,3}(\.\d{1,15})?"
-STATE = r"[A-Z]{2}"
 APP_TEXTS = ("autorizacao", "assinado-em", "navegador", "sistema", "modelo", "nome-aparelho", "tipo-aparelho")
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -92,6 +91,12 @@ class Sucupira(Bank):
 
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
         return errors(422, field or "corpo", problem)
+
+    def no_contract(self) -> web.Response:
+        return errors(404, "id-operacao", "operacao nao encontrada")
+
+    def wrong_state(self, contract: Contract) -> web.Response:
+        return errors(409, "situacao", f"operacao {self.status_word(contract, STATUS_WORDS)}")
 
     def new_contract_id(self) -> str:
         return f"{secrets.randbelow(10**14):014d}"
@@ -137,7 +142,7 @@ class Sucupira(Bank):
         _client_details(client)
         settlement = body.object("liquidacao")
         by_pix = _settlement(settlement, cpf)
-        _ip(body.object("aceite"))
+        body.object("aceite").ip("ip")
         channel = _channel(body)
         if DUE_DATE in body.data:
             body.refuse(DUE_DATE, Problem.VALUE)
@@ -162,28 +167,18 @@ class Sucupira(Bank):
 
     @route("GET", "/credito/operacoes/{operacao}", "status", contract="operacao")
     def status(self, request: Request) -> web.Response:
-        return answer(self._operation(self._contract(request)))
+        return answer(self._operation(self.contract(request.params["operacao"])))
 
     @route("POST", "/credito/operacoes/{operacao}/formalizacao", "formalize", contract="operacao")
     def formalize(self, request: Request) -> web.Response:
-        contract = self._contract(request)
-        try:
-            return answer(self._operation(self.ledger.formalize(contract, _channel(self.json_fields(request)))))
-        except WrongState as wrong:
-            word = self.status_word(contract, STATUS_WORDS)
-            raise Refusal(errors(409, "situacao", f"operacao {word}")) from wrong
+        contract = self.contract(request.params["operacao"])
+        return answer(self._operation(self.formalized(contract, _channel(self.json_fields(request)))))
 
     def _offer(self, key: str) -> Offer:
         offer = self.offers.get(key)
         if offer is None:
             raise Refusal(errors(404, "id-simulacao", "simulacao nao encontrada"))
         return offer
-
-    def _contract(self, request: Request) -> Contract:
-        contract = self.ledger.get(request.params["operacao"])
-        if contract is None:
-            raise Refusal(errors(404, "id-operacao", "operacao nao encontrada"))
-        return contract
 
     def _portfolio(self, offer: Offer) -> str:
         return self.scenario(offer.cpf).portfolio or self._portfolios.get(offer.key, DEFAULT_PORTFOLIO)
@@ -286,21 +281,15 @@ def _evidence(evidence: Fields) -> None:
     """How the holder signed. What was not collected is null, but it has to be said."""
     texts = ("sessao", "navegador", "aparelho", "plataforma")
     evidence.require_keys(*texts, "localizacao", "aplicativo")
-    _ip(evidence)
+    evidence.ip("ip")
     evidence.integer("aceito-em", least=0)
-    _texts(evidence, texts)
+    evidence.optional_texts(*texts)
     _place(evidence)
     if evidence.has("aplicativo"):
         app = evidence.object("aplicativo")
         app.require_keys(*APP_TEXTS, "localizacao")
-        _texts(app, APP_TEXTS)
+        app.optional_texts(*APP_TEXTS)
         _place(app)
-
-
-def _texts(fields: Fields, names: tuple[str, ...]) -> None:
-    for name in names:
-        if fields.has(name):
-            fields.text(name, longest=512)
 
 
 def _place(fields: Fields) -> None:
@@ -308,18 +297,9 @@ def _place(fields: Fields) -> None:
         return
     place = fields.object("localizacao")
     place.require_keys("precisao-metros")
-    for name, limit in (("latitude", 90), ("longitude", 180)):
-        if abs(Decimal(place.text(name, DEGREES))) > limit:
-            place.refuse(name, Problem.VALUE)
+    place.position("latitude", "longitude", DEGREES)
     if place.has("precisao-metros"):
         place.text("precisao-metros", r"\d+(\.\d+)?")
-
-
-def _ip(fields: Fields) -> None:
-    try:
-        ipaddress.ip_address(fields.text("ip"))
-    except ValueError:
-        fields.refuse("ip", Problem.FORMAT)
 
 
 def _ask(wish: Fields) -> Ask:
@@ -336,43 +316,28 @@ def _client_details(client: Fields) -> None:
     if _gender(client) == 0:
         client.refuse("genero", Problem.VALUE)
     client.text("nome-mae", longest=120)
-    if client.has("nome-pai"):
-        client.text("nome-pai", r"\S+(\s+\S+)+", longest=120)
+    client.father("nome-pai")
     client.text("nacionalidade", longest=60)
     if client.has("estado-civil"):
         client.text("estado-civil", one_of=MARITAL_STATUSES)
     document = client.object("documento")
     document.text("numero", longest=20)
-    if document.has("orgao-emissor"):
-        document.text("orgao-emissor", longest=20)
+    document.optional_texts("orgao-emissor", longest=20)
     if document.has("uf-emissor"):
         document.text("uf-emissor", STATE)
     if document.has("data-emissao"):
         _day(document, "data-emissao")
-    address = client.object("endereco")
-    address.text("cep", r"\d{8}")
-    for name in ("logradouro", "numero", "bairro", "cidade"):
-        address.text(name, longest=120)
-    if address.has("complemento"):
-        address.text("complemento", longest=120)
-    address.text("uf", STATE)
+    lines = ("logradouro", "numero", "bairro", "cidade")
+    client.object("endereco").address("cep", lines, "complemento", "uf")
 
 
 def _settlement(settlement: Fields, cpf: str) -> bool:
     """Whether it is by PIX."""
     if settlement.text("forma", one_of=("conta", "pix")) == "pix":
-        pix = settlement.object("pix")
-        kind = pix.text("tipo-chave", one_of=PIX_KEYS)
-        if pix.text("chave", PIX_KEYS[kind]) != cpf and kind == "CPF":
-            pix.refuse("chave", Problem.VALUE)
+        settlement.object("pix").pix_key("tipo-chave", "chave", PIX_KEYS, cpf)
         return True
     account = settlement.object("conta")
-    account.text("compe", r"\d{3}")
-    account.text("agencia", r"\d{1,5}")
-    if account.has("digito-agencia"):
-        account.text("digito-agencia", r"[0-9X]")
-    account.text("numero", r"\d{1,15}")
-    account.text("digito", r"[0-9X]{1,2}")
+    account.account("compe", "agencia", "digito-agencia", "numero", "digito")
     account.text("tipo", one_of=ACCOUNT_TYPES)
     return False
 
