@@ -65,7 +65,8 @@ class ErrorSchema(serializers.Serializer[Any]):
     details = DetailSchema(many=True, required=False, help_text="Só com `invalid_input`: todas as falhas.")
     proposal_id = serializers.UUIDField(required=False, help_text="Só quando o erro trata de uma proposta guardada.")
     status = serializers.CharField(
-        required=False, help_text="Só com `invalid_state` de uma proposta: a última situação conhecida dela."
+        required=False,
+        help_text="Só com `invalid_state` de uma proposta que o banco já tem: a última situação conhecida dela.",
     )
     next_actions = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="Ao lado de `status`: o que se pode fazer agora."

@@ -51,7 +51,9 @@ _UNKNOWN_OFFER = InvalidInput(
     details=[Detail("offer_ref.offer_id", "Oferta não encontrada para este banco. Faça uma nova consulta.")]
 )
 _BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um: conta_bancaria ou pix.")])
-_OTHER_DATA = OtherData(PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta")
+_OTHER_DATA = OtherData(PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta").with_facts(
+    status=_CREATED["status"], next_actions=_CREATED["next_actions"]
+)
 _EXPIRED = OfferExpired().with_facts(proposal_id=PROPOSAL["proposal_id"], replacement=OFFER)
 _REFUSED = ProviderRejected("O titular já tem um contrato em andamento neste banco.")
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])

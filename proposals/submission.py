@@ -21,7 +21,7 @@ from consultas.models import Offer
 from foundation import validation, workers
 from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
 from partners.models import Partner
-from proposals import comparison, dataset
+from proposals import comparison, dataset, envelope
 from proposals.calls import adapter
 from proposals.models import Proposal
 from proposals.serializers import SubmissionRequest
@@ -133,10 +133,15 @@ def _begin_first_try(offer: Offer, told: dict[str, Any], request_id: str, until:
 
 
 def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:
-    """Raise OtherData on the first field in which `told` is another submission than `kept`, that of `proposal`."""
+    """Raise OtherData on the first field in which `told` is another submission than `kept`, that of `proposal`. The
+    error bears the last known status of a proposal that the bank has, and what can be done with it."""
     field = comparison.first_difference(kept, told)
-    if field is not None:
-        raise comparison.OtherData(str(proposal.pk), field)
+    if field is None:
+        return
+    error = comparison.OtherData(str(proposal.pk), field)
+    if proposal.submission == Phase.ACCEPTED:
+        error.with_facts(status=proposal.status, next_actions=envelope.next_actions(proposal))
+    raise error
 
 
 def _have_sent(proposal: Proposal, deadline: float) -> bytes | None:
