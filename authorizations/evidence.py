@@ -225,14 +225,17 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     """The evidence that stands in for `client_ip` and `geolocation` of a query.
 
     Raises InvalidInput on `authorization_id`, in the same words, for a session that is unknown, another
-    partner's, another CPF's, erased, revoked or not authorized. Whose it is, is read from the sealed record:
-    the session's own columns could be moved. In other words for one older than `AUTHORIZATION_MAX_AGE_DAYS`.
+    partner's, another CPF's, erased or not authorized. Whose it is, is read from the sealed record: the session's own
+    columns could be moved. In words of their own for one that was revoked, and for one older than
+    `AUTHORIZATION_MAX_AGE_DAYS`.
     """
     refusal = InvalidInput("Autorização inexistente ou ainda não concluída para este CPF.", field="authorization_id")
     try:
         session = sessions.find(authorization_id, partner)
     except NotFound:
         raise refusal from None
+    if session.revoked_at is not None and session.erased_at is None and session.cpf == cpf:
+        raise InvalidInput("A autorização foi revogada. Peça outra ao titular.", field="authorization_id")
     if not hasattr(session, "evidence") or session.erased_at is not None or session.revoked_at is not None:
         raise refusal
     evidence = session.evidence

@@ -47,6 +47,9 @@ def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None
     with pytest.raises(InvalidInput) as refusal:
         for_query(partner, CPF, revoked.authorization_id)
     assert refusal.value.field == "authorization_id"
+    assert refusal.value.message == "A autorização foi revogada. Peça outra ao titular."
+    with pytest.raises(InvalidInput, match="inexistente"):  # whoever asks for another CPF hears nothing of this one
+        for_query(partner, "11144477735", revoked.authorization_id)
     fresh = open_session(partner)
     assert (fresh.pk, fresh.status) != (revoked.pk, "expired")
     assert fresh.status_at(timezone.now()) == "pending"
