@@ -170,6 +170,15 @@ def test_an_unknown_session(holder: HolderClient, db: None) -> None:
     assert reply.json()["code"] == "not_found"
 
 
+@pytest.mark.parametrize(("production", "status"), [(False, 422), (True, 404)])
+def test_a_bad_body_for_an_unknown_session(
+    holder: HolderClient, settings: Any, db: None, production: bool, status: int
+) -> None:
+    """The form of a body is checked first, as on every route; in production the route does not exist for JSON."""
+    settings.PRODUCTION = production
+    assert holder.post(UNKNOWN, {"accepted": "yes"}, format="json").status_code == status
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
