@@ -7,6 +7,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
@@ -81,6 +82,14 @@ def test_a_declined_session_is_over(partner: Partner, holder: HolderClient, sess
         for_query(partner, CPF, session.authorization_id)
     assert (row(session).declined_at, Evidence.objects.count(), len(told())) == (before, 0, 1)
     assert open_session(partner).pk != session.pk
+
+
+def test_a_decline_needs_no_browser(api: PartnerClient, holder: HolderClient, session: Session) -> None:
+    """As the guide says for the sandbox: `curl -X POST $URL/decline`, which sends no body and no content type."""
+    url = api.get(f"/partners/v1/authorizations/{session.authorization_id}").json()["url"]
+    reply = holder.generic("POST", f"{urlsplit(url).path}/decline")
+    assert (reply.status_code, holder.get(public(session)).status_code) == (303, 410)
+    assert [event["event"] for event in told()] == ["authorization.declined"]
 
 
 def test_an_acceptance_stands_against_a_late_decline(holder: HolderClient, session: Session) -> None:
