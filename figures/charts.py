@@ -17,6 +17,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e
 #: So many hours stand in the table beside a plot.
 _TABLE_ROWS = 48
 _GREY_TEXT = "#737373"
+_POINT = 3
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def plot(
                 "data": [float(value) if isinstance(value, Decimal) else value for value in line.values],
                 "borderColor": line.colour,
                 "backgroundColor": line.colour,
-                "pointRadius": 0,
+                "pointRadius": 0 if is_bars else _radii(line.values),
                 "borderWidth": 0 if is_bars else 1.5,
                 "fill": stacked and not is_bars,
             }
@@ -76,6 +77,12 @@ def plot(
     )
     rows = list(islice(told, _TABLE_ROWS))
     return Plot(title, json.dumps(data), json.dumps(_options(stacked)), is_bars, [line.name for line in found], rows)
+
+
+def _radii(values: Sequence[int | float | Decimal | None]) -> list[int]:
+    """The size of each hour's point. Only an hour without figures on both sides has one: no line leads to it."""
+    edged = [None, *values, None]
+    return [_POINT if value and not edged[index] and not edged[index + 2] else 0 for index, value in enumerate(values)]
 
 
 def shown(value: int | float | Decimal | None) -> str:

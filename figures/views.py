@@ -20,6 +20,7 @@ from figures import reports
 from figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Line, plot, shown
 from figures.models import Stage
 from figures.reports import PERIODS, BankFigures, Period
+from figures.sweep import counted_until
 from figures.tables import (
     FUNNEL_OF_ANSWERS,
     FUNNEL_OF_QUERIES,
@@ -78,6 +79,7 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
         "title": title,
         "periods": period_links(request, period),
         "period": period,
+        "counted_until": counted_until(),
         **words,
     }
     return TemplateResponse(request, template, context)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from figures.charts import BLUE, Line, plot
 from figures.counting import hour_of
 from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from partners.models import Partner
@@ -177,7 +179,25 @@ def test_the_first_page_shows_today_and_the_hours(admin_client: Client, figures:
     assert "Contado até" in text_of(page)
 
 
-@pytest.mark.parametrize(("page", "most"), [("/admin/", 16), (PAGES[0], 4), (PAGES[1], 7), (PAGES[2], 5)])
+@pytest.mark.parametrize("page", ["/admin/", *PAGES])
+def test_a_page_says_up_to_when_it_is_counted(admin_client: Client, partner: Partner, page: str) -> None:
+    """Before the fix, only the first page did, without the year and the time zone."""
+    assert "Nada foi contado ainda." in text_of(admin_client.get(page))
+    Progress.objects.create(source="queries", until=datetime(2026, 11, 22, 21, 5, tzinfo=UTC))
+    assert "Contado até 22/11/2026 18:05, horário de Brasília." in text_of(admin_client.get(page))
+
+
+def test_an_hour_alone_is_a_point() -> None:
+    """Before the fix, a line with one hour of figures, or with gaps around an hour, showed nothing there."""
+    hours = [hour_of(timezone.now()) + timedelta(hours=number) for number in range(6)]
+    values = (5, None, None, 7, 8, 0)
+    [line] = json.loads(plot("x", hours, [Line("y", BLUE, values)], bars=False).data)["datasets"]
+    assert [radius > 0 for radius in line["pointRadius"]] == [True, False, False, False, False, False]
+    [bars] = json.loads(plot("x", hours, [Line("y", BLUE, values)]).data)["datasets"]
+    assert bars["pointRadius"] == 0
+
+
+@pytest.mark.parametrize(("page", "most"), [("/admin/", 16), (PAGES[0], 5), (PAGES[1], 8), (PAGES[2], 6)])
 def test_a_page_costs_few_statements(
     admin_client: Client, figures: Partner, django_assert_max_num_queries: Any, page: str, most: int
 ) -> None:
