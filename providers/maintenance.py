@@ -52,10 +52,9 @@ class Maintenance(models.Model):
 
 
 def out_of_service(until: datetime, reason: str) -> str:
-    """A phrase such as `fora do ar até 18:00: motivo`. The day is added if it is not today."""
-    local, today = timezone.localtime(until), timezone.localtime().date()
-    moment = f"{local:%H:%M}" if local.date() == today else f"{local:%d/%m %H:%M}"
-    return f"fora do ar até {moment}: {reason}"
+    """A phrase such as `fora do ar até 22/11/2026 18:00, horário de Brasília: motivo`. It names the day and the
+    time zone because a query's answers keep it, and partners read it on another day or in another time zone."""
+    return f"fora do ar até {timezone.localtime(until):%d/%m/%Y %H:%M}, horário de Brasília: {reason}"
 
 
 def window_sql(name: str) -> str:

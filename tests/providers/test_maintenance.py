@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -73,10 +73,11 @@ def test_partners_read_that_the_bank_is_unavailable(client: Client) -> None:
     assert {bank["name"]: bank["status"] for bank in told} == {"ipe": "unavailable", "cedro": "available"}
 
 
-def test_the_end_is_told_with_its_day_where_it_is_not_today() -> None:
-    noon = timezone.localtime().replace(hour=23, minute=59)
-    assert out_of_service(noon, "x") == "fora do ar até 23:59: x"
-    assert out_of_service(noon + timedelta(days=2), "x") == f"fora do ar até {noon + timedelta(days=2):%d/%m} 23:59: x"
+def test_the_end_is_told_with_its_day_and_time_zone() -> None:
+    """Before the fix, it was "18:00" alone."""
+    assert out_of_service(datetime(2026, 11, 22, 21, 0, tzinfo=UTC), "x") == (
+        "fora do ar até 22/11/2026 18:00, horário de Brasília: x"
+    )
 
 
 def test_a_window_that_is_over_can_not_be_planned() -> None:
