@@ -43,12 +43,15 @@ def reais(value: Decimal) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:
-    """A small table inside a page."""
-    cell = SafeString('style="padding:.25rem 2rem .25rem 0;text-align:left;vertical-align:top"')
-
-    def row(tag: str, values: Sequence[Any]) -> SafeString:
-        cells = ((SafeString(tag), cell, value, SafeString(tag)) for value in values)
-        return format_html("<tr>{}</tr>", format_html_join("", "<{} {}>{}</{}>", cells))
-
-    lines = format_html_join("", "{}", ((row("td", values),) for values in rows))
-    return format_html('<div class="wide" tabindex="0"><table>{}{}</table></div>', row("th", head), lines)
+    """A small table inside a page. On a phone a row is a block, in which each cell begins with its column's title. A
+    table whose titles are all empty has no head."""
+    titles = format_html_join("", '<th scope="col">{}</th>', ((title,) for title in head))
+    lines = format_html_join(
+        "",
+        "<tr>{}</tr>",
+        ((format_html_join("", '<td data-title="{}">{}</td>', zip(head, values, strict=True)),) for values in rows),
+    )
+    top = format_html("<thead><tr>{}</tr></thead>", titles) if any(head) else ""
+    return format_html(
+        '<div class="wide" tabindex="0"><table class="inner">{}<tbody>{}</tbody></table></div>', top, lines
+    )

@@ -20,10 +20,12 @@ from webhooks.models import Event
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-#: Whether the list's table is wider than its frame, which would have to be scrolled.
+#: Whether a list's table, or a table inside a row's page, is wider than its frame and would have to be scrolled.
 CUT = """() => {
     const table = document.querySelector('#result_list');
-    return table !== null && table.scrollWidth > table.closest('.simplebar-content-wrapper').clientWidth;
+    const list = table === null ? [] : [[table, table.closest('.simplebar-content-wrapper')]];
+    const inner = [...document.querySelectorAll('.wide > .inner')].map(each => [each, each.parentElement]);
+    return [...list, ...inner].some(([each, frame]) => each.scrollWidth > frame.clientWidth);
 }"""
 
 
