@@ -1,7 +1,4 @@
-"""What crosses the boundary between the service and a bank: frozen dataclasses, no behaviour of any bank.
-
-Money is `Decimal` in reais, rates are `Decimal` percent a month (1.99), times are aware UTC.
-"""
+"""A query of a bank and its answer: what is asked, offers, employments, steps. Units as in `providers.types`."""
 
 from __future__ import annotations
 
@@ -10,30 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from foundation.formats import sentence
 from providers import price
-from providers.limits import (
-    MAX_AMOUNT,
-    MAX_INSTALLMENTS,
-    MAX_NATIVE_ID,
-    MAX_PAID,
-    MAX_RATE,
-    TEXT_LENGTHS,
-    check_text,
-    rounded,
-)
-
-T = TypeVar("T")
-
-
-def given(value: T | None) -> T:
-    """`value`, which a rule outside its type says is there: `Bank.required`, an account where there is no PIX key,
-    `accepted_at` when a bank is asked. Raises ValueError for None."""
-    if value is None:
-        raise ValueError("a value that must be there is missing")
-    return value
+from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_RATE, TEXT_LENGTHS, check_text, rounded
 
 
 class QueryStatus(StrEnum):
@@ -56,16 +34,12 @@ class ActionType(StrEnum):
     FORMALIZATION = "formalization"
 
 
-class ProposalStatus(StrEnum):
-    """Normalized status of a proposal, as the contract spells it."""
+class StepOutcome(StrEnum):
+    """How an external step stands: what `check` found."""
 
-    CREATED = "created"
-    IN_ANALYSIS = "in_analysis"
-    AWAITING_SIGNATURE = "awaiting_signature"
-    SIGNED = "signed"
-    DISBURSED = "disbursed"
-    REJECTED = "rejected"
-    CANCELLED = "cancelled"
+    OPEN = "open"
+    APPROVED = "approved"
+    REFUSED = "refused"
     EXPIRED = "expired"
 
 
@@ -218,15 +192,6 @@ class BankAction:
     expires_at: datetime | None = None
 
 
-class StepOutcome(StrEnum):
-    """How an external step stands: what `check` found."""
-
-    OPEN = "open"
-    APPROVED = "approved"
-    REFUSED = "refused"
-    EXPIRED = "expired"
-
-
 @dataclass(frozen=True)
 class BankResult:
     """A bank's answer to a query or to a check of a pending step.
@@ -286,146 +251,3 @@ class BankResult:
     def ended(cls, step: StepOutcome, reason: str | None) -> BankResult:
         """The external step ended, and not with an approval."""
         return cls(QueryStatus.NO_OFFERS, step=step, reasons=(reason,) if reason else ())
-
-
-@dataclass(frozen=True)
-class Holder:
-    """`sex` is M or F; `marital_status` one of the contract's six words; `father_name` has two words or is None."""
-
-    name: str
-    cpf: str
-    birth_date: date
-    sex: str
-    mother_name: str
-    father_name: str | None = None
-    nationality: str | None = None
-    marital_status: str | None = None
-    birth_city: str | None = None
-    birth_state: str | None = None
-    politically_exposed: bool | None = None
-
-
-@dataclass(frozen=True)
-class IdentityDocument:
-    """The document as the partner declared it; each field is None where it was not declared."""
-
-    number: str | None = None
-    issuer: str | None = None
-    issuer_state: str | None = None
-    issued_on: date | None = None
-
-
-@dataclass(frozen=True)
-class Address:
-    """`postal_code` is 8 digits, without a mask."""
-
-    postal_code: str
-    street: str
-    number: str
-    district: str
-    city: str
-    state: str
-    complement: str | None = None
-
-
-@dataclass(frozen=True)
-class DeclaredEmployment:
-    """The employment as the partner declared it; each field is None where it was not declared."""
-
-    employer_cnpj: str | None = None
-    employer_name: str | None = None
-    job_title: str | None = None
-    salary: Decimal | None = None
-    margin: Decimal | None = None
-    admission_date: date | None = None
-    registration: str | None = None
-
-
-@dataclass(frozen=True)
-class BankAccount:
-    """`bank` is a COMPE code; `kind` is corrente, poupanca or salario; masks are gone."""
-
-    bank: str
-    branch: str
-    number: str
-    digit: str
-    kind: str
-    branch_digit: str | None = None
-
-
-@dataclass(frozen=True)
-class PixKey:
-    """`kind` is cpf, telefone, email or aleatoria; a phone key is 10-11 digits without the country code."""
-
-    kind: str
-    key: str
-
-
-@dataclass(frozen=True)
-class Disbursement:
-    """Where a bank pays the money of a submission: exactly one of `account` and `pix`.
-
-    `remark` is Portuguese for the partner: what the bank does otherwise than the submission says."""
-
-    account: BankAccount | None = None
-    pix: PixKey | None = None
-    remark: str | None = None
-
-
-@dataclass(frozen=True)
-class PersonalReference:
-    """`degree`: 0 spouse, 1 relative, 2 friend."""
-
-    name: str
-    phone: str
-    degree: int = 1
-
-
-@dataclass(frozen=True)
-class BankSubmission:
-    """A proposal to be created at a bank. `reference` is the service's own and the same at every try.
-
-    `offer` is the chosen one with the bank's newest native identifiers. Exactly one of `account` and
-    `pix` is set. `channel` (sms, whatsapp or None) is how the bank shall deliver the signature link.
-    """
-
-    reference: str
-    offer: BankOffer
-    holder: Holder
-    phone: str
-    email: str
-    address: Address
-    ip: str
-    document: IdentityDocument = IdentityDocument()
-    employment: DeclaredEmployment = DeclaredEmployment()
-    account: BankAccount | None = None
-    pix: PixKey | None = None
-    references: tuple[PersonalReference, ...] = ()
-    channel: str | None = None
-    portfolio: str | None = None
-    query: BankQuery | None = None
-
-
-@dataclass(frozen=True)
-class BankProposal:
-    """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word.
-
-    `status` is None where the word is not known: the caller then leaves its status as it was. Raises ValueError for an
-    identifier or a word beyond `providers.limits`. A long word is cut where it is stored.
-    """
-
-    native_id: str
-    native_status: str
-    status: ProposalStatus | None
-    signature_url: str | None = None
-    signature_expires_at: datetime | None = None
-    disbursed_at: datetime | None = None
-    disbursed_amount: Decimal | None = None
-    contract_number: str | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_text(self.native_id, MAX_NATIVE_ID)
-        check_text(self.contract_number or "", MAX_NATIVE_ID)
-        rounded(self.disbursed_amount or Decimal(0), 2, MAX_PAID)
-        check_text(self.native_status)

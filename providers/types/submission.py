@@ -1,0 +1,169 @@
+"""A submission to a bank and the proposal that it makes: the holder, where the money goes. Units as in
+`providers.types`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from providers.limits import MAX_NATIVE_ID, MAX_PAID, check_text, rounded
+from providers.types.query import BankOffer, BankQuery
+
+
+class ProposalStatus(StrEnum):
+    """Normalized status of a proposal, as the contract spells it."""
+
+    CREATED = "created"
+    IN_ANALYSIS = "in_analysis"
+    AWAITING_SIGNATURE = "awaiting_signature"
+    SIGNED = "signed"
+    DISBURSED = "disbursed"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """`sex` is M or F; `marital_status` one of the contract's six words; `father_name` has two words or is None."""
+
+    name: str
+    cpf: str
+    birth_date: date
+    sex: str
+    mother_name: str
+    father_name: str | None = None
+    nationality: str | None = None
+    marital_status: str | None = None
+    birth_city: str | None = None
+    birth_state: str | None = None
+    politically_exposed: bool | None = None
+
+
+@dataclass(frozen=True)
+class IdentityDocument:
+    """The document as the partner declared it; each field is None where it was not declared."""
+
+    number: str | None = None
+    issuer: str | None = None
+    issuer_state: str | None = None
+    issued_on: date | None = None
+
+
+@dataclass(frozen=True)
+class Address:
+    """`postal_code` is 8 digits, without a mask."""
+
+    postal_code: str
+    street: str
+    number: str
+    district: str
+    city: str
+    state: str
+    complement: str | None = None
+
+
+@dataclass(frozen=True)
+class DeclaredEmployment:
+    """The employment as the partner declared it; each field is None where it was not declared."""
+
+    employer_cnpj: str | None = None
+    employer_name: str | None = None
+    job_title: str | None = None
+    salary: Decimal | None = None
+    margin: Decimal | None = None
+    admission_date: date | None = None
+    registration: str | None = None
+
+
+@dataclass(frozen=True)
+class BankAccount:
+    """`bank` is a COMPE code; `kind` is corrente, poupanca or salario; masks are gone."""
+
+    bank: str
+    branch: str
+    number: str
+    digit: str
+    kind: str
+    branch_digit: str | None = None
+
+
+@dataclass(frozen=True)
+class PixKey:
+    """`kind` is cpf, telefone, email or aleatoria; a phone key is 10-11 digits without the country code."""
+
+    kind: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Disbursement:
+    """Where a bank pays the money of a submission: exactly one of `account` and `pix`.
+
+    `remark` is Portuguese for the partner: what the bank does otherwise than the submission says."""
+
+    account: BankAccount | None = None
+    pix: PixKey | None = None
+    remark: str | None = None
+
+
+@dataclass(frozen=True)
+class PersonalReference:
+    """`degree`: 0 spouse, 1 relative, 2 friend."""
+
+    name: str
+    phone: str
+    degree: int = 1
+
+
+@dataclass(frozen=True)
+class BankSubmission:
+    """A proposal to be created at a bank. `reference` is the service's own and the same at every try.
+
+    `offer` is the chosen one with the bank's newest native identifiers. Exactly one of `account` and
+    `pix` is set. `channel` (sms, whatsapp or None) is how the bank shall deliver the signature link.
+    """
+
+    reference: str
+    offer: BankOffer
+    holder: Holder
+    phone: str
+    email: str
+    address: Address
+    ip: str
+    document: IdentityDocument = IdentityDocument()
+    employment: DeclaredEmployment = DeclaredEmployment()
+    account: BankAccount | None = None
+    pix: PixKey | None = None
+    references: tuple[PersonalReference, ...] = ()
+    channel: str | None = None
+    portfolio: str | None = None
+    query: BankQuery | None = None
+
+
+@dataclass(frozen=True)
+class BankProposal:
+    """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word.
+
+    `status` is None where the word is not known: the caller then leaves its status as it was. Raises ValueError for an
+    identifier or a word beyond `providers.limits`. A long word is cut where it is stored.
+    """
+
+    native_id: str
+    native_status: str
+    status: ProposalStatus | None
+    signature_url: str | None = None
+    signature_expires_at: datetime | None = None
+    disbursed_at: datetime | None = None
+    disbursed_amount: Decimal | None = None
+    contract_number: str | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_text(self.native_id, MAX_NATIVE_ID)
+        check_text(self.contract_number or "", MAX_NATIVE_ID)
+        rounded(self.disbursed_amount or Decimal(0), 2, MAX_PAID)
+        check_text(self.native_status)
