@@ -29,6 +29,7 @@ from providers.types import (
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.submissions import submission_body
 
 CHAT_PENDING = HOLDERS["chat_pending"]
 
@@ -271,21 +272,20 @@ def test_submit_translates_the_sex(
     assert simulator.sent("peroba", "submit")["Cliente"]["Genero"] == code
 
 
-def test_submit_speaks_the_banks_words(peroba: BankClient, offer: BankOffer, simulator: Simulator) -> None:
+def test_a_submission_is_sent_as_the_manual_shows_it(
+    peroba: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
     submission = a_submission(offer, channel="whatsapp")
     peroba.submit(replace(submission, holder=replace(submission.holder, marital_status="separado")))
-    sent = simulator.sent("peroba", "submit")
-    assert sent["Cliente"]["EstadoCivil"] == "Q"
-    assert sent["EnvioAssinatura"] == "WhatsApp"
-    assert sent["Aceite"] == {"EnderecoIp": "203.0.113.7"}
-    assert sent["Pagamento"] == {
-        "Banco": "001",
-        "Agencia": "1234",
-        "DigitoAgencia": None,
-        "Conta": "567890",
-        "DigitoConta": "1",
-        "TipoConta": "ContaCorrente",
-    }
+    assert simulator.sent("peroba", "submit") == submission_body(
+        "peroba",
+        {
+            "CodigoSimulacao": offer.native_offer_id,
+            "Cliente.NomePai": "João da Silva",
+            "Cliente.EstadoCivil": "Q",
+            "EnvioAssinatura": "WhatsApp",
+        },
+    )
 
 
 def test_submit_without_what_is_optional(peroba: BankClient, offer: BankOffer) -> None:

@@ -30,6 +30,7 @@ from providers.types import (
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.submissions import submission_body
 
 MISSING_DUE_DATE = HOLDERS["missing_due_date"]
 SPECIAL = HOLDERS["special_portfolio"]
@@ -360,19 +361,26 @@ def test_submit_translates_the_sex(
     assert simulator.sent("sucupira", "submit")["cliente"]["genero"] == code
 
 
-def test_submit_speaks_the_banks_words(sucupira: BankClient, offer: BankOffer, simulator: Simulator) -> None:
+def test_a_submission_is_sent_as_the_manual_shows_it(
+    sucupira: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
     submission = a_submission(offer, channel="sms")
     sucupira.submit(replace(submission, holder=replace(submission.holder, marital_status="uniao_estavel")))
-    sent = simulator.sent("sucupira", "submit")
-    assert sent["cliente"]["estado-civil"] == "uniao-estavel"
-    assert sent["cliente"]["documento"] == {
-        "numero": "123456789",
-        "orgao-emissor": "SSP",
-        "uf-emissor": "SP",
-        "data-emissao": 1117584000000,
-    }
-    assert sent["aviso-assinatura"] == "sms"
-    assert sent["liquidacao"]["conta"]["tipo"] == "CACC"
+    assert simulator.sent("sucupira", "submit") == submission_body(
+        "sucupira",
+        {
+            "id-simulacao": offer.native_offer_id,
+            "cliente.nome-pai": "João da Silva",
+            "cliente.estado-civil": "uniao-estavel",
+            "cliente.documento": {
+                "numero": "123456789",
+                "orgao-emissor": "SSP",
+                "uf-emissor": "SP",
+                "data-emissao": 1117584000000,
+            },
+            "aviso-assinatura": "sms",
+        },
+    )
 
 
 def test_submit_without_what_is_optional(sucupira: BankClient, offer: BankOffer) -> None:

@@ -9,6 +9,7 @@ import requests
 
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import changed
+from tests.providers.submissions import submission_body
 
 GATEWAY = {"X-Gateway-Key": "peroba-sandbox-gateway-key-not-a-secret"}
 LOGIN = {"Usuario": "sandbox-originator", "Senha": "peroba-sandbox-password-not-a-secret"}
@@ -42,36 +43,7 @@ QUERY: dict[str, Any] = {
     },
     **WISH,
 }
-SUBMISSION: dict[str, Any] = {
-    "IdentificadorExterno": "reference-1",
-    "CodigoSimulacao": "none",
-    "Cliente": {
-        **CLIENT,
-        "NomeMae": "Ana da Silva",
-        "NomePai": None,
-        "EstadoCivil": "C",
-        "Nacionalidade": "Brasileira",
-        "Endereco": {
-            "Cep": "01310100",
-            "Logradouro": "Avenida Paulista",
-            "Numero": "1000",
-            "Complemento": None,
-            "Bairro": "Bela Vista",
-            "Cidade": "São Paulo",
-            "Uf": "SP",
-        },
-    },
-    "Pagamento": {
-        "Banco": "001",
-        "Agencia": "1234",
-        "DigitoAgencia": None,
-        "Conta": "567890",
-        "DigitoConta": "1",
-        "TipoConta": "ContaCorrente",
-    },
-    "Aceite": {"EnderecoIp": "203.0.113.7"},
-    "EnvioAssinatura": None,
-}
+SUBMISSION: dict[str, Any] = submission_body("peroba")
 
 
 class PerobaClient:

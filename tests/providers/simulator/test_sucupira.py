@@ -14,6 +14,7 @@ import requests
 
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import changed
+from tests.providers.submissions import submission_body
 
 KEY = "sucupira-sandbox-signing-key-not-a-secret"
 FULL_FLOW, NO_OFFERS, IN_PROGRESS = "90000000175", "90000001309", "90000001490"
@@ -43,42 +44,8 @@ QUERY: dict[str, Any] = {
     "pedido": {"valor-centavos": None, "parcela-centavos": None, "parcelas": None, "com-seguro": True},
     "carteira": None,
 }
-ACCOUNT: dict[str, Any] = {
-    "forma": "conta",
-    "conta": {
-        "compe": "001",
-        "agencia": "1234",
-        "digito-agencia": None,
-        "numero": "567890",
-        "digito": "1",
-        "tipo": "CACC",
-    },
-}
 PIX: dict[str, Any] = {"forma": "pix", "pix": {"tipo-chave": "EMAIL", "chave": "maria@example.com"}}
-SUBMISSION: dict[str, Any] = {
-    "referencia-externa": "reference-1",
-    "id-simulacao": "none",
-    "cliente": {
-        **CLIENT,
-        "nome-mae": "Ana da Silva",
-        "nome-pai": None,
-        "nacionalidade": "Brasileira",
-        "estado-civil": "casado-a",
-        "documento": {"numero": "123456789"},
-        "endereco": {
-            "cep": "01310100",
-            "logradouro": "Avenida Paulista",
-            "numero": "1000",
-            "complemento": None,
-            "bairro": "Bela Vista",
-            "cidade": "São Paulo",
-            "uf": "SP",
-        },
-    },
-    "liquidacao": ACCOUNT,
-    "aceite": {"ip": "203.0.113.7"},
-    "aviso-assinatura": None,
-}
+SUBMISSION: dict[str, Any] = submission_body("sucupira")
 
 
 def now_ms() -> int:
