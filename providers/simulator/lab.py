@@ -16,7 +16,7 @@ from aiohttp import web
 from providers.simulator import catalogue
 from providers.simulator.bank import Bank, iso
 from providers.simulator.faults import Behaviour
-from providers.simulator.lab_reference import reference
+from providers.simulator.lab_reference import Words, reference
 from providers.simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, Contract, WrongState
 from providers.simulator.messages import answer
 from providers.simulator.orders import conflict, integer, no_such, order, refuse, word
@@ -44,8 +44,7 @@ class Lab:
         self._world = world
         self._banks = banks
         self._scenarios = {row["scenario"]: row["cpf"] for row in catalogue.HOLDERS}
-        self._reference = reference(
-            server=world.public_url,
+        words = Words(
             banks=tuple(banks),
             scenarios=tuple(self._scenarios),
             steps=STEPS,
@@ -55,6 +54,7 @@ class Lab:
             longest_latency_ms=LONGEST_LATENCY_MS,
             disbursed_after_s=DISBURSED_AFTER_S,
         )
+        self._reference = reference(world.public_url, words)
         sidecar = find_spec("drf_spectacular_sidecar")
         if sidecar is None or sidecar.origin is None:
             raise ImportError("drf-spectacular-sidecar, which bears the reference's page, is not installed")

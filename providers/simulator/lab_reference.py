@@ -5,6 +5,7 @@ can't differ; `tests/providers/simulator/test_lab.py` compares the routes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 _PROVIDER = "Banco."
@@ -23,192 +24,35 @@ Para os testes automáticos de parceiros contra o sandbox. Sem chave e sem token
 """
 
 
-def reference(
-    *,
-    server: str,
-    banks: Sequence[str],
-    scenarios: Sequence[str],
-    steps: Sequence[str],
-    statuses: Sequence[str],
-    faults: Sequence[str],
-    operations: Sequence[str],
-    longest_latency_ms: int,
-    disbursed_after_s: float,
-) -> dict[str, Any]:
-    """The OpenAPI 3.1 document; `server` is the simulator's base address, the rest what the fields take."""
-    provider = {"type": "string", "enum": list(banks), "description": _PROVIDER}
-    step = {
-        "type": "string",
-        "enum": list(steps),
-        "description": "`liveness` biometria, `chat` mensagem, `sms` SMS, `confirmation` confirmação extra, "
-        "`signature` assinatura do contrato, `desk` mesa de crédito do banco.",
-    }
-    schemas = {
-        "Step": _object(
-            "Passo que alguém tem de dar fora da API.",
-            id=_text("Identificação do passo."),
-            provider=provider,
-            step=step,
-            status={
-                "type": "string",
-                "enum": ["open", "approved", "refused", "expired"],
-                "description": "Situação do passo.",
-            },
-            url=_nullable(_text("Link que o banco deu ao titular.")),
-            opened_at=_TIME | {"description": "Quando foi aberto."},
-            expires_at=_nullable(_TIME | {"description": "Quando vence."}),
-            ended_at=_nullable(_TIME | {"description": "Quando terminou."}),
-        ),
-        "Proposal": _object(
-            "Proposta como o banco a tem.",
-            provider=provider,
-            contract=_text("Número da proposta no banco; no serviço, em `provider_data`."),
-            status={
-                "type": "string",
-                "enum": ["created", *statuses],
-                "description": "Status, nas palavras do serviço.",
-            },
-            signature_url=_nullable(_text("Link da assinatura, enquanto vale.")),
-            created_at=_TIME | {"description": "Quando chegou ao banco."},
-        ),
-        "Fault": _object(
-            "Falha pedida, ainda por acontecer.",
-            provider=provider,
-            fault=_nullable({"type": "string", "enum": list(faults), "description": "A falha; nulo se só demora."}),
-            latency_ms={"type": "integer", "description": "Demora antes da resposta, em milissegundos."},
-            operation={"type": "string", "enum": list(operations), "description": "Em que chamada do banco."},
-            times={"type": "integer", "description": "Quantas chamadas ainda."},
-        ),
-        "Error": {
-            "type": "object",
-            "required": ["message"],
-            "properties": {
-                "field": _nullable(_text("O campo que está errado.")),
-                "message": _text("O que está errado."),
-            },
-        },
-    }
-    listed = {name: {"type": "array", "items": _ref(name)} for name in ("Step", "Proposal", "Fault")}
-    holder = _object(
-        "Tudo o que o simulador sabe de um CPF.",
-        cpf=_text("O CPF."),
-        scenario=_nullable({"type": "string", "enum": list(scenarios), "description": "O cenário; nulo: sem oferta."}),
-        steps=listed["Step"],
-        proposals=listed["Proposal"],
-        faults=listed["Fault"],
-    )
-    role = _object(
-        "O papel que o CPF faz.",
-        cpf=_text("O CPF."),
-        scenario={"type": "string", "enum": list(scenarios), "description": "O cenário."},
-    )
-    which_step = _body(
-        {
-            "provider": provider,
-            "step": step,
-            "id": _text("Um passo certo, da lista."),
-        }
-    )
-    paths: dict[str, dict[str, Any]] = {
-        "": {
-            "get": _operation("Ver um CPF", _ok(holder)),
-            "put": _operation(
-                "Dar um cenário a um CPF",
-                _ok(role) | _refused("CPF do catálogo."),
-                _body({"scenario": {"type": "string", "enum": list(scenarios)}}, "scenario"),
-                "O CPF começa de novo: tudo o que os bancos sabiam dele é esquecido.",
-            ),
-            "delete": _operation(
-                "Esquecer um CPF",
-                _nothing(),
-                about="Passos, mensagens, ofertas, propostas e falhas deste CPF. Propostas no serviço ficam com o "
-                "status que tinham.",
-            ),
-        },
-        "/steps": {
-            "get": _operation("Listar os passos", _ok(_object("", steps=listed["Step"])), about="O mais novo primeiro.")
-        },
-        **{
-            f"/steps/{verb}": {
-                "post": _operation(
-                    title,
-                    _ok(_ref("Step")) | _refused("Não há passo aberto assim."),
-                    which_step,
-                    "O passo aberto mais novo dos que o corpo descreve; sem corpo, o mais novo de todos.",
-                )
-            }
-            for verb, title in {
-                "approve": "Aprovar um passo",
-                "refuse": "Recusar um passo",
-                "expire": "Vencer um passo ou o seu link",
-            }.items()
-        },
-        "/proposals": {
-            "get": _operation(
-                "Listar as propostas", _ok(_object("", proposals=listed["Proposal"])), about="A mais nova primeiro."
-            )
-        },
-        "/proposals/advance": {
-            "post": _operation(
-                "Levar uma proposta a um status",
-                _ok(_ref("Proposal")) | _refused("Não há proposta assim, ou o caminho não leva até lá."),
-                _body(
-                    {
-                        "status": {"type": "string", "enum": list(statuses), "description": "Até onde levar."},
-                        "provider": provider,
-                        "contract": _text("Uma proposta certa, da lista."),
-                    },
-                    "status",
-                ),
-                "Passa por tudo o que vem antes: `disbursed` emite o contrato, assina e paga. Sem `contract` e "
-                "`provider`, a proposta mais nova. Depois de `signed` o dinheiro sai sozinho em "
-                f"{disbursed_after_s:g} s.",
-            )
-        },
-        "/faults": {
-            "get": _operation("Listar as falhas por acontecer", _ok(_object("", faults=listed["Fault"]))),
-            "post": _operation(
-                "Pedir uma falha de um banco",
-                _ok(_object("", faults=listed["Fault"])),
-                _body(
-                    {
-                        "provider": provider,
-                        "fault": {
-                            "type": "string",
-                            "enum": list(faults),
-                            "description": "`timeout`: o banco não responde. `http_502`: responde 502. "
-                            "`unknown_outcome`: aceita a proposta e a resposta se perde. "
-                            "`expired_offer`: as ofertas feitas até agora vencem já. "
-                            "`expired_link`: os links abertos vencem já.",
-                        },
-                        "latency_ms": {
-                            "type": "integer",
-                            "minimum": 0,
-                            "maximum": longest_latency_ms,
-                            "description": "Responder só depois de tantos milissegundos; com ou sem falha.",
-                        },
-                        "operation": {
-                            "type": "string",
-                            "enum": list(operations),
-                            "default": "any",
-                            "description": "Em que chamada do banco; `unknown_outcome` é sempre de `submit`.",
-                        },
-                        "times": {
-                            "type": "integer",
-                            "minimum": 1,
-                            "maximum": 1000,
-                            "default": 1,
-                            "description": "Em quantas chamadas.",
-                        },
-                    },
-                    "provider",
-                ),
-                "Vale para as próximas chamadas deste banco sobre este CPF; um novo pedido para a mesma `operation` "
-                "substitui o anterior.",
-            ),
-            "delete": _operation("Tirar as falhas", _nothing()),
-        },
-    }
+@dataclass(frozen=True)
+class Words:
+    """What the fields take: the words of the code that takes them."""
+
+    banks: Sequence[str]
+    scenarios: Sequence[str]
+    steps: Sequence[str]
+    statuses: Sequence[str]
+    faults: Sequence[str]
+    operations: Sequence[str]
+    longest_latency_ms: int
+    disbursed_after_s: float
+
+    @property
+    def provider(self) -> dict[str, Any]:
+        return _choice(self.banks, _PROVIDER)
+
+    @property
+    def step(self) -> dict[str, Any]:
+        return _choice(
+            self.steps,
+            "`liveness` biometria, `chat` mensagem, `sms` SMS, `confirmation` confirmação extra, "
+            "`signature` assinatura do contrato, `desk` mesa de crédito do banco.",
+        )
+
+
+def reference(server: str, words: Words) -> dict[str, Any]:
+    """The OpenAPI 3.1 document; `server` is the simulator's base address."""
+    paths = {**_holder_paths(words), **_step_paths(words), **_proposal_paths(words), **_fault_paths(words)}
     cpf = {
         "name": "cpf",
         "in": "path",
@@ -222,8 +66,200 @@ def reference(
         "servers": [{"url": server}],
         "security": [],
         "paths": {f"/lab/holders/{{cpf}}{path}": {"parameters": [cpf], **found} for path, found in paths.items()},
-        "components": {"schemas": schemas},
+        "components": {
+            "schemas": {"Step": _step(words), "Proposal": _proposal(words), "Fault": _fault(words), "Error": _error()}
+        },
     }
+
+
+# --- what is answered
+
+
+def _step(words: Words) -> dict[str, Any]:
+    return _object(
+        "Passo que alguém tem de dar fora da API.",
+        id=_text("Identificação do passo."),
+        provider=words.provider,
+        step=words.step,
+        status=_choice(["open", "approved", "refused", "expired"], "Situação do passo."),
+        url=_nullable(_text("Link que o banco deu ao titular.")),
+        opened_at=_TIME | {"description": "Quando foi aberto."},
+        expires_at=_nullable(_TIME | {"description": "Quando vence."}),
+        ended_at=_nullable(_TIME | {"description": "Quando terminou."}),
+    )
+
+
+def _proposal(words: Words) -> dict[str, Any]:
+    return _object(
+        "Proposta como o banco a tem.",
+        provider=words.provider,
+        contract=_text("Número da proposta no banco; no serviço, em `provider_data`."),
+        status=_choice(["created", *words.statuses], "Status, nas palavras do serviço."),
+        signature_url=_nullable(_text("Link da assinatura, enquanto vale.")),
+        created_at=_TIME | {"description": "Quando chegou ao banco."},
+    )
+
+
+def _fault(words: Words) -> dict[str, Any]:
+    return _object(
+        "Falha pedida, ainda por acontecer.",
+        provider=words.provider,
+        fault=_nullable(_choice(words.faults, "A falha; nulo se só demora.")),
+        latency_ms={"type": "integer", "description": "Demora antes da resposta, em milissegundos."},
+        operation=_choice(words.operations, "Em que chamada do banco."),
+        times={"type": "integer", "description": "Quantas chamadas ainda."},
+    )
+
+
+def _error() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["message"],
+        "properties": {
+            "field": _nullable(_text("O campo que está errado.")),
+            "message": _text("O que está errado."),
+        },
+    }
+
+
+# --- the routes, by the end of their paths
+
+
+def _holder_paths(words: Words) -> dict[str, Any]:
+    holder = _object(
+        "Tudo o que o simulador sabe de um CPF.",
+        cpf=_text("O CPF."),
+        scenario=_nullable(_choice(words.scenarios, "O cenário; nulo: sem oferta.")),
+        steps=_list("Step"),
+        proposals=_list("Proposal"),
+        faults=_list("Fault"),
+    )
+    role = _object(
+        "O papel que o CPF faz.",
+        cpf=_text("O CPF."),
+        scenario=_choice(words.scenarios, "O cenário."),
+    )
+    return {
+        "": {
+            "get": _operation("Ver um CPF", _ok(holder)),
+            "put": _operation(
+                "Dar um cenário a um CPF",
+                _ok(role) | _refused("CPF do catálogo."),
+                _body({"scenario": {"type": "string", "enum": list(words.scenarios)}}, "scenario"),
+                "O CPF começa de novo: tudo o que os bancos sabiam dele é esquecido.",
+            ),
+            "delete": _operation(
+                "Esquecer um CPF",
+                _nothing(),
+                about="Passos, mensagens, ofertas, propostas e falhas deste CPF. Propostas no serviço ficam com o "
+                "status que tinham.",
+            ),
+        }
+    }
+
+
+def _step_paths(words: Words) -> dict[str, Any]:
+    which = {"provider": words.provider, "step": words.step, "id": _text("Um passo certo, da lista.")}
+    titles = {
+        "approve": "Aprovar um passo",
+        "refuse": "Recusar um passo",
+        "expire": "Vencer um passo ou o seu link",
+    }
+    listing = _operation("Listar os passos", _ok(_object("", steps=_list("Step"))), about="O mais novo primeiro.")
+    return {"/steps": {"get": listing}} | {
+        f"/steps/{verb}": {
+            "post": _operation(
+                title,
+                _ok(_ref("Step")) | _refused("Não há passo aberto assim."),
+                _body(which),
+                "O passo aberto mais novo dos que o corpo descreve; sem corpo, o mais novo de todos.",
+            )
+        }
+        for verb, title in titles.items()
+    }
+
+
+def _proposal_paths(words: Words) -> dict[str, Any]:
+    listed = _ok(_object("", proposals=_list("Proposal")))
+    target = {
+        "status": _choice(words.statuses, "Até onde levar."),
+        "provider": words.provider,
+        "contract": _text("Uma proposta certa, da lista."),
+    }
+    return {
+        "/proposals": {"get": _operation("Listar as propostas", listed, about="A mais nova primeiro.")},
+        "/proposals/advance": {
+            "post": _operation(
+                "Levar uma proposta a um status",
+                _ok(_ref("Proposal")) | _refused("Não há proposta assim, ou o caminho não leva até lá."),
+                _body(target, "status"),
+                "Passa por tudo o que vem antes: `disbursed` emite o contrato, assina e paga. Sem `contract` e "
+                "`provider`, a proposta mais nova. Depois de `signed` o dinheiro sai sozinho em "
+                f"{words.disbursed_after_s:g} s.",
+            )
+        },
+    }
+
+
+def _fault_paths(words: Words) -> dict[str, Any]:
+    listed = _ok(_object("", faults=_list("Fault")))
+    return {
+        "/faults": {
+            "get": _operation("Listar as falhas por acontecer", listed),
+            "post": _operation(
+                "Pedir uma falha de um banco",
+                listed,
+                _fault_order(words),
+                "Vale para as próximas chamadas deste banco sobre este CPF; um novo pedido para a mesma `operation` "
+                "substitui o anterior.",
+            ),
+            "delete": _operation("Tirar as falhas", _nothing()),
+        }
+    }
+
+
+def _fault_order(words: Words) -> dict[str, Any]:
+    fields = {
+        "provider": words.provider,
+        "fault": _choice(
+            words.faults,
+            "`timeout`: o banco não responde. `http_502`: responde 502. "
+            "`unknown_outcome`: aceita a proposta e a resposta se perde. "
+            "`expired_offer`: as ofertas feitas até agora vencem já. "
+            "`expired_link`: os links abertos vencem já.",
+        ),
+        "latency_ms": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": words.longest_latency_ms,
+            "description": "Responder só depois de tantos milissegundos; com ou sem falha.",
+        },
+        "operation": {
+            "type": "string",
+            "enum": list(words.operations),
+            "default": "any",
+            "description": "Em que chamada do banco; `unknown_outcome` é sempre de `submit`.",
+        },
+        "times": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 1000,
+            "default": 1,
+            "description": "Em quantas chamadas.",
+        },
+    }
+    return _body(fields, "provider")
+
+
+# --- pieces of a document
+
+
+def _choice(words: Sequence[str], description: str) -> dict[str, Any]:
+    return {"type": "string", "enum": list(words), "description": description}
+
+
+def _list(name: str) -> dict[str, Any]:
+    return {"type": "array", "items": _ref(name)}
 
 
 def _text(description: str) -> dict[str, Any]:
