@@ -1,7 +1,7 @@
-"""The pages for the operators of the back office themselves: accounts, groups, and the audit trail of what they did.
+"""The pages for the operators' own accounts and groups, and for the audit trail.
 
-Superusers alone give permissions. An operator who may change accounts could otherwise give himself every permission, or
-take over the account of somebody who has more.
+Only superusers grant permissions. An operator who may change accounts could otherwise grant himself every permission,
+or take over an account with more permissions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VERBS = {"add": "adicionar", "change": "alterar", "delete": "excluir", "view": 
 
 
 class PermissionsInPortuguese(RobustAdmin):
-    """Rows whose field of permissions names each in Portuguese. Permissions for what has no page are not offered."""
+    """Pages whose permissions field shows Portuguese names. Permissions on models without a page are not offered."""
 
     def formfield_for_manytomany(
         self, db_field: ManyToManyField, request: HttpRequest, **kwargs: Any
@@ -46,7 +46,7 @@ class PermissionsInPortuguese(RobustAdmin):
 
 
 def _in_words(permission: Permission) -> str:
-    """`parceiros: ver`; a permission of our own by its name, which is in Portuguese."""
+    """For example `parceiros: ver`. A custom permission is shown by its own name, which is already Portuguese."""
     model = permission.content_type.model_class()
     what = model._meta.verbose_name_plural if model else permission.content_type.model
     verb, _, name = permission.codename.partition("_")
@@ -55,14 +55,14 @@ def _in_words(permission: Permission) -> str:
 
 @admin.register(User)
 class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  # RobustAdmin's log_change takes more
-    """Who may use the back office."""
+    """The accounts that may use the back office."""
 
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """The fields. Whoever is no superuser neither sees nor changes permissions."""
+        """The fieldsets. Only superusers see and change permissions."""
         fieldsets = super().get_fieldsets(request, obj)
         if request.user.is_superuser:
             return fieldsets
@@ -91,9 +91,9 @@ def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
 
 
 @admin.register(Group)
-class OperatorGroupAdmin(GroupAdmin, PermissionsInPortuguese):  # type: ignore[misc]  # as above
-    """Groups of operators and their permissions, which superusers alone decide. The roles that come with the service
-    are to look at."""
+class OperatorGroupAdmin(GroupAdmin, PermissionsInPortuguese):  # type: ignore[misc]  # see OperatorAdmin
+    """Groups of operators and their permissions. Only superusers change them. The groups that come with the service are
+    read-only."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_superuser)

@@ -17,4 +17,4 @@ class FoundationConfig(AppConfig):
         note_log_ins()
         note_beginnings()
         keep_after_migrate()
-        admin.site.unregister(TOTPDevice)  # its page shows the key
+        admin.site.unregister(TOTPDevice)  # its page shows the device's key

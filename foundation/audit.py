@@ -1,7 +1,7 @@
-"""The audit trail: who did what to which row, from where, and what it was before.
+"""The audit trail: who did what to which row, from which address, and what the row held before.
 
-`record` writes one row. Three places call it for everybody, so that most code calls nothing: the base of the back
-office's pages (foundation/backoffice/admins.py) for changes and actions, the gate before the back office for refusals,
+`record` writes one entry. Most code need not call it, because three shared places do: the base class of the back
+office's pages (foundation/backoffice/admins.py) for changes and actions, `foundation/backoffice/gate.py` for refusals,
 and `AuditedCommand` (foundation/commands.py) for management commands.
 """
 
@@ -34,16 +34,16 @@ __all__ = ["Action", "changes_of_form", "concerns", "differences", "record", "ru
 
 log = structlog.get_logger("audit")
 
-#: Old and new value by field.
+#: By field name: the old and the new value.
 Changes = dict[str, list[Any]]
-#: What stands in the place of a value that nobody may read here. The trail tells that it changed, and no more.
+#: Replaces a value that nobody may read in the trail. The entry still shows that the value changed.
 HIDDEN = "[oculto]"
 _HIDDEN_NAMES = re.compile(r"secret|password|credential|token|digest|cpf|phone|e_?mail|first_name|last_name", re.ASCII)
 _LONGEST_VALUE = 300
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
-#: Fields of a formset's forms that are no field of the row.
+#: Fields of a formset's forms that are not fields of the row.
 _OF_FORMSETS = ("id", "DELETE")
-#: What is a warning in the log.
+#: These actions are logged as warnings.
 SERIOUS = {
     Action.LOG_IN_FAILED,
     Action.LOCKED_OUT,
@@ -64,16 +64,17 @@ def record(
     detail: str = "",
     who: str | None = None,
 ) -> AuditEntry:
-    """Write one entry of the trail, in the caller's transaction; its log line follows when that is committed.
+    """Write one entry, in the caller's transaction. Its log line follows when the transaction is committed.
 
-    `request` tells who, from which address, and under which request id; without it the running command does, else the
-    service itself. `obj` is the row that it is about. Where there is none, `model` and `object_id` say as much as
-    is known: of a person that somebody looked for, the keyed hash of the CPF and never the CPF. `changes` has old and
-    new value by field, `detail` is a Portuguese sentence. `who` is for a name that the request does not tell yet.
+    `request` gives the user, the address and the request id. Without a request the running command gives them,
+    otherwise the entry is by the service itself. `obj` is the row. If there is none, `model` and `object_id` identify
+    the subject: for a person that was searched for, `object_id` is the keyed hash of the CPF, never the CPF. `changes`
+    holds the old and new value by field. `detail` is a Portuguese sentence. `who` names a user whom the request does
+    not know yet.
 
-    Secrets and personal data need not be taken out before: values of encrypted fields, of fields with a telling name,
-    and whatever looks like a CPF, phone, e-mail or key are hidden here. Names of people are not recognized: leave
-    them out.
+    The caller need not remove secrets and personal data: values of encrypted fields, of fields with a sensitive name,
+    and anything that looks like a CPF, phone, e-mail or key are hidden here. Names of people are not recognized, so the
+    caller must leave them out.
     """
     about = model or (type(obj) if obj is not None else None)
     source = _source(request)
@@ -114,7 +115,7 @@ class _Source:
 
 @dataclass
 class _Command:
-    """A management command while it runs, and the rows that it says it is about, each with its state before."""
+    """A running management command, and the rows that it concerns, each with its state before the change."""
 
     source: _Source
     rows: list[tuple[models.Model, dict[str, Any]]] = field(default_factory=list)
@@ -139,8 +140,8 @@ def _source(request: HttpRequest | None) -> _Source:
 
 @contextmanager
 def running_command() -> Iterator[list[tuple[models.Model, dict[str, Any]]]]:
-    """While it lasts, entries without a request are by the person at the terminal. Yields the rows that the command is
-    about, as `concerns` adds them, each with its state before."""
+    """Entries without a request are by the person at the terminal while this context lasts. Yields the rows that the
+    command concerns, as `concerns` adds them, each with its state before the change."""
     command = _Command(_Source(system_user(), Channel.COMMAND, _terminal_address()))
     token = _command.set(command)
     try:
@@ -150,22 +151,22 @@ def running_command() -> Iterator[list[tuple[models.Model, dict[str, Any]]]]:
 
 
 def concerns(row: models.Model, *, is_new: bool = False) -> None:
-    """Have the running command's entry name `row`, with what the command changes in it. Outside a command it does
-    nothing. Call it before the change; with `is_new`, after the row was made."""
+    """Name `row` in the running command's entry, with what the command changes in it. Does nothing outside a command.
+    Call it before the change, or with `is_new` after the row was created."""
     if command := _command.get():
         command.rows.append((row, {} if is_new else state(row)))
 
 
 def system_user() -> str:
-    """The account of the person at the terminal; behind sudo, the person's own."""
+    """The login name of the person at the terminal. Under sudo, the name of the person who called sudo."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
+    except (KeyError, OSError):  # in a container the user may have no name
         return f"uid {os.getuid()}"
 
 
 def _terminal_address() -> str:
-    """Where a terminal over SSH comes from; empty at the machine itself."""
+    """The client address of an SSH session. Empty if the terminal is local."""
     try:
         return str(ipaddress.ip_address(os.environ.get("SSH_CONNECTION", "").partition(" ")[0]))
     except ValueError:
@@ -176,8 +177,8 @@ def _terminal_address() -> str:
 
 
 def state(row: models.Model) -> dict[str, Any]:
-    """The values of `row` that are loaded, by field, and of the rows behind the relations that its class lists in
-    `audited_relations`. Fields that change by themselves are left out."""
+    """The loaded values of `row` by field, and of the related rows that its class lists in `audited_relations`. Fields
+    that change automatically are left out."""
     unread = row.get_deferred_fields()
     values = {
         each.name: getattr(row, each.attname)
@@ -193,7 +194,7 @@ def state(row: models.Model) -> dict[str, Any]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
-    """Old and new value of each field that differs. Nothing, an empty text and an empty list are alike."""
+    """The old and the new value of each field that differs. None, an empty text and an empty list count as equal."""
     pairs = {name: [before.get(name), after.get(name)] for name in {**before, **after}}
     return {
         name: [old, new] for name, (old, new) in pairs.items() if old != new and not (old in _EMPTY and new in _EMPTY)
@@ -201,11 +202,11 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:
 
 
 def changes_of_form(form: BaseForm, formsets: Iterable[Any], *, is_new: bool) -> Changes:
-    """What a page's form, and the forms of the rows below it, changed. Of a new row every value that was given."""
+    """The changes that a page's form and its formsets made. For a new row, every value that was given."""
     data = form.cleaned_data
     if is_new:
         changes = differences({}, {name: _plain(value) for name, value in data.items()})
-    else:  # the form for a password names a change of what is no field of its own
+    else:  # the password form reports a change of a field that it does not have
         changes = {name: [form.initial.get(name), data.get(name, HIDDEN)] for name in form.changed_data}
     for formset in formsets:
         kind = formset.model._meta.model_name
@@ -213,7 +214,7 @@ def changes_of_form(form: BaseForm, formsets: Iterable[Any], *, is_new: bool) ->
             if not each.has_changed() and each not in formset.deleted_forms:
                 continue
             own = {name: each.cleaned_data.get(name) for name in each.fields if name not in _OF_FORMSETS}
-            own.pop(formset.fk.name, None)  # the row of the page itself
+            own.pop(formset.fk.name, None)  # the foreign key to the page's own row
             before = {name: _plain(each.initial.get(name)) for name in own}
             after = {} if each in formset.deleted_forms else {name: _plain(value) for name, value in own.items()}
             pairs = differences(before, after).items()
@@ -222,7 +223,7 @@ def changes_of_form(form: BaseForm, formsets: Iterable[Any], *, is_new: bool) ->
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON has it: rows by their key, many rows by their names."""
+    """`value` as JSON data: a row as its key, several rows as their names."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, DatabaseDefault):
@@ -239,8 +240,7 @@ def _plain(value: Any) -> Any:
 
 
 def shown(name: str, value: Any) -> Any:
-    """`value` of something called `name` as the trail may show it: hidden where the name tells of a secret or of
-    personal data."""
+    """`value` as the trail may show it: hidden if `name` indicates a secret or personal data."""
     return _shown(None, name, value)
 
 

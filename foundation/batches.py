@@ -1,4 +1,4 @@
-"""Delete many rows in short transactions. Rows that another transaction has locked are left out."""
+"""Deletion of many rows in short transactions. Rows that are locked by another transaction are skipped."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from django.db.models import Q, QuerySet
 from django.db.models.expressions import Combinable
 
 SIZE = 500
-#: The longest time, in seconds, that one run of a sweep takes. The next run does the rest, so that a backlog neither
-#: keeps a worker from ending nor piles up runs.
+#: The longest time of one run of a sweep, in seconds. The next run continues. A backlog therefore neither blocks a
+#: worker from stopping nor accumulates runs.
 RUN_S = 1_200.0
 
 
 def end_of_run() -> float:
-    """When a run that begins now has to end, in monotonic seconds."""
+    """The latest end of a run that begins now, in monotonic seconds."""
     return time.monotonic() + RUN_S
 
 
 def delete_oldest(old: QuerySet[Any], age: str, until: float, *conditions: Combinable) -> int:
-    """Delete those of `old` for which `conditions` hold, oldest first; returns how many they were.
+    """Delete rows of `old` that meet `conditions`, oldest first. Returns the number of deleted rows.
 
-    It reads `old` by the column `age`, which needs an index, `SIZE` rows at a time. The conditions may read other
-    tables. They are checked for these rows only, or the planner might read those tables whole for each batch. They are
-    checked again after the rows are locked, because another transaction may refer to a row until its lock is taken.
-    Locked rows are left out. No batch begins after `until` (monotonic seconds).
+    Reads `old` in the order of the indexed column `age`, `SIZE` rows at a time. `conditions` may read other tables.
+    They are checked per batch, because otherwise the planner might read those tables completely. They are checked again
+    once the rows are locked, because another transaction may add a reference before that. No batch begins after `until`
+    (monotonic seconds).
     """
     deleted = 0
     page = old
@@ -35,12 +35,12 @@ def delete_oldest(old: QuerySet[Any], age: str, until: float, *conditions: Combi
         with transaction.atomic():
             free = old.filter(*conditions, pk__in=[row.pk for row in found]).order_by("pk").only("pk")
             locked = [row.pk for row in free.select_for_update(skip_locked=True, of=("self",))]
-            # Only the key, so that encrypted columns are not read.
+            # `only("pk")` avoids reading encrypted columns.
             _, counts = old.filter(*conditions, pk__in=locked).only("pk").delete()
         deleted += counts.get(old.model._meta.label, 0)
         if len(found) < SIZE:
             break
-        # Go on behind this page: rows that could not be deleted would be found again and again.
+        # Continue after this page. Otherwise rows that could not be deleted would be found again and again.
         last = getattr(found[-1], age)
         page = old.filter(Q(**{f"{age}__gt": last}) | Q(pk__gt=found[-1].pk), **{f"{age}__gte": last})
     return deleted

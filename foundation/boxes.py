@@ -1,8 +1,9 @@
-"""Secrets that one process writes and another reads: sealed boxes, to a public key, bound to their place.
+"""Sealed boxes: secrets that one process encrypts with a public key and another decrypts with the private key.
 
-The credentials of banks are kept so. The back office, in a web process, writes them with `BANK_CREDENTIALS_PUBLIC_KEY`
-and can't read them; workers that call banks read them with `BANK_CREDENTIALS_KEYS`. A box is X25519 with a key pair of
-its own, HKDF-SHA256, AES-256-GCM.
+The credentials of banks are stored in boxes. The back office, in a web process, encrypts them with
+`BANK_CREDENTIALS_PUBLIC_KEY` and cannot decrypt them. Workers that call banks decrypt them with
+`BANK_CREDENTIALS_KEYS`. A box uses X25519 with an ephemeral key pair, HKDF-SHA256 and AES-256-GCM, and is bound to its
+row and name.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from foundation.sealing import WrongKey, place
 
 _BOX = "b1."
 _PUBLIC = 32
-#: Each box has a key of its own, so the number is used once.
+#: Each box has a key of its own, so the constant nonce is used once per key.
 _NONCE = bytes(12)
 
 
 def box(text: str, context: bytes) -> str:
-    """`text` for whoever has the private key, to be opened with the same `context`."""
+    """Encrypt `text` for the holder of the private key. The same `context` is needed to decrypt it."""
     own = X25519PrivateKey.generate()
     to = X25519PublicKey.from_public_bytes(bytes.fromhex(settings.BANK_CREDENTIALS_PUBLIC_KEY))
     mark = own.public_key().public_bytes_raw()
@@ -40,8 +41,8 @@ def box(text: str, context: bytes) -> str:
 
 
 def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
-    """The text in a box. Raises `WrongKey`: in a process without the private key, for a box that was made for another
-    key or place, and for one that was altered."""
+    """Decrypt a box. Raises `WrongKey` without the private key, for a box of another key or context, and for an altered
+    box."""
     keys = settings.BANK_CREDENTIALS_KEYS[: 1 if newest_only else None]
     if not keys:
         raise WrongKey("this process has no BANK_CREDENTIALS_KEYS: only processes that call banks open credentials")
@@ -61,7 +62,7 @@ def unbox(token: str, context: bytes, *, newest_only: bool = False) -> str:
 
 
 def public_key(private: str) -> str:
-    """The public key, in hex, that belongs to a private one."""
+    """The public key, in hex, of the private key `private`."""
     return _private(private).public_key().public_bytes_raw().hex()
 
 
@@ -76,8 +77,8 @@ def _cipher(shared: bytes, mark: bytes, to: X25519PublicKey) -> AESGCM:
 
 
 class Boxes(Mapping[str, str]):
-    """Secrets by name. Names are open, a value is unboxed when it is asked for: that takes the private key. `plain` are
-    those that are not in a box yet."""
+    """Secrets by name. The names are readable; a value is decrypted when it is read, which takes the private key.
+    `plain` holds the values that are not in a box yet."""
 
     def __init__(self, tokens: Mapping[str, str], where: bytes, plain: Mapping[str, str] | None = None) -> None:
         self.tokens = dict(tokens)
@@ -103,7 +104,7 @@ class Boxes(Mapping[str, str]):
 
 
 def merged(old: Mapping[str, str], new: Mapping[str, str | None]) -> Mapping[str, str]:
-    """The secrets `old` with those of `new` in their places, None taking one away. What stays is not opened."""
+    """The secrets `old`, updated by `new`; None removes one. Secrets that stay are not decrypted."""
     if not isinstance(old, Boxes):
         return {name: value for name, value in {**old, **new}.items() if value is not None}
     kept = {name: token for name, token in old.tokens.items() if name not in new}
@@ -116,7 +117,7 @@ def _of(where: bytes, name: str) -> bytes:
 
 
 class BoxesField(EncryptedTextField):
-    """Secrets by name (texts), each in a box bound to the row and its name."""
+    """A model field for secrets by name (texts). Each value is in a box bound to the row and the name."""
 
     _pyi_private_set_type: Any
     _pyi_private_get_type: Any
@@ -136,7 +137,7 @@ class BoxesField(EncryptedTextField):
     def opened(self, token: str, row: models.Model) -> Any:
         if token.startswith("{"):
             return Boxes(msgspec.json.decode(token, type=dict[str, str]), self.place_of(row))
-        # As an earlier release kept them: one token for all, under FIELD_ENCRYPTION_KEYS.
+        # Earlier releases stored one token for all values, under FIELD_ENCRYPTION_KEYS.
         return msgspec.json.decode(decrypt(token, self.place_of(row)))
 
     def is_current(self, token: str, row: models.Model) -> bool:

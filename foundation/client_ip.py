@@ -1,4 +1,4 @@
-"""Where a request really comes from."""
+"""The client address of a request."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from django.http import HttpRequest
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-#: A holder of an IPv6 network changes the rest of the address at will.
+#: A customer usually gets a whole IPv6 network of this size and can use any address in it.
 IPV6_PREFIX = 64
 
 
 def client_ip(request: HttpRequest) -> str:
-    """The address of the holder's connection, in canonical text.
+    """The client's address, in canonical text.
 
-    REMOTE_ADDR is the peer. While an address is one of TRUSTED_PROXIES, what that proxy says counts, which is
-    the rightmost entry of X-Forwarded-For not yet used: a caller may write anything to the left of it. No
-    other header is looked at. An entry that is no address ends the walk at the proxy that passed it on.
-    Raises ValueError without a REMOTE_ADDR, as behind a Unix socket: no evidence is better than a wrong one.
+    REMOTE_ADDR is the peer. While the address is one of TRUSTED_PROXIES, it is replaced by the rightmost unused entry
+    of X-Forwarded-For, because a client may write anything further left. No other header is read. If an entry is not an
+    address, the result is the proxy that sent it. Raises ValueError without REMOTE_ADDR, as behind a Unix socket:
+    evidence needs the right address or none.
     """
     address = _address(request.META["REMOTE_ADDR"])
     if address is None:
@@ -36,8 +36,8 @@ def client_ip(request: HttpRequest) -> str:
 
 
 def network_of(address: str) -> str:
-    """What `address` has in common with the others that its holder may use: an IPv4 address as it is, of IPv6 the first
-    address of its network. Raises ValueError for what is no address."""
+    """The network of `address`: an IPv4 address itself, the first address of an IPv6 network. Raises ValueError if
+    `address` is not an address."""
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)
@@ -50,8 +50,8 @@ def _networks(cidrs: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def _address(text: str) -> Address | None:
-    """An address as a proxy may write it (`1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:5678`), an
-    IPv4-mapped one as IPv4; None where it is none."""
+    """The address in a proxy's notation (`1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:5678`). An
+    IPv4-mapped address becomes IPv4. None for any other text."""
     bare = text.strip()
     if bare.startswith("["):
         bare = bare[1:].partition("]")[0]

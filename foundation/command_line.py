@@ -1,4 +1,4 @@
-"""What `manage.py` runs. Imported before the settings are: nothing here imports a model before a command runs."""
+"""The command line of `manage.py`. Imported before the settings, so no model may be imported at module level."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management import ManagementUtility
 from django.core.management.base import BaseCommand
 
-#: Commands of Django and of libraries that change rows, or let a person do so. `migrate` is left out: the table of the
-#: trail may not be there yet.
+#: Commands of Django and of libraries that change rows or let a person change them. `migrate` is missing, because the
+#: audit table may not exist yet.
 FOREIGN = {
     "axes_reset",
     "axes_reset_failure_logs",
@@ -27,16 +27,16 @@ FOREIGN = {
 
 
 class CommandLine(ManagementUtility):
-    """Django's own command line, on which others' commands that change rows are noted in the audit trail too."""
+    """Django's command line. Commands of `FOREIGN` are recorded in the audit trail."""
 
     def fetch_command(self, subcommand: str) -> BaseCommand:
-        """The command called `subcommand`. One of `FOREIGN` writes its entry before it begins."""
+        """The command `subcommand`. A command of `FOREIGN` writes its entry before it runs."""
         command = super().fetch_command(subcommand)
         if subcommand in FOREIGN:
             run = command.execute
 
             def execute(*args: Any, **options: Any) -> str | None:
-                from foundation import audit  # only now are the models there
+                from foundation import audit  # models can be imported only now
                 from foundation.commands import told
 
                 with audit.running_command():

@@ -1,4 +1,4 @@
-"""The base of management commands that change something: each run leaves its entry in the audit trail."""
+"""The base class of management commands that change something. Each run is recorded in the audit trail."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from django.db import models, transaction
 
 from foundation import audit
 
-#: What Django asks of every command, and what a call from code adds; it says nothing about the change.
+#: Options that every command has. They say nothing about the change.
 _OF_DJANGO = {*vars(BaseCommand().create_parser("manage.py", "command").parse_args([])), "stdout", "stderr"}
 
 
 class AuditedCommand(BaseCommand):
-    """A command whose run is noted: by `audited` around the change, or by `note` before work of many transactions.
+    """A command whose run is recorded: by `audited` around the change, or by `note` before work in many transactions.
 
-    A command is noted with its options. Rows that it names by `audit.concerns` get an entry each, with old and new
-    values.
+    The entry holds the command's options. Rows that the command names by `audit.concerns` get an entry each, with old
+    and new values.
     """
 
     _rows: list[tuple[models.Model, dict[str, Any]]]
@@ -30,13 +30,13 @@ class AuditedCommand(BaseCommand):
 
     @contextmanager
     def audited(self, options: Mapping[str, Any]) -> Iterator[None]:
-        """A transaction for the change, and its entry in the trail."""
+        """A transaction for the change and its entries."""
         with transaction.atomic():
             yield
             self.note(options)
 
     def note(self, options: Mapping[str, Any]) -> None:
-        """Write the entry now."""
+        """Write the entries now."""
         detail = told(type(self).__module__.rpartition(".")[2], options)
         for row, before in self._rows:
             now = type(row)._base_manager.filter(pk=row.pk).first()
@@ -47,11 +47,11 @@ class AuditedCommand(BaseCommand):
 
 
 def told(name: str, options: Mapping[str, Any]) -> str:
-    """`set_webhook url=https://… rotate_secret=True`, without what was not given."""
+    """For example `set_webhook url=https://… rotate_secret=True`. Options that were not given are left out."""
     given = {option: value for option, value in options.items() if option not in _OF_DJANGO and _is_given(value)}
     return " ".join([name, *(f"{option}={audit.shown(option, value)}" for option, value in given.items())])
 
 
 def _is_given(value: object) -> bool:
-    """A number may be 0; else what is false was not given."""
+    """True for 0, for which Python's truth value would be False."""
     return bool(value) or (isinstance(value, int) and not isinstance(value, bool))

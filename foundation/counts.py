@@ -1,4 +1,4 @@
-"""What a process without a web of its own counted, for Prometheus."""
+"""Prometheus metrics of a process that serves no web pages."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from prometheus_client import start_http_server
 
 
 def serve_counts() -> None:
-    """Show what this process counts at METRICS_PORT, on every address. Without the setting, do nothing.
+    """Serve this process's metrics at METRICS_PORT, on every address. Does nothing without the setting.
 
-    For processes that share no directory of counts with a web process, such as containers on several machines. Raises
-    OSError where the port is taken.
+    For processes that do not share a metrics directory with a web process, such as containers on several machines.
+    Raises OSError if the port is in use.
     """
     if settings.METRICS_PORT:
         start_http_server(settings.METRICS_PORT)

@@ -1,4 +1,4 @@
-"""Cursors of lists that are read in pages, newest first: they name the last row of a page by its time and its key."""
+"""Cursors for lists read in pages, newest first. A cursor holds the time and the key of the page's last row."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from foundation.errors import InvalidInput
 
 
 def encode(at: datetime, key: str) -> str:
-    """The cursor behind the row with this time (aware) and this key (text without blanks)."""
+    """The cursor for the rows after this one. `at` is aware; `key` is text without blanks."""
     return base64.urlsafe_b64encode(f"{at.isoformat()} {key}".encode()).decode()
 
 
 def decode(cursor: str) -> tuple[datetime, str]:
-    """The time (UTC) and the key that `encode` wrote into `cursor`.
+    """The time (UTC) and the key in `cursor`.
 
-    Raises InvalidInput on `cursor` for anything else, also for what merely reads the same: PostgreSQL knows no
-    offset of 23:59:59.999999.
+    Raises InvalidInput on the field `cursor` for any text that `encode` did not write, also for an unusual notation of
+    the same time: PostgreSQL refuses an offset of 23:59:59.999999.
     """
     try:
         moment, key = base64.b64decode(cursor, altchars=b"-_", validate=True).decode().split(" ")
@@ -31,5 +31,5 @@ def decode(cursor: str) -> tuple[datetime, str]:
 
 
 def invalid_cursor() -> InvalidInput:
-    """The error for a cursor that no page of this list gave."""
+    """The error for a cursor that this list did not issue."""
     return InvalidInput("Cursor inválido.", field="cursor")

@@ -1,4 +1,4 @@
-"""Writes that outlast a restart of the database, so that no answer of a bank is lost with a connection."""
+"""Database writes that are repeated during a restart of the database, so that no answer of a bank is lost."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _RETRY_S = 0.5
 
 
 def outlasts_restart(work: Callable[P, T]) -> Callable[P, T]:
-    """`work`, tried again for `PATIENCE_S` seconds while the database is away; then it raises what it raised.
+    """Decorator: repeat `work` for up to `PATIENCE_S` seconds while the database is unavailable, then raise its last
+    exception.
 
-    `work` must have the same effect when it is repeated, because a commit may have happened although its confirmation
-    was lost. It must not run inside a transaction.
+    `work` must be idempotent, because a commit may have succeeded although its confirmation was lost. It must not run
+    inside a transaction.
     """
 
     @functools.wraps(work)
@@ -42,8 +43,8 @@ def outlasts_restart(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def give_back_connection() -> None:
-    """Close the calling greenlet's database connection, where it has one without an open transaction. To ask for
-    `connection` would make one: more than a call to a bank may cost that touches no row."""
+    """Close the calling greenlet's database connection, if it has one without an open transaction. `connection` itself
+    is not touched if there is none, because that would create one."""
     for each in connections.all(initialized_only=True):
         if not each.in_atomic_block:
             each.close()

@@ -1,11 +1,11 @@
-"""Personal data and secrets at rest: encrypted model fields, and a keyed hash to look a CPF up by.
+"""Encrypted model fields for personal data and secrets, and a keyed hash to look up a CPF.
 
-A value is sealed (AES-256-GCM, foundation/sealing.py) for its table, column and row: copied to another place it does
-not open. Keys come from `FIELD_ENCRYPTION_KEYS` (the first one encrypts, all decrypt), so they can be rotated. A value
-that no key opens raises `WrongKey`. Otherwise ciphertext would be taken for data.
+A value is encrypted (AES-256-GCM, foundation/sealing.py) for its table, column and row. A copy in another place cannot
+be decrypted. The first key of `FIELD_ENCRYPTION_KEYS` encrypts, all keys decrypt, so keys can be rotated. A value that
+no key decrypts raises `WrongKey`, so that ciphertext is never taken for data.
 
-Values that releases before this one wrote are Fernet tokens, bound to no place. They are read until `reencrypt` has
-rewritten them; `FIELD_ENCRYPTION_UNBOUND` says when no longer (docs/decisions/0084-bound-ciphertext.md).
+Earlier releases wrote Fernet tokens, which are bound to no place. They are readable until `reencrypt` has rewritten
+them; `FIELD_ENCRYPTION_UNBOUND` ends that (docs/decisions/0084-bound-ciphertext.md).
 """
 
 from __future__ import annotations
@@ -40,24 +40,23 @@ _BOUND = "s1."
 
 
 def encrypt(text: str, context: bytes, purpose: Purpose = Purpose.PERSONAL) -> str:
-    """`text` as a token that `decrypt` opens with the same `context` only."""
+    """Encrypt `text`. The token can be decrypted only with the same `context` and `purpose`."""
     if settings.FIELD_ENCRYPTION_UNBOUND == "write" and purpose is Purpose.PERSONAL:
         return encrypt_unbound(text)
     return _BOUND + base64.urlsafe_b64encode(seal(text.encode(), context, purpose)).decode()
 
 
 def encrypt_unbound(text: str) -> str:
-    """`text` as a token that processes of earlier releases read too: bound to no context."""
+    """Encrypt `text` as a token that earlier releases can read. It is bound to no context."""
     return _fernet(tuple(settings.FIELD_ENCRYPTION_KEYS)).encrypt(text.encode()).decode()
 
 
 def decrypt(
     token: str, context: bytes, purpose: Purpose = Purpose.PERSONAL, *, unbound: bool = False, newest_only: bool = False
 ) -> str:
-    """The text behind a token of `encrypt`. Raises `WrongKey`.
+    """Decrypt a token of `encrypt`. Raises `WrongKey`.
 
-    A token of an earlier release, which is bound to no context, is refused where FIELD_ENCRYPTION_UNBOUND says so,
-    unless `unbound`.
+    A Fernet token of an earlier release is refused if FIELD_ENCRYPTION_UNBOUND says so, unless `unbound` is True.
     """
     if token.startswith(_BOUND):
         try:
@@ -80,9 +79,10 @@ def _fernet(keys: tuple[str, ...]) -> MultiFernet:
 
 
 def blind_index(purpose: str, value: str) -> str:
-    """Hex HMAC-SHA256 of `value` for equality look-ups; a plain digest of a CPF could be reversed in minutes.
+    """HMAC-SHA256 of `value` in hex, for equality look-ups. A digest without a key would not protect a CPF: all CPFs
+    can be hashed in minutes.
 
-    `purpose` separates the domains: the same value under two purposes gives unrelated indexes.
+    The same value under another `purpose` gives an unrelated index.
     """
     message = purpose.encode() + b"\0" + value.encode()
     return hmac.digest(settings.BLIND_INDEX_KEY.encode(), message, "sha256").hex()
@@ -92,7 +92,7 @@ def blind_index(purpose: str, value: str) -> str:
 
 
 class Sealed:
-    """A value as the database has it. No text, so that nothing takes it for data."""
+    """A value as stored in the database. The class is not a str, so that nothing takes the token for the value."""
 
     __slots__ = ("token",)
 
@@ -110,8 +110,8 @@ class Sealed:
 
 
 class SealedAttribute(DeferredAttribute):
-    """Opens a row's value when it is first asked for: only then is it known whose it is. What nobody asks for is never
-    opened."""
+    """Decrypts a row's value when it is first read, because only the complete row has the identity that the value is
+    bound to. A value that is never read is never decrypted."""
 
     field: EncryptedTextField
 
@@ -126,36 +126,37 @@ class SealedAttribute(DeferredAttribute):
 
 
 class EncryptedTextField(models.TextField):
-    """Text, encrypted in the database and bound to its row. It can't be searched: keep a `blind_index` beside it.
+    """Text that is encrypted in the database and bound to its row. It cannot be searched: keep a `blind_index` in
+    another column.
 
-    The row is known by its primary key, or, where the database gives that only at the insert, by the fields that the
-    model names in `sealed_by`, which never change. `update()` knows no row: give it `sealed(row, field, value)`.
-    `values()` yields values that are still sealed.
+    The row is identified by its primary key. If the database assigns that only at the insert, the row is identified by
+    the fields in the model's `sealed_by`, which must never change. `update()` does not know the row: pass `sealed(row,
+    field, value)`. `values()` yields encrypted values.
     """
 
     descriptor_class = SealedAttribute
 
     def place_of(self, row: models.Model) -> bytes:
-        """What a value of `row` is bound to. Raises ValueError for a row that has no identity yet."""
+        """The context that a value of `row` is bound to. Raises ValueError if the row has no identity yet."""
         keys = [getattr(row, name) for name in getattr(row, "sealed_by", ("pk",))]
         if None in keys:
             raise ValueError(f"a value of {self.model._meta.label}.{self.name} needs its row's identity first")
         return place(self.model._meta.db_table, self.column, *keys)
 
     def sealed(self, value: Any, row: models.Model) -> Sealed | None:
-        """`value` as the database keeps it for `row`."""
+        """`value`, encrypted for `row`."""
         return None if value is None else Sealed(encrypt(self._to_text(value), self.place_of(row)))
 
     def opened(self, token: str, row: models.Model) -> Any:
-        """The value behind a token that the database has for `row`. Raises `WrongKey`."""
+        """The decrypted value of `token`, stored in `row`. Raises `WrongKey`."""
         return self._from_text(self.text(token, row))
 
     def text(self, token: str, row: models.Model) -> str:
-        """As `opened`, but the text that was encrypted, of JSON too."""
+        """Like `opened`, but returns the text that was encrypted; for JSON fields, the JSON text."""
         return decrypt(token, self.place_of(row), unbound=getattr(row, "written_once", False))
 
     def is_current(self, token: str, row: models.Model) -> bool:
-        """True for a token under the newest key that is bound to `row`."""
+        """True if `token` is encrypted with the newest key and bound to `row`."""
         try:
             decrypt(token, self.place_of(row), newest_only=True)
         except WrongKey:
@@ -163,7 +164,7 @@ class EncryptedTextField(models.TextField):
         return token.startswith(_BOUND)
 
     def renewed(self, token: str, row: models.Model) -> str:
-        """The same text under the newest key, bound to `row`. Raises `WrongKey`."""
+        """The same text encrypted with the newest key and bound to `row`. Raises `WrongKey`."""
         context = self.place_of(row)
         return encrypt(decrypt(token, context, unbound=True), context)
 
@@ -188,7 +189,7 @@ class EncryptedTextField(models.TextField):
 
 
 class EncryptedJSONField(EncryptedTextField):
-    """A JSON value (dicts, lists, text, integers, booleans, None), encrypted in the database as a text is."""
+    """A JSON value (dicts, lists, text, integers, booleans, None), encrypted as JSON text."""
 
     _pyi_private_set_type: Any  # how django-stubs is told the attribute's type
     _pyi_private_get_type: Any
@@ -204,16 +205,16 @@ class EncryptedJSONField(EncryptedTextField):
 
 
 def sealed(row: models.Model, name: str, value: Any) -> Any:
-    """`value` for the encrypted field `name` of `row`, as `update()` takes it. None stays None."""
+    """`value` encrypted for the field `name` of `row`, as `update()` takes it. None stays None."""
     field: Any = row._meta.get_field(name)
     return field.sealed(value, row)
 
 
 def opened(row: models.Model, name: str, token: str) -> Any:
-    """The value of the encrypted field `name` of `row` behind the `token` in the database. Raises `WrongKey`."""
+    """The decrypted value of `token`, stored in the field `name` of `row`. Raises `WrongKey`."""
     field: Any = row._meta.get_field(name)
     return field.opened(token, row)
 
 
-#: The field classes that `reencrypt` looks for in the models.
+#: The field classes that `reencrypt` searches for in the models.
 ENCRYPTED_FIELDS = (EncryptedTextField, EncryptedJSONField)

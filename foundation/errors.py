@@ -1,8 +1,8 @@
-"""Errors that a caller of the API may see: code, HTTP status, and whether a repeat is worthwhile.
+"""Errors of the API: the code, the HTTP status, and whether a repeat may succeed.
 
-A code has its HTTP status in its class and nowhere else. `config/exceptions.py` renders the errors.
-Callers read the messages, so they are Brazilian Portuguese and never carry an address, credentials, personal
-data or a stack trace. The errors that speak of banks are in `providers/errors.py`.
+The class of a code is the only place that knows its HTTP status. `config/exceptions.py` renders the errors. Partners
+read the messages: they are Brazilian Portuguese and never contain a bank's address, credentials, personal data or a
+stack trace. Errors about banks are in `providers/errors.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Self
 
 @dataclass(frozen=True)
 class Detail:
-    """One fault of the input: the dotted name of the field (None for the body as a whole), the
-    message, and for `providers` the names that would be allowed."""
+    """One fault of the input: the field's dotted name (None for the body as a whole), the message, and for `providers`
+    the allowed names."""
 
     field: str | None
     message: str
@@ -28,7 +28,7 @@ class Detail:
 
 
 class ApiError(Exception):
-    """Base of every error that a partner may see."""
+    """Base class of every error that a partner may see."""
 
     #: The error class of each code.
     by_code: ClassVar[dict[str, type[ApiError]]] = {}
@@ -40,7 +40,7 @@ class ApiError(Exception):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A subclass without a code of its own has its base's code.
+        # A subclass without its own code shares the code of its base class.
         if "code" in vars(cls):
             ApiError.by_code[cls.code] = cls
 
@@ -51,12 +51,12 @@ class ApiError(Exception):
         super().__init__(self.message)
 
     def with_facts(self, **facts: Any) -> Self:
-        """This error, with `facts` as further members of its object, such as the id of the thing it is about."""
+        """This error with `facts` as additional members of its JSON object, such as an id."""
         self.facts |= facts
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """The error object of the contract: `{code, message, retryable, field}`, and behind them its facts."""
+        """The error object of the contract: `{code, message, retryable, field}`, followed by its facts."""
         return {
             "code": self.code,
             "message": self.message,
@@ -67,17 +67,17 @@ class ApiError(Exception):
 
 
 class InternalError(ApiError):
-    """An unforeseen failure of the service itself."""
+    """An unexpected failure of the service itself."""
 
     code = "internal_error"
 
 
-#: Faults that one reply names. What is wrong in more places than these is no form that a person filled in.
+#: The maximum number of faults in one reply. A body with more faults was not filled in by a person.
 MOST_DETAILS = 100
 
 
 class InvalidInput(ApiError):
-    """The input is at fault. `details` names every fault found, at most `MOST_DETAILS`; the first one is `field`."""
+    """The input has faults. `details` names every fault, at most `MOST_DETAILS`. `field` is the first fault's field."""
 
     code = "invalid_input"
     http_status = 422
@@ -101,7 +101,7 @@ class InvalidInput(ApiError):
 
 
 class InvalidState(ApiError):
-    """The state of the proposal or session forbids the call."""
+    """The state of the proposal or session does not allow the call."""
 
     code = "invalid_state"
     http_status = 409
@@ -152,7 +152,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class RateLimited(ApiError):
-    """A limit refuses the call. The reply says in `Retry-After` when it may be sent again, in seconds."""
+    """A rate limit refuses the call. `Retry-After` says after how many seconds it may be repeated."""
 
     code = "rate_limited"
     http_status = 429
@@ -174,12 +174,12 @@ class NotSupported(ApiError):
 
 
 def api_errors() -> list[type[ApiError]]:
-    """Every error with a code of its own, in the order of their definition: the contract's table."""
+    """Every error with its own code, in the order of definition: the contract's table of codes."""
     return list(ApiError.by_code.values())
 
 
 def error_from_dict(told: dict[str, Any]) -> ApiError:
-    """The error whose `as_dict` is `told`, as a row keeps it."""
+    """The error that `as_dict` turned into `told`."""
     kind = ApiError.by_code[told["code"]]
     if kind is InvalidInput:
         return InvalidInput(told["message"], details=[_detail(each) for each in told["details"]])

@@ -1,6 +1,6 @@
-"""Strict serializer fields of the partner contract: a value of the wrong JSON type is a fault, not converted.
+"""Strict serializer fields of the partner contract: a value of the wrong JSON type is an error and is not converted.
 
-No message repeats the value: it may be personal data, or not even text that can be encoded.
+No message repeats the value, because it may be personal data or text that cannot be encoded.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ USER_AGENT_LENGTH = 512
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-#: The earliest date that a field takes.
+#: The earliest date that a field accepts.
 EARLIEST = datetime.date(1900, 1, 1)
 _POSTGRES_INTEGER = 2**31 - 1
 
 
 class _Messages:
-    """The messages that every field shares, and its part of the OpenAPI document."""
+    """Messages that every field shares, and the field's part of the OpenAPI document."""
 
     default_error_messages: ClassVar[dict[str, StrOrPromise]] = {
         "required": "Campo obrigatório.",
@@ -37,13 +37,14 @@ class _Messages:
     }
 
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema keywords that Django REST framework's class does not tell by itself; none by default. A
-        `description` is added to the field's own."""
+        """JSON Schema keywords that Django REST framework's class does not provide. None by default. A `description` is
+        appended to the field's own."""
         return {}
 
 
 class TextField(_Messages, serializers.CharField):
-    """Trimmed text, at most 120 characters, without NUL (PostgreSQL) and lone surrogates (UTF-8)."""
+    """Trimmed text, by default at most 120 characters. NUL (PostgreSQL refuses it) and lone surrogates (not encodable
+    as UTF-8) are refused."""
 
     default_error_messages = {
         "invalid": "Deve ser um texto.",
@@ -64,7 +65,7 @@ class TextField(_Messages, serializers.CharField):
         )
 
     def run_validation(self, data: Any = empty) -> Any:
-        # CharField looks for blanks in str() of whatever came: hostile nesting would break it.
+        # CharField would call str() on any value, which fails for a deeply nested one.
         if data is not empty and data is not None and not isinstance(data, str):
             self.fail("invalid")
         return super().run_validation(data)
@@ -78,8 +79,7 @@ class TextField(_Messages, serializers.CharField):
 
 
 class DateField(_Messages, serializers.DateField):
-    """A real date as `YYYY-MM-DD`; with `not_future` one of a living person's life, from 1900 to today (in
-    Brasília's time)."""
+    """A date as `YYYY-MM-DD`. With `not_future`, a date from 1900 to today (in Brasília's time)."""
 
     default_error_messages = {
         "invalid": "Informe uma data real no formato AAAA-MM-DD.",
@@ -106,7 +106,7 @@ class DateField(_Messages, serializers.DateField):
 
 
 class BooleanField(_Messages, serializers.BooleanField):
-    """`true` or `false`, nothing that merely looks like it."""
+    """Only `true` or `false`."""
 
     default_error_messages = {"invalid": "Deve ser true ou false."}
 
@@ -117,7 +117,7 @@ class BooleanField(_Messages, serializers.BooleanField):
 
 
 class IntegerField(_Messages, serializers.IntegerField):
-    """An integer without fraction or exponent, by default within 32 bits."""
+    """An integer without fraction or exponent. By default within 32 bits."""
 
     default_error_messages = {
         "invalid": "Deve ser um número inteiro.",
@@ -137,14 +137,15 @@ class IntegerField(_Messages, serializers.IntegerField):
 
 
 def _as_decimal(data: Any) -> Decimal | None:
-    """A JSON number as `parsers` gives it; None for anything else, booleans included."""
+    """A JSON number as `StrictJSONParser` returns it. None for anything else, booleans included."""
     if isinstance(data, bool) or not isinstance(data, (int, Decimal)):
         return None
     return Decimal(data)
 
 
 class DecimalField(_Messages, serializers.DecimalField):
-    """A number with `decimal_places` significant decimals at most (2: money in reais), 12 digits in all."""
+    """A number with at most `max_digits` digits, `decimal_places` of them after the point. The defaults fit money in
+    reais."""
 
     default_error_messages = {
         "invalid": "Deve ser um número.",
@@ -158,7 +159,7 @@ class DecimalField(_Messages, serializers.DecimalField):
     decimal_places: int
 
     def __init__(self, *, max_digits: int = 12, decimal_places: int = 2, **kwargs: Any) -> None:
-        # DRF would write a limit as a program does, 0.01; people read 0,01.
+        # DRF would write the limit as 0.01; Portuguese readers expect 0,01.
         messages: dict[str, StrOrPromise] = {
             name: self.default_error_messages[name].format(**{name: f"{kwargs[name]}".replace(".", ",")})
             for name in ("min_value", "max_value")
@@ -167,18 +168,18 @@ class DecimalField(_Messages, serializers.DecimalField):
         super().__init__(max_digits, decimal_places, coerce_to_string=False, error_messages=messages, **kwargs)
 
     def validate_empty_values(self, data: Any) -> tuple[bool, Any]:
-        # DRF's own takes an empty text for null, where null is allowed.
+        # DRF's own method takes an empty text for null if null is allowed.
         return super(serializers.DecimalField, self).validate_empty_values(data)
 
     def json_schema(self) -> dict[str, Any]:
-        # In words: `multipleOf: 0.01` refuses 19.99, since validators divide binary floats.
+        # Described in words: `multipleOf: 0.01` would refuse 19.99, because validators divide binary floats.
         return {"description": f"No máximo {self.decimal_places} casas decimais."}
 
     def to_internal_value(self, data: Any) -> Decimal:
         value = _as_decimal(data)
         if value is None:
             self.fail("invalid")
-        # The size first: arithmetic breaks on 1e9999999.
+        # Check the size first: arithmetic fails on 1e9999999.
         whole = self.max_digits - self.decimal_places
         if value.copy_abs() >= 10**whole:
             self.fail("max_whole_digits", max_whole_digits=whole)
@@ -186,16 +187,16 @@ class DecimalField(_Messages, serializers.DecimalField):
         surplus = -int(exponent) - self.decimal_places
         if surplus > 0 and any(digits[-surplus:]):
             self.fail("max_decimal_places", max_decimal_places=self.decimal_places)
-        return value.quantize(Decimal(1).scaleb(-self.decimal_places)) + 0  # + 0: no negative zero
+        return value.quantize(Decimal(1).scaleb(-self.decimal_places)) + 0  # + 0 turns -0 into 0
 
-    def to_representation(self, value: Decimal) -> float:  # type: ignore[override]  # the stubs know text only
-        """A JSON number; 12 digits fit a double without an artefact."""
+    def to_representation(self, value: Decimal) -> float:  # type: ignore[override]  # the stubs only know text
+        """A JSON number. 12 digits fit into a double exactly."""
         return float(value)
 
 
 class NumberField(_Messages, serializers.FloatField):
-    """A measured number, such as a latitude, as a Decimal rounded to 8 decimals (about a millimetre), without
-    zeros at its end: equal numbers have equal texts, by which repeats are known."""
+    """A measured number, such as a latitude, as a Decimal rounded to 8 decimals (about a millimetre) without trailing
+    zeros. Equal numbers therefore have equal texts, which the detection of repeated requests needs."""
 
     default_error_messages = {
         "invalid": "Deve ser um número.",
@@ -209,19 +210,19 @@ class NumberField(_Messages, serializers.FloatField):
     def __init__(self, *, min_value: int, max_value: int, **kwargs: Any) -> None:
         super().__init__(min_value=min_value, max_value=max_value, **kwargs)
 
-    def to_internal_value(self, data: Any) -> Decimal:  # type: ignore[override]  # no binary float, unlike DRF's
+    def to_internal_value(self, data: Any) -> Decimal:  # type: ignore[override]  # Decimal, where DRF returns a float
         value = _as_decimal(data)
         if value is None:
             self.fail("invalid")
         if value < self.min_value or value > self.max_value:
-            return value  # the validators of the limits tell which one
+            return value  # the validators report which limit is broken
         _, _, exponent = value.as_tuple()
         rounded = round(value, 8) if int(exponent) < -8 else value
-        return Decimal(f"{rounded.normalize():f}") + 0  # + 0: no negative zero
+        return Decimal(f"{rounded.normalize():f}") + 0  # + 0 turns -0 into 0
 
 
 class ChoiceField(_Messages, serializers.ChoiceField):
-    """One of some words, or of some integers, compared with their type."""
+    """One of a set of words or integers, compared with their type."""
 
     default_error_messages = {"invalid_choice": "Valor inválido. Use um destes: {allowed}."}
 
@@ -235,7 +236,7 @@ class ChoiceField(_Messages, serializers.ChoiceField):
 
 
 class ListField(_Messages, serializers.ListField):
-    """A list; a fault of an item bears its index (`providers.0`)."""
+    """A list. A fault of an item is named by its index (`providers.0`)."""
 
     default_error_messages = {
         "not_a_list": "Deve ser uma lista.",
@@ -245,15 +246,15 @@ class ListField(_Messages, serializers.ListField):
     }
 
     def to_internal_value(self, data: Any) -> list[Any]:
-        """The items, each valid. A list that is too long is refused before any of its items is looked at."""
+        """The validated items. A list that is too long is refused before any item is validated."""
         if self.max_length is not None and isinstance(data, list) and len(data) > self.max_length:
             self.fail("max_length", max_length=self.max_length)
         return super().to_internal_value(data)
 
 
 class BlockList(_Messages, serializers.ListSerializer):
-    """What `Block(many=True)` becomes. No item of it is null: `allow_null` is about the list, though DRF gives it to
-    both."""
+    """The class of `Block(many=True)`. `allow_null` concerns the list; an item may not be null, although DRF passes the
+    option to both."""
 
     default_error_messages = ListField.default_error_messages
 
@@ -263,10 +264,10 @@ class BlockList(_Messages, serializers.ListSerializer):
 
 
 class Block(_Messages, serializers.Serializer):
-    """Base of the contract's objects: the body itself and the blocks in it. Unknown fields are ignored.
+    """Base class of the contract's objects: the body and the blocks in it. Unknown fields are ignored.
 
-    One instance serves many requests (foundation/validation.py), so validation must not keep anything in it. A block
-    whose fields depend on the body names the `variant_for` it, and reads it in `get_fields` as `self.variant`.
+    One instance serves many requests (foundation/validation.py), so validation must not store anything in it. If a
+    block's fields depend on the body, `variant_for` names the variant and `get_fields` reads it as `self.variant`.
     """
 
     default_error_messages = {"invalid": "Deve ser um objeto."}
@@ -276,11 +277,12 @@ class Block(_Messages, serializers.Serializer):
 
     @classmethod
     def variant_for(cls, data: Mapping[str, Any]) -> str:
-        """Which of the block's variants `data` is validated by."""
+        """The variant of the block that validates `data`."""
         return ""
 
     @property
     def variant(self) -> str:
-        """The variant that this instance validates; empty where it stands for all of them, as in the API's schema."""
+        """The variant that this instance validates. Empty if the instance stands for all variants, as in the API's
+        schema."""
         variant: str = self.context.get("variant", "")
         return variant

@@ -1,4 +1,4 @@
-"""Fields for text of a fixed form: CPF, CNPJ, phone, e-mail, IP address and the like."""
+"""Fields for text of a fixed format: CPF, CNPJ, phone, e-mail, IP address and similar."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _valid_email = EmailValidator(allowlist=[])
 
 
 class FormatField(TextField):
-    """Text of a fixed form, told in one message. `parse` gives the normal form, or None where it is none.
+    """Text of a fixed format, with one error message. `parse` returns the normalized value, or None for invalid text.
 
-    `keywords` are the form in JSON Schema, as far as that can say it.
+    `keywords` describe the format in JSON Schema, as far as that is possible.
     """
 
     keywords: ClassVar[dict[str, Any]] = {}
@@ -54,7 +54,7 @@ class FormatField(TextField):
 
 
 class CPFField(FormatField):
-    """11 digits with right check digits, not all equal; a mask is refused."""
+    """11 digits with valid check digits, not all equal. A mask is refused."""
 
     default_error_messages = {"form": "Informe um CPF válido: 11 dígitos, sem máscara."}
     keywords = {"minLength": 11, "maxLength": 11, "pattern": "^[0-9]{11}$"}
@@ -64,7 +64,7 @@ class CPFField(FormatField):
 
 
 class CNPJField(FormatField):
-    """14 characters: 12 of [0-9A-Z] and 2 check digits (alphanumeric since 2026); masks are removed."""
+    """14 characters: 12 of [0-9A-Z] and 2 check digits (alphanumeric since 2026). Masks are removed."""
 
     default_error_messages = {"form": "Informe um CNPJ válido: 14 caracteres."}
     keywords = {"minLength": 14, "pattern": r"^([./\-\s]*[0-9A-Za-z]){12}([./\-\s]*[0-9]){2}[./\-\s]*$"}
@@ -75,7 +75,7 @@ class CNPJField(FormatField):
 
 
 class PhoneField(FormatField):
-    """Area code and number, 10-11 digits; a country code 55 before them is removed."""
+    """Area code and number, 10-11 digits. A leading country code 55 is removed."""
 
     default_error_messages = {"form": "Informe DDD e número: 10 ou 11 dígitos, sem máscara."}
     keywords = {"minLength": 10, "maxLength": 13, "pattern": "^([0-9]{10,11}|55[0-9]{10,11})$"}
@@ -85,8 +85,8 @@ class PhoneField(FormatField):
 
 
 class EmailField(FormatField):
-    """An e-mail address of at most 254 characters, as banks take it: at a full domain name (Django would let
-    `localhost` and an IP address in brackets pass), without a quoted name."""
+    """An e-mail address of at most 254 characters that banks accept: with a full domain name (Django also accepts
+    `localhost` and a bracketed IP address) and without a quoted local part."""
 
     default_error_messages = {"form": "Informe um e-mail válido, de no máximo 254 caracteres."}
     keywords = {"format": "email", "minLength": 6, "maxLength": EMAIL_LENGTH}
@@ -100,7 +100,7 @@ class EmailField(FormatField):
 
 
 class IPField(FormatField):
-    """An IPv4 or IPv6 address in its canonical text; one that only maps IPv4 becomes IPv4. No zone ids."""
+    """An IPv4 or IPv6 address in canonical text. An IPv4-mapped address becomes IPv4. Zone ids are refused."""
 
     default_error_messages = {"form": "Informe um endereço IPv4 ou IPv6 válido."}
     keywords = {"minLength": 2, "maxLength": 45, "pattern": "^[0-9A-Fa-f:.]+$"}
@@ -118,7 +118,7 @@ class IPField(FormatField):
 
 
 class UFField(FormatField):
-    """One of the 27 federative units, upper case."""
+    """One of Brazil's 27 states, upper case."""
 
     default_error_messages = {"form": "Informe a sigla de uma UF do Brasil, como SP."}
     keywords = {"enum": list(STATES)}
@@ -128,7 +128,7 @@ class UFField(FormatField):
 
 
 class CEPField(FormatField):
-    """A postal code: 8 digits, the mask removed."""
+    """A postal code: 8 digits. A mask is removed."""
 
     default_error_messages = {"form": "Informe um CEP de 8 dígitos."}
     keywords = {"minLength": 8, "maxLength": 10, "pattern": r"^([0-9]{5}[-.\s]?[0-9]{3}|[0-9]{2}\.[0-9]{3}-[0-9]{3})$"}
@@ -138,7 +138,7 @@ class CEPField(FormatField):
 
 
 class DigitsField(FormatField):
-    """Digits such as a branch's or an account's number, masks (`.`, `-`, `/`, blanks) removed."""
+    """Digits, such as a branch or account number. Masks (`.`, `-`, `/`, blanks) are removed."""
 
     default_error_messages = {"form": "Informe de 1 a {longest} dígitos."}
 
@@ -157,7 +157,7 @@ class DigitsField(FormatField):
 
 
 class UUIDField(FormatField):
-    """A UUID in its usual form, 36 characters with hyphens. The value is a `uuid.UUID`."""
+    """A UUID of 36 characters with hyphens. The value is a `uuid.UUID`."""
 
     default_error_messages = {"form": "Informe um UUID válido."}
     keywords = {"format": "uuid", "minLength": 36, "maxLength": 36}
@@ -170,7 +170,7 @@ class UUIDField(FormatField):
 
 
 class ReferenceField(FormatField):
-    """A name that the caller gives a thing of its own: 1 to 64 of `A-Z a-z 0-9 . _ : -`."""
+    """A caller's own identifier: 1 to 64 of `A-Z a-z 0-9 . _ : -`."""
 
     keywords = {"minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9._:-]+$"}
     default_error_messages = {"form": "Informe de 1 a 64 caracteres entre A-Z, a-z, 0-9, “.”, “_”, “:” e “-”."}
@@ -180,7 +180,7 @@ class ReferenceField(FormatField):
 
 
 class MomentField(FormatField):
-    """A moment as ISO 8601 with `Z` or an offset, from the year 1900 on. The value is an aware `datetime` in UTC."""
+    """A time as ISO 8601 with `Z` or an offset, not before 1900. The value is an aware `datetime` in UTC."""
 
     keywords = {"minLength": 17, "maxLength": 32, "format": "date-time"}
     default_error_messages = {"form": "Informe data e hora com fuso, como 2026-01-31T12:00:00Z."}

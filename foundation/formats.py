@@ -1,4 +1,4 @@
-"""Pure functions over the field's formats: CPF, CNPJ, phone, CEP, PIX keys, money. No I/O, no Django."""
+"""Pure functions for the market's formats: CPF, CNPJ, phone, CEP, PIX keys, money. No I/O, no Django."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _CNPJ = CNPJ()
 CENT = Decimal("0.01")
 _NOT_DIGIT = re.compile(r"\D", re.ASCII)
 _CNPJ_SHAPE = re.compile(r"[0-9A-Z]{12}[0-9]{2}", re.ASCII)
-#: The zone of banks that write local times; Brazil has kept no daylight saving time since 2019.
+#: The time zone of banks that write local times. Brazil has had no daylight saving time since 2019.
 BRASILIA = timezone(timedelta(hours=-3))
 _TAG = re.compile(r"<[/!a-zA-Z][^>]*>")
-#: The longest sentence of a bank that is passed on.
+#: The maximum length of a bank's sentence that is passed on.
 SENTENCE_LENGTH = 300
 _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 _REAIS = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})*|\d+),\d{2}", re.ASCII)
 
-# What must never reach a log line, wherever it comes from: no code of ours logs it, but an exception's text or
-# a library's message might quote it. CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets.
+# What must never reach a log line. Our own code does not log it, but an exception's text or a library's message might
+# quote it: CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets.
 _PERSONAL = re.compile(
     r"(?<![\w-])(?:\d{3}\.\d{3}\.\d{3}-\d{2}|\+?\d{10,14})(?![\w-])"
     r"|[\w.+-]+@[\w-]+\.[\w.-]+"
@@ -35,38 +35,39 @@ _PERSONAL = re.compile(
 
 
 def without_personal_data(text: str) -> str:
-    """`text` with `[oculto]` in place of anything that looks like personal data or a secret. Names pass."""
+    """`text` with `[oculto]` in place of anything that looks like personal data or a secret. People's names are not
+    recognized."""
     return _PERSONAL.sub("[oculto]", text)
 
 
 def unaccented(text: str) -> str:
-    """`text` in upper case without accents, in single spaces."""
+    """`text` in upper case, without accents, with single spaces."""
     bare = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return " ".join(bare.upper().split())
 
 
 def only_digits(text: str) -> str:
-    """`text` without anything but the ASCII digits."""
+    """The ASCII digits of `text`."""
     return _NOT_DIGIT.sub("", text)
 
 
 def cpf_is_valid(cpf: str) -> bool:
-    """Whether `cpf` is 11 digits with right check digits, not all equal. A mask is not accepted."""
+    """True if `cpf` is 11 digits with valid check digits, not all equal. A mask is not accepted."""
     return len(cpf) == 11 and cpf.isascii() and cpf.isdigit() and bool(_CPF.validate(cpf))
 
 
 def cnpj_is_valid(cnpj: str) -> bool:
-    """Whether `cnpj` is 12 of [0-9A-Z] and 2 right check digits (alphanumeric since 2026). Without a mask."""
+    """True if `cnpj` is 12 of [0-9A-Z] and 2 valid check digits (alphanumeric since 2026). A mask is not accepted."""
     return bool(_CNPJ_SHAPE.fullmatch(cnpj)) and bool(_CNPJ.validate(cnpj))
 
 
 def unmask_cnpj(text: str) -> str:
-    """`text` without the CNPJ's mask, letters upper-cased; whether it is valid is not checked."""
+    """`text` without the CNPJ's mask, in upper case. The result is not validated."""
     return re.sub(r"[./\-\s]", "", text).upper()
 
 
 def mask_cpf(cpf: str) -> str:
-    """`12345678901` as `***.456.789-**`: what lists and pages may show."""
+    """`12345678901` as `***.456.789-**`, which lists and pages may show."""
     return f"***.{cpf[3:6]}.{cpf[6:9]}-**" if len(cpf) == 11 else "***"
 
 
@@ -76,14 +77,14 @@ def mask_phone(phone: str) -> str:
 
 
 def mask_account(number: str) -> str:
-    """An account's number as its last two digits behind asterisks, whose count does not tell its length; a number of
-    three digits or fewer as asterisks alone."""
+    """The last two digits of an account number after a fixed number of asterisks. Only asterisks for a number of three
+    digits or fewer."""
     return f"****{number[-2:]}" if len(number) > 3 else "****"
 
 
 def local_phone(text: str) -> str | None:
-    """A phone as the contract takes it: 10-11 digits as they are (also where they begin with area code 55);
-    of 12-13 digits a leading 55 is removed; None for anything else."""
+    """A phone in the contract's form: 10-11 digits unchanged (also if they begin with area code 55); 12-13 digits
+    without the leading 55. None for anything else."""
     if not (text.isascii() and text.isdigit()):
         return None
     if len(text) in (10, 11):
@@ -99,17 +100,17 @@ def split_phone(phone: str) -> tuple[str, str]:
 
 
 def is_one_word(name: str) -> bool:
-    """Whether a person's name is a single word: banks refuse such a father's name, so it is omitted."""
+    """True if a person's name is a single word. Banks refuse a father's name of one word, so it is omitted."""
     return len(name.split()) < 2
 
 
 def pix_phone(text: str) -> str | None:
-    """A phone PIX key as local digits: mask, `+` and country code 55 removed; None where none results."""
+    """A phone PIX key as local digits, without mask, `+` and country code 55. None if the text is not a phone."""
     return local_phone(only_digits(text))
 
 
 def pix_random_key(text: str) -> str | None:
-    """A random PIX key (an UUID, the central bank's EVP) in lower case with hyphens; None if it is none."""
+    """A random PIX key (the central bank's EVP, a UUID) in lower case with hyphens. None if the text is not a UUID."""
     try:
         return str(uuid.UUID(text)) if len(text) == 36 else None
     except ValueError:
@@ -117,7 +118,7 @@ def pix_random_key(text: str) -> str | None:
 
 
 def money(value: Decimal) -> Decimal:
-    """`value` in reais, rounded to cents, half up."""
+    """`value` in reais, rounded half up to cents."""
     return value.quantize(CENT, ROUND_HALF_UP)
 
 
@@ -156,8 +157,8 @@ def to_decimal(text: str) -> Decimal:
 
 
 def sentence(text: str) -> str:
-    """A bank's own words as partners may read them: one line of plain text, without markup and characters that are
-    not for reading, at most SENTENCE_LENGTH of them."""
+    """A bank's sentence as partners may read it: one line of plain text, without markup and control characters, at most
+    SENTENCE_LENGTH characters."""
     readable = "".join(each if each.isprintable() else " " for each in _TAG.sub(" ", text))
     line = " ".join(readable.split())
     return line if len(line) <= SENTENCE_LENGTH else line[: SENTENCE_LENGTH - 1].rstrip() + "…"

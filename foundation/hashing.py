@@ -1,4 +1,4 @@
-"""Passwords are hashed beside the event loop, few at a time."""
+"""Password hashing that does not block the event loop."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from gevent.monkey import is_module_patched
 from gevent.threadpool import ThreadPool
 
-#: Hashes that one process works on at once. Each takes a core for some tenths of a second.
+#: How many hashes one process computes at once. Each uses one core for some tenths of a second.
 AT_ONCE = 1
 NICENESS = 10
 
 
 class OutsideTheLoop(PBKDF2PasswordHasher):
-    """Django's PBKDF2, in a thread of its own where greenlets run: OpenSSL lets go of the interpreter meanwhile, so the
-    process's other requests go on. Stored hashes are the same as Django's."""
+    """Django's PBKDF2, computed in a thread where greenlets run. OpenSSL releases the interpreter lock, so the
+    process's other requests continue. The stored hashes equal Django's."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
-        """The stored form of `password`; verifying and hashing for unknown accounts come here too."""
+        """The stored form of `password`. Verification and the dummy hash for unknown accounts call this method, too."""
         if not is_module_patched("threading"):
             return super().encode(password, salt, iterations)
         return _threads().apply(self._encode_behind_requests, (password, salt, iterations))
 
     def _encode_behind_requests(self, password: str, salt: str, iterations: int | None) -> str:
-        # Linux takes this for the calling thread alone: where processors are short, requests come first.
+        # Linux applies the priority to the calling thread alone: requests go before hashes where processors are short.
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
         return super().encode(password, salt, iterations)
 

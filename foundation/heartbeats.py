@@ -1,4 +1,4 @@
-"""Which worker processes live. Each says so every second, by a key in Redis that ends by itself."""
+"""Heartbeats of worker processes. Each worker writes a Redis key every second; the key expires by itself."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ log = structlog.get_logger(__name__)
 
 BEAT_S = 1.0
 _BEAT_TTL_S = 3
-#: A worker without a heartbeat for so long is lost. A wiped Redis has forgotten a living one's until its next beat,
-#: which a busy machine may delay.
+#: A worker without a heartbeat for this long is lost, in seconds. After Redis is emptied, a living worker has no key
+#: until its next beat, which a busy machine may delay.
 LOST_AFTER_S = 4.0
-#: The silence of a worker is forgotten after this time, unless somebody asks again.
+#: How long the start of a worker's silence is remembered, in seconds, unless it is asked for again.
 _SILENCE_TTL_S = 60
-#: ARGV: the silence that means death in milliseconds, the time to live of a silence in seconds, who asks, then the
-#: workers. Who asks has to be heard too: a Redis that was emptied a moment ago knows nobody, which says nothing.
+#: ARGV: the silence that counts as death in milliseconds, the time to live of a recorded silence in seconds, the asking
+#: worker, then the workers asked about. The asking worker must have a heartbeat, too: if it has none, Redis was emptied
+#: a moment ago, and a missing heartbeat says nothing.
 _DEAD = """
 local dead = {}
 if redis.call('exists', 'worker:' .. ARGV[3]) == 0 then return dead end
@@ -46,7 +47,7 @@ _workers: dict[int, str] = {}
 
 
 def worker_id() -> str:
-    """This worker process's id; from the first call on a heartbeat says that it lives."""
+    """The id of this worker process. The first call starts its heartbeat."""
     with _lock:
         if os.getpid() not in _workers:
             name = _workers[os.getpid()] = uuid.uuid4().hex
@@ -57,10 +58,10 @@ def worker_id() -> str:
 
 
 def dead_among(workers: Collection[str]) -> set[str]:
-    """Those of `workers` that have been silent for `LOST_AFTER_S` or longer. Silence counts from the first time that
-    somebody asks here, so a worker is found dead by the second question at the earliest.
+    """Those of `workers` that have been silent for `LOST_AFTER_S` or longer. Silence counts from the first call of this
+    function, so the second call is the first that can find a worker dead.
 
-    A worker may live and not be heard, where it can't reach Redis. Raises RedisError.
+    A worker that cannot reach Redis is silent and may still be alive. Raises RedisError.
     """
     if not workers:
         return set()
@@ -74,7 +75,7 @@ def dead_among(workers: Collection[str]) -> set[str]:
 
 
 def beat_once(client: Redis, name: str) -> None:
-    """Say that the worker `name` lives."""
+    """Write a heartbeat of the worker `name`."""
     try:
         client.set(key_of(name), 1, ex=_BEAT_TTL_S)
     except RedisError:
@@ -82,7 +83,7 @@ def beat_once(client: Redis, name: str) -> None:
 
 
 def key_of(name: str) -> str:
-    """The key that is there while the worker `name` lives."""
+    """The Redis key that exists while the worker `name` sends heartbeats."""
     return f"worker:{name}"
 
 

@@ -1,4 +1,4 @@
-"""How a partner's JSON is read: strictly, so that no two readers see two different things in one text."""
+"""A strict reader for partners' JSON: a text never has two possible readings."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _HARMLESS_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}", re.ASCII)
 _LONGEST_INT = 30
 _DIGITS_ONLY = bytes(ord("0") if chr(each) in "0123456789" else ord(" ") for each in range(256))
 _AT_ONCE = 256
-#: Objects and arrays inside one another: far more than any contract has, far less than Python's stack allows.
+#: The maximum nesting of objects and arrays. No contract needs as much, and Python's stack allows far more.
 _DEEPEST = 100
-#: A JSON string, or what of one there is: with a closing quote demanded, a hostile text would cost its square.
+#: A JSON string, complete or broken off. Requiring the closing quote would take quadratic time on a hostile text.
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 _LINE_SEPARATORS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
@@ -37,10 +37,10 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 
 
 def is_json(content_type: str | None) -> bool:
-    """Whether a Content-Type is `application/json`, with no parameter but, at will, `charset=utf-8`."""
+    """True if a Content-Type is `application/json`, with no parameter except an optional `charset=utf-8`."""
     try:
         media_type, parameters = parse_header_parameters(content_type or "")
-    except ValueError:  # longer than any honest header
+    except ValueError:  # the header is longer than Python's parser accepts
         return False
     charset = parameters.pop("charset", "utf-8").lower()
     return media_type == "application/json" and charset in ("utf-8", "utf8") and not parameters
@@ -51,19 +51,19 @@ def _refuse_constant(_: str) -> NoReturn:
 
 
 def _integer(digits: str) -> int | Decimal:
-    """An integer literal. A monstrous one stays cheap as a Decimal, and its field refuses it by name."""
+    """An integer literal. A very long one becomes a Decimal, which is cheap to parse; its field then refuses it by
+    name."""
     return int(digits) if len(digits) <= _LONGEST_INT else Decimal(digits)
 
 
 def _has_long_digits(raw: bytes) -> bool:
-    """True where as many digits as a monstrous integer has stand in one row, be it inside a string."""
+    """True if `raw` contains a run of digits as long as a very long integer, even inside a string."""
     return b"0" * _LONGEST_INT in raw.translate(_DIGITS_ONLY)
 
 
 class _Objects:
-    """What makes the objects of one text, each with unique keys: with a repeated one, which value counts would be
-    anyone's guess. After every `_AT_ONCE` objects the process's other requests have their turn: a text of the greatest
-    length holds 40,000."""
+    """Builds the objects of one text. A repeated key is refused, because readers disagree which value counts. After
+    every `_AT_ONCE` objects other greenlets get a turn: a body of maximum size can hold 40,000 objects."""
 
     def __init__(self) -> None:
         self._made = 0
@@ -82,16 +82,16 @@ class _Objects:
 
 
 def _depth(raw: bytes) -> int:
-    """How many objects and arrays lie inside one another in `raw`, at the deepest."""
+    """The greatest nesting depth of objects and arrays in `raw`."""
     brackets = _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS)
     return max(accumulate(1 if each in b"[{" else -1 for each in brackets), default=0)
 
 
 def parse_json_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object in `raw` (UTF-8, no BOM). Fractions and exponents come as Decimal, integers as int.
+    """The JSON object in `raw` (UTF-8, no BOM). Fractions and exponents become Decimal, integers int.
 
-    Raises InvalidInput, without a field: malformed text, one nested deeper than `_DEEPEST`, NaN and Infinity, a
-    repeated key, anything but an object at the top.
+    Raises InvalidInput without a field for malformed text, nesting deeper than `_DEEPEST`, NaN and Infinity, a repeated
+    key, and anything but an object at the top level.
     """
     if raw.startswith(_BOM):
         raise InvalidInput("O corpo deve estar em UTF-8 sem BOM.")
@@ -100,13 +100,13 @@ def parse_json_object(raw: bytes) -> dict[str, Any]:
     try:
         value = json.loads(
             raw.decode("utf-8"),
-            # A call for each of 80,000 integers would take three times as long as all the rest.
+            # A Python call for each of 80,000 integers would take three times as long as everything else.
             parse_int=_integer if _has_long_digits(raw) else None,
             parse_float=Decimal,
             parse_constant=_refuse_constant,
             object_pairs_hook=_Objects(),
         )
-    except InvalidOperation:  # an exponent beyond even Decimal's range
+    except InvalidOperation:  # the exponent is beyond Decimal's range
         raise InvalidInput("O corpo contém um número fora de qualquer faixa aceitável.") from None
     except UnicodeDecodeError:
         raise InvalidInput("O corpo não está em UTF-8 válido.") from None
@@ -118,9 +118,9 @@ def parse_json_object(raw: bytes) -> dict[str, Any]:
 
 
 def read_body(stream: IO[bytes]) -> bytes:
-    """The whole body. Raises PayloadTooLarge, and InvalidInput for one that breaks off.
+    """Read the whole body. Raises PayloadTooLarge, and InvalidInput for a body that breaks off.
 
-    What is counted are the bytes that came, not those that Content-Length promised.
+    The received bytes are counted; Content-Length is not trusted.
     """
     try:
         raw = stream.read(settings.MAX_BODY_BYTES + 1)
@@ -132,7 +132,7 @@ def read_body(stream: IO[bytes]) -> bytes:
 
 
 class StrictJSONParser(BaseParser):
-    """The only parser of the partner routes; see `parse_json_object`."""
+    """The only parser of the partner routes. See `parse_json_object`."""
 
     media_type = "application/json"
 
@@ -146,23 +146,23 @@ class StrictJSONParser(BaseParser):
 
 
 class FastJSONRenderer(JSONRenderer):
-    """Replies as Django REST framework's own renderer writes them, in a third of the time. Decimals are numbers."""
+    """Renders the same JSON as Django REST framework's renderer in a third of the time. Decimals become numbers."""
 
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None
     ) -> bytes:
-        """The JSON of `data`; nothing for None."""
+        """`data` as JSON; empty for None."""
         if data is None:
             return b""
         text = _ENCODER.encode(data)
-        for separator, escaped in _LINE_SEPARATORS:  # ends of lines in JavaScript, not in JSON
+        for separator, escaped in _LINE_SEPARATORS:  # these characters end a line in JavaScript, but not in JSON
             if separator in text:
                 text = text.replace(separator, escaped)
         return text
 
 
 class IgnoreAccept(DefaultContentNegotiation):
-    """A route has one form of answer, whatever `Accept` or `?format=` say: never a 406."""
+    """Ignores `Accept` and `?format=`: a route has one form of answer and never answers 406."""
 
     def select_renderer(
         self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None

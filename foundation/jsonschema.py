@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12) of a serializer of strict fields, made of the fields that validate."""
+"""JSON Schema (2020-12) of a serializer with strict fields, generated from the fields that validate."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _TYPES: tuple[tuple[type[Any], str], ...] = (
 
 
 def schema_of(field: Any) -> Document:
-    """The schema of what `field`, a serializer or one of `foundation.fields`, takes.
+    """The schema of the input that `field` accepts: a serializer or a field of `foundation.fields`.
 
-    Its own `json_schema` is merged in. Unknown keys of an object are allowed, as the contract ignores them.
+    The field's own `json_schema` is merged in. Unknown keys of an object are allowed, because the contract ignores
+    them.
     """
     if isinstance(field, serializers.ChoiceField):
         schema: Document = {"enum": [*field.choices, *([None] if field.allow_null else [])]}
@@ -42,12 +43,12 @@ def schema_of(field: Any) -> Document:
 
 
 def _limits(field: Any) -> Document:
-    """The keywords that hang on the kind of `field`."""
+    """The keywords for the limits of this kind of `field`."""
     if isinstance(field, serializers.ListSerializer | serializers.ListField):
         limits = {"minItems": getattr(field, "min_length", None), "maxItems": getattr(field, "max_length", None)}
         return {"items": schema_of(field.child), **_set(limits)}
     if isinstance(field, serializers.BaseSerializer):
-        fields = field.fields  # type: ignore[attr-defined]  # a serializer of fields, as all of the contract are
+        fields = field.fields  # type: ignore[attr-defined]  # the contract's lists and blocks consist of fields
         required = [name for name, each in fields.items() if each.required]
         return {
             "properties": {name: schema_of(each) for name, each in fields.items()},
@@ -64,5 +65,5 @@ def _limits(field: Any) -> Document:
 
 
 def _set(keywords: dict[str, Any]) -> Document:
-    """`keywords` without those that are not set."""
+    """`keywords` without unset ones."""
     return {name: value for name, value in keywords.items() if value is not None}

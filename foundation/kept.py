@@ -1,6 +1,7 @@
-"""What has landed of a request that is under way, for every process to read: sealed, in Redis, until it is stored.
+"""Results of a running request, encrypted in Redis until they are stored in the database, for every process to read.
 
-A worker that dies leaves here what it had found. A lost Redis costs a copy: the worker that found it stores it.
+If a worker dies, its results so far are still here. If Redis is lost, only this copy is lost: the living worker stores
+its results itself.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from foundation.sealing import seal, unseal
 
 log = structlog.get_logger(__name__)
 
-#: What nobody could store, as the database was away, is kept for so long after the last of it landed.
+#: How long results are kept after the last of them arrived, in seconds, if nobody could store them because the database
+#: was unavailable.
 _TTL_S = 900
 
 
 def keep(request: str, landed: Mapping[str, Any], patience_s: float, tell: str | None = None) -> None:
-    """From a worker: keep what has `landed` for `request`, by name anything that msgspec encodes. The request that
-    waits at the address `tell` gets each as an ANSWER too.
+    """From a worker: keep the results `landed` of `request`, by name, each anything that msgspec encodes. Each is also
+    sent as an ANSWER to the request that waits at the address `tell`.
 
-    While Redis is away it is tried again for `patience_s` seconds. Raises RedisError.
+    Repeated for up to `patience_s` seconds while Redis is unavailable. Raises RedisError.
     """
     sealed = {name: seal(msgspec.json.encode(payload), request.encode()) for name, payload in landed.items()}
     commands: list[tuple[Any, ...]] = []
@@ -39,7 +41,7 @@ def keep(request: str, landed: Mapping[str, Any], patience_s: float, tell: str |
 
 
 def kept(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
-    """What has landed for `request` by name, as JSON: all of it, or that of `names`. Raises RedisError."""
+    """The kept results of `request` by name, as JSON: all of them, or those in `names`. Raises RedisError."""
     if names is None:
         found: dict[bytes, bytes] = redis().hgetall(_key(request))  # type: ignore[assignment]
     else:
@@ -56,16 +58,16 @@ def kept(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
 
 
 def kept_names(request: str) -> set[str]:
-    """The names of what has landed for `request`. Raises RedisError."""
+    """The names of the kept results of `request`. Raises RedisError."""
     found: Any = redis().hkeys(_key(request))
     return {name.decode() for name in found}
 
 
 def end(request: str, tell: str, payload: Any, patience_s: float) -> None:
-    """From a worker: forget what has landed for `request`, since it is stored now, and send an END with `payload` to
-    the request that waits at the address `tell`.
+    """From a worker: delete the kept results of `request`, which are stored in the database now, and send an END with
+    `payload` to the request that waits at the address `tell`.
 
-    While Redis is away it is tried again for `patience_s` seconds. Raises RedisError.
+    Repeated for up to `patience_s` seconds while Redis is unavailable. Raises RedisError.
     """
     commands: list[tuple[Any, ...]] = [("DEL", _key(request))]
     if replies.knows_end(tell):

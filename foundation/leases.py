@@ -1,8 +1,8 @@
-"""Leases of workers that died. A row under a lease names the worker that took it, in its column `worker`; the name is
-emptied with the lease.
+"""Leases of workers that died. A leased row names its worker in the column `worker`, which is emptied when the lease
+ends.
 
-A lease ends by itself after its time. That of a dead worker can be ended sooner, within some 12 seconds of its death.
-A worker may live although nobody hears it, so whoever ends its lease must bear that it goes on.
+A lease expires by itself. The lease of a dead worker can be ended sooner, about 12 seconds after its death. A worker
+without heartbeats may still be alive, so the code that ends its lease must tolerate that the worker continues.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ log = structlog.get_logger(__name__)
 
 
 def worker_field() -> models.CharField[str, str]:
-    """The column `worker`: the id of the worker that holds the row's lease (`heartbeats.worker_id`), empty without
-    one, and for a lease that a process of the release before took."""
+    """The column `worker`: the id of the worker that holds the row's lease (`heartbeats.worker_id`). Empty without a
+    lease, and for a lease taken by the previous release."""
     return models.CharField(max_length=32, default="", db_default="", blank=True, editable=False)
 
 
 def dead_holders(named: Iterable[str]) -> set[str]:
-    """The dead ones of the workers that rows name. None are where Redis can't tell: the leases then last their time.
+    """Those of the workers named in rows that are dead. Empty if Redis is unavailable: leases then expire by
+    themselves.
 
-    `named` may be a queryset: no database connection is held while Redis is asked.
+    `named` may be a queryset. No database connection is held while Redis is asked.
     """
     workers = set(named)
     if not workers:

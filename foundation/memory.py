@@ -1,18 +1,19 @@
-"""How often the garbage collector looks for cycles in a process that serves requests."""
+"""Garbage collection settings of a process that serves requests."""
 
 from __future__ import annotations
 
 import gc
 
-#: Objects that are made before the young are looked at, and how many such looks make one at the next generation.
+#: How many new objects start a collection of the youngest generation, and how many collections of one generation start
+#: one of the next.
 _THRESHOLDS = (20_000, 20, 20)
 
 
 def freeze_what_is_loaded() -> None:
-    """Leave all that is loaded by now out of every later collection: call it once, when the process is ready to serve.
+    """Exclude everything loaded so far from later collections. Call once, when the process is ready to serve.
 
-    Code, models and routes are some hundred thousand objects that live until the end. To look through them at each full
-    collection would halt all requests of the process, for up to a quarter of a second.
+    Code, models and routes are several hundred thousand objects that live until the end. Each full collection that
+    visits them would stop all requests of the process for up to a quarter of a second.
     """
     gc.collect()
     gc.freeze()

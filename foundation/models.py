@@ -1,4 +1,4 @@
-"""The rows of the audit trail. `foundation/audit.py` writes them."""
+"""The entries of the audit trail, written by `foundation/audit.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.utils import timezone
 
 
 class Action(models.TextChoices):
-    """What was done, or tried. The row's object says to what."""
+    """What was done or attempted. The entry's object says to which row."""
 
     LOGGED_IN = "logged_in", "entrada"
     LOG_IN_FAILED = "log_in_failed", "entrada recusada"
@@ -36,7 +36,7 @@ class Action(models.TextChoices):
 
 
 class Channel(models.TextChoices):
-    """How somebody came to do it."""
+    """By which channel it was done."""
 
     BACK_OFFICE = "back_office", "administração"
     COMMAND = "command", "comando"
@@ -47,21 +47,21 @@ class Channel(models.TextChoices):
 class AuditEntry(models.Model):
     """One security event, or one change by an operator or a command.
 
-    The database refuses to change a row, and to delete one that is younger than 180 days. No column holds a secret or
-    personal data: a person is named by the keyed hash of the CPF.
+    The database refuses to change an entry, and to delete one that is younger than 180 days. No column holds a secret
+    or personal data. A person is identified by the keyed hash of the CPF.
     """
 
     at = models.DateTimeField("quando", default=timezone.now, db_default=Now(), editable=False)
     who = models.CharField("quem", max_length=150, blank=True, editable=False)
     channel = models.CharField("por onde", max_length=12, choices=Channel.choices, editable=False)
     address = models.CharField("endereço", max_length=45, blank=True, editable=False)
-    #: An `Action`. They are no choices of the field: a new one needs no migration.
+    #: An `Action`. The field has no choices, so that a new action needs no migration.
     action = models.CharField("o quê", max_length=24, editable=False)
-    #: As in `partners.partner`; empty where it concerns no row.
+    #: As in `partners.partner`. Empty if the entry concerns no row.
     model = models.CharField("tipo", max_length=80, blank=True, editable=False)
     object_id = models.CharField("id", max_length=100, blank=True, editable=False)
     object_name = models.CharField("objeto", max_length=200, blank=True, editable=False)
-    #: Old and new value by field: `{"status": ["active", "suspended"]}`.
+    #: By field, the old and the new value: `{"status": ["active", "suspended"]}`.
     changes = models.JSONField("mudanças", default=dict, editable=False)
     detail = models.CharField("detalhe", max_length=500, blank=True, editable=False)
     request_id = models.CharField("X-Request-Id", max_length=128, blank=True, editable=False)
@@ -71,7 +71,7 @@ class AuditEntry(models.Model):
         verbose_name_plural = "auditoria"
         ordering = ("-at", "-pk")
         default_permissions = ("view",)
-        # Here, since it is about no model: what leaves the service as a file.
+        # Exporting lists concerns no single model, so the permission is declared here.
         permissions = (("export_lists", "Pode exportar listas em CSV"),)
         indexes = (
             models.Index(fields=("at",), name="audit_by_time"),

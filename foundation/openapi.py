@@ -1,6 +1,6 @@
-"""What the OpenAPI document says beyond drf-spectacular: facts of strict fields, open routes, streams.
+"""Additions to drf-spectacular's OpenAPI document: facts of strict fields, routes without a key, streams.
 
-`OperationSchema` is Django REST framework's `DEFAULT_SCHEMA_CLASS`; the functions are `POSTPROCESSING_HOOKS`.
+`OperationSchema` is Django REST framework's `DEFAULT_SCHEMA_CLASS`. The functions are `POSTPROCESSING_HOOKS`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _NULL_ENUM = {"$ref": "#/components/schemas/NullEnum"}
 
 
 class OperationSchema(AutoSchema):
-    """Says of a field what its own `json_schema` says, and tells partners only what a route's `schema.py` says:
-    docstrings are for developers."""
+    """Adds a field's own `json_schema`. Shows partners only the texts of a route's `schema.py`, because docstrings are
+    for developers."""
 
-    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own signature, not DRF's
+    def get_description(self) -> str:  # type: ignore[override]  # the signature of drf-spectacular, not of DRF
         return ""
 
     def _map_serializer_field(
@@ -32,22 +32,22 @@ class OperationSchema(AutoSchema):
         return merged(found, _facts(field))
 
     def _insert_field_validators(self, field: Field[Any, Any, Any, Any], schema: Document) -> None:
-        """Of a field that may be blank drf-spectacular makes a `oneOf`: its form, or the empty text. A strict field's
-        form includes the empty text already, which would then fit both."""
+        """For a field that may be blank, drf-spectacular writes a `oneOf` of its form and the empty text. A strict
+        field's form already includes the empty text, which would then match both. Skip that."""
         super()._insert_field_validators(field, schema)
         if "oneOf" in schema and _facts(field):
             form, *_ = schema.pop("oneOf")
             schema.update(form)
 
     def _map_basic_serializer(self, serializer: BaseSerializer[Any], direction: str) -> Document:
-        """The serializer's docstring is left out: it is for developers too."""
+        """The component without the serializer's docstring, which is for developers."""
         found: Document = super()._map_basic_serializer(serializer, direction)
         found.pop("description", None)
         return merged(found, _facts(serializer))
 
 
 def merged(schema: Document, facts: Document) -> Document:
-    """`schema` with `facts` added. Objects are merged at any depth; a `description` is continued."""
+    """`schema` with `facts` added. Objects are merged at any depth; a `description` is appended."""
     result = dict(schema)
     for key, fact in facts.items():
         known = result.get(key)
@@ -66,17 +66,17 @@ def _facts(field: Any) -> Document:
 
 
 def open_what_needs_no_key(result: Document, **_: Any) -> Document:
-    """A hook that says `security: []` of the routes without a key, and of the webhooks: without it a reader, or a
-    generator, can't tell an open route from a forgotten one."""
+    """A hook that adds `security: []` to the routes without a key and to the webhooks. Otherwise a reader cannot tell
+    an open route from a forgotten one."""
     for operation in _operations(result):
         operation.setdefault("security", [])
     return result
 
 
 def wrap_streams(result: Document, **_: Any) -> Document:
-    """A hook for routes that answer server-sent events. The `data` of each event is text that holds one of the objects
-    that the route names, which `contentSchema` says. OpenAPI 3.1 leaves open whether the schema is about the whole body
-    (a text) or about each event (an object). Tools differ, so both are named."""
+    """A hook for routes that answer with server-sent events. The `data` of each event is text that contains one of the
+    route's objects, which `contentSchema` says. OpenAPI 3.1 does not define whether the schema describes the body (a
+    text) or an event (an object), and tools differ, so both are named."""
     for operation in _operations(result):
         for response in operation["responses"].values():
             if stream := response.get("content", {}).get(EVENT_STREAM):
@@ -88,7 +88,7 @@ def wrap_streams(result: Document, **_: Any) -> Document:
 
 
 def let_filters_be_empty(result: Document, **_: Any) -> Document:
-    """A hook for filters with a list of values: the service takes an empty one as none, on every route."""
+    """A hook for filters with a list of values: every route takes an empty value as no filter."""
     for operation in _operations(result):
         for parameter in operation.get("parameters", []):
             if parameter["in"] == "query" and "enum" in parameter["schema"]:
@@ -97,8 +97,8 @@ def let_filters_be_empty(result: Document, **_: Any) -> Document:
 
 
 def say_null_plainly(result: Document, **_: Any) -> Document:
-    """A hook that writes `type: "null"` where drf-spectacular names a component of its own for it, from which
-    generators make a class."""
+    """A hook that writes `type: "null"` in place of the component that drf-spectacular uses for null and that
+    generators turn into a class."""
     result["components"]["schemas"].pop("NullEnum", None)
     for schema in result["components"]["schemas"].values():
         for prop in schema.get("properties", {}).values():

@@ -1,11 +1,11 @@
-"""How a worker's replies reach the web request that waits for them.
+"""Sends a worker's replies to the web request that waits for them.
 
-Each web process has one Redis stream and one reader (not a blocked connection per request). A worker adds messages
-with the fields request, kind and payload to it; the reader takes all that came since its last look and hands each
-message to the inbox of its request. What a bank answered is sealed: Redis writes everything to its append-only file,
-which keeps a holder's link and offers long after the message is gone. A worker sends its messages by one pipeline at a
-time: those that come while it is under way fill the next. A lost Redis costs the messages under way: the reader goes on
-once it is back, and requests end by their own deadline at the latest.
+Each web process has one Redis stream and one reader, instead of a blocked connection per request. A worker adds
+messages with the fields request, kind and payload to the stream. The reader fetches all new messages and puts each into
+the inbox of its request. Banks' answers are encrypted, because Redis writes everything to its append-only file, where a
+signature URL and offers would remain long after the message is gone. A worker sends its messages by one pipeline at a
+time; messages that come meanwhile fill the next one. If Redis is lost, the current messages are lost: the reader
+continues once Redis is back, and requests end at their deadline at the latest.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from foundation.sealing import seal, unseal
 log = structlog.get_logger(__name__)
 
 START, ANSWER, END, LOST = "start", "answer", "end", "lost"
-#: Begins the address of a mailbox that reads messages in fields, and of one that knows END as well. While processes of
-#: the release before are replaced, theirs have another, and get the messages of that release.
+#: Address prefixes of mailboxes that read messages in fields; those with the second prefix also know END. During a
+#: deployment, web processes of the previous release have other addresses and get messages in the old form.
 _READS_FIELDS = ("replies:2:", "replies:3:")
 _KNOWS_END = "replies:3:"
-#: What a worker tells in a sealed message.
+#: The kinds of messages that are encrypted.
 _SEALED = (ANSWER, END)
 _STREAM_TTL_S = 120
 _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
 _RETRY_S = 0.2
-#: Claim and START are one step, so that a worker that dies leaves no claim of which the request never heard. The first
-#: copy of a task gets the claim, and keeps it when it asks again because the answer was lost.
+#: Claim and START are atomic: a worker that dies cannot leave a claim without a START. The first copy of a task gets
+#: the claim. It gets the claim again if it repeats the call because the answer was lost.
 _CLAIM = """
 local held = redis.call('get', KEYS[1])
 if held and held ~= ARGV[1] then return 0 end
@@ -69,7 +69,7 @@ class Inbox:
         self._messages.put((kind, payload))
 
     def get(self, timeout_s: float) -> tuple[str, bytes] | None:
-        """The next message, None when none came within `timeout_s`."""
+        """The next message, or None if none came within `timeout_s`."""
         try:
             return self._messages.get(timeout=max(0.0, timeout_s))
         except queue.Empty:
@@ -77,7 +77,7 @@ class Inbox:
 
 
 class Mailbox:
-    """The replies of one web process."""
+    """The replies to one web process."""
 
     def __init__(self) -> None:
         self.address = f"{_KNOWS_END}{uuid.uuid4().hex}"
@@ -91,7 +91,8 @@ class Mailbox:
 
     @contextmanager
     def inbox(self, request: str) -> Iterator[Inbox]:
-        """An inbox for `request`, which is forgotten at the end. Two that wait for the same get the same messages."""
+        """An inbox for `request`, deleted at the end of the context. Two inboxes for the same request get the same
+        messages."""
         inbox = Inbox(self.address, request)
         with self._lock:
             self._inboxes[request] = (*self._inboxes.get(request, ()), inbox)
@@ -119,7 +120,8 @@ class Mailbox:
                     try:
                         self._hand_over(fields)
                     except (KeyError, ValueError, msgspec.DecodeError, WrongKey):
-                        # A worker of another version may send it. It must not end the thread that all requests need.
+                        # A worker of another release may send such a message. It must not stop the thread that all
+                        # requests need.
                         log.error("reply_unreadable")
 
     def _hand_over(self, fields: dict[bytes, bytes]) -> None:
@@ -136,7 +138,7 @@ class Mailbox:
             inbox.put(kind, payload)
 
     def _watch(self) -> None:
-        """Tell the requests of a worker that died."""
+        """Tell requests that their worker died."""
         while True:
             time.sleep(BEAT_S)
             self._trim()
@@ -144,7 +146,7 @@ class Mailbox:
             try:
                 lost = self._lost({inbox.worker for inbox in inboxes if inbox.worker})
             except RedisError:
-                self._silent_since.clear()  # no heartbeat could be read or sent
+                self._silent_since.clear()  # Redis was unavailable, so heartbeats could be neither sent nor read
                 continue
             for inbox in inboxes:
                 if inbox.worker in lost:
@@ -163,10 +165,10 @@ class Mailbox:
         return lost
 
     def _trim(self) -> None:
-        """Delete from the stream the messages that were handed over since the last time. Renew the time after which the
-        stream is deleted, which ends it when this process has died; no request waits longer than that."""
+        """Delete the messages that were handed over since the last call, and renew the stream's time to live. The
+        stream of a dead process expires by itself; no request waits longer than that."""
         if self._last != self._trimmed:
-            with suppress(RedisError):  # a worker caps its length
+            with suppress(RedisError):  # workers limit the stream's length
                 pipe = redis().pipeline(transaction=False)
                 pipe.xtrim(self.address, minid=self._last, approximate=False)
                 pipe.expire(self.address, _STREAM_TTL_S)
@@ -179,7 +181,7 @@ _mailboxes: dict[int, Mailbox] = {}
 
 
 def mailbox() -> Mailbox:
-    """This process's mailbox; a forked process gets its own."""
+    """This process's mailbox. A forked process gets its own."""
     with _lock:
         if os.getpid() not in _mailboxes:
             _mailboxes[os.getpid()] = Mailbox()
@@ -187,39 +189,40 @@ def mailbox() -> Mailbox:
 
 
 def post(address: str, request: str, kind: str, payload: Any, patience_s: float = 0) -> None:
-    """From a worker: send `payload` to the request that waits at `address`. It is text for START, for ANSWER and END
-    anything that msgspec encodes.
+    """From a worker: send `payload` to the request that waits at `address`. For START the payload is text; for ANSWER
+    and END anything that msgspec encodes.
 
-    While Redis is away it is tried again for `patience_s` seconds; a message may then arrive twice. Raises RedisError.
+    Repeated for up to `patience_s` seconds while Redis is unavailable, so a message may arrive twice. Raises
+    RedisError.
     """
     command = message(address, request, kind, payload)
     sending.send(command, patience_s=patience_s)
 
 
 def knows_end(address: str) -> bool:
-    """Whether the web process at `address` waits for an END; one of the release before does not."""
+    """True if the web process at `address` waits for an END. One of the previous release does not."""
     return address.startswith(_KNOWS_END)
 
 
 @dataclass
 class Reply:
-    """What a worker answers: anything that msgspec encodes, None where the answer stands in the database."""
+    """A worker's answer: anything that msgspec encodes, or None if the answer is in the database."""
 
     content: Any = None
 
 
 @contextmanager
 def answering(address: str, request: str, patience_s: float) -> Iterator[Reply]:
-    """From a worker: say that work for `request` begins, and how it ends: with an ANSWER, which has the content of the
-    reply that is yielded, or LOST by an exception.
+    """From a worker: send START to `request`, and at the end an ANSWER with the content of the yielded reply, or LOST
+    after an exception.
 
-    The work itself needs no Redis. Raises RedisError where the end could not be told for `patience_s` seconds.
+    The work inside needs no Redis. Raises RedisError if the end could not be sent for `patience_s` seconds.
     """
     reply = Reply()
     end = LOST
-    with suppress(RedisError):  # without this word nobody notices should this process die, and that is all
+    with suppress(RedisError):  # without START, the death of this process stays unnoticed; nothing else is lost
         post(address, request, START, worker_id())
-        redis().expire(address, _STREAM_TTL_S)  # a stream whose reader died in the meantime must end too
+        redis().expire(address, _STREAM_TTL_S)  # the stream must expire even if its reader died in the meantime
     try:
         yield reply
         end = ANSWER
@@ -228,10 +231,10 @@ def answering(address: str, request: str, patience_s: float) -> Iterator[Reply]:
 
 
 def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float) -> bool:
-    """From a worker: whether this copy of a task is the one to run it; a published task may arrive twice. The
-    request that waits at `address` hears START with it.
+    """From a worker: True if this copy of a task should run; a published task may arrive twice. START is sent to the
+    request that waits at `address` in the same step.
 
-    While Redis is away it is tried again for `patience_s` seconds. Raises RedisError.
+    Repeated for up to `patience_s` seconds while Redis is unavailable. Raises RedisError.
     """
     mine = uuid.uuid4().hex
     keys = (f"claim:{request}:{round_}", address)
@@ -241,8 +244,8 @@ def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float
 
 
 def message(address: str, request: str, kind: str, payload: Any, sealed: bytes | None = None) -> tuple[Any, ...]:
-    """The Redis command that sends `payload` as a message. `sealed` is the payload sealed for `request`, where the
-    caller has it so."""
+    """The Redis command that sends `payload` as a message. `sealed` is the encrypted payload, if the caller already has
+    it."""
     if sealed is not None and address.startswith(_READS_FIELDS):
         fields: dict[str, Any] = {"request": request, "kind": kind, "payload": sealed}
     else:
@@ -251,7 +254,7 @@ def message(address: str, request: str, kind: str, payload: Any, sealed: bytes |
 
 
 def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, Any]:
-    """A message as the mailbox at `address` reads it."""
+    """A message's fields in the form that the mailbox at `address` reads."""
     if not address.startswith(_READS_FIELDS):
         told = encrypt_unbound(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
         return {"m": msgspec.json.encode((request, kind, told))}
@@ -260,6 +263,6 @@ def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, An
 
 
 def _read_old(message: bytes) -> tuple[str, str, bytes]:
-    """A message of a worker of the release before."""
+    """The request, kind and payload in a message from a worker of the previous release."""
     request, kind, told = msgspec.json.decode(message, type=tuple[str, str, str | None])
     return request, kind, (decrypt(told or "", b"", unbound=True) if kind == ANSWER else told or "").encode()

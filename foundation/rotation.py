@@ -1,8 +1,8 @@
-"""After a new key came in front of FIELD_ENCRYPTION_KEYS or BANK_CREDENTIALS_KEYS: what older keys encrypted, and what
-an earlier release bound to no row, is encrypted anew under it.
+"""Re-encryption after a new key was put first in FIELD_ENCRYPTION_KEYS or BANK_CREDENTIALS_KEYS: values under older
+keys, and values that an earlier release bound to no row, are encrypted again.
 
-Columns are found by asking the models for their encrypted fields, so no table can be forgotten. A model whose rows the
-database lets nobody change says so by `written_once = True`: its rows are only counted, and need the older keys.
+The columns are found through the models' encrypted fields, so that no table can be forgotten. A model whose rows the
+database protects from changes has `written_once = True`: its values are only counted and still need the older keys.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from django.db.models.functions import Cast
 from foundation.encryption import ENCRYPTED_FIELDS, WrongKey
 
 BATCH = 200
-#: A row that somebody holds is tried again so often, after so long.
+#: How often a locked row is tried again, and the seconds between tries.
 TRIES = 20
 PAUSE_S = 0.25
 
 
 @dataclass(frozen=True)
 class Column:
-    """An encrypted field of a model. `changes` is False where the database refuses any change."""
+    """An encrypted field of a model. `changes` is False if the database refuses any change."""
 
     model: type[Model]
     field: str
@@ -37,21 +37,21 @@ class Column:
         return f"{self.model._meta.label}.{self.field}"
 
     def rows(self) -> QuerySet[Any]:
-        """The rows that have a value, each with its `token` as it is stored, by key."""
+        """The rows with a value, by key, each with its stored `token`."""
         rows = self.model._base_manager.filter(**{f"{self.field}__isnull": False}).order_by("pk")
         identity = getattr(self.model, "sealed_by", ("pk",))
         return rows.only("pk", *identity).annotate(token=Cast(F(self.field), TextField()))
 
     @property
     def sealing(self) -> Any:
-        """The field, which seals and opens."""
+        """The field, which encrypts and decrypts."""
         return self.model._meta.get_field(self.field)
 
 
 @dataclass
 class Count:
-    """Values of a column: under the newest key already; rewritten to it; under an older key and left so; under
-    no key of the settings."""
+    """The number of values in a column: already under the newest key; rewritten; left under an older key; and not
+    decryptable by any key."""
 
     current: int = 0
     rewritten: int = 0
@@ -72,11 +72,11 @@ def columns() -> list[Column]:
 
 
 def reencrypt(told: Callable[[Column, Count], None]) -> dict[Column, Count]:
-    """Rewrite every value that an older key encrypted; `told` hears of each column as it is done.
+    """Rewrite every value under an older key. `told` is called for each finished column.
 
-    It works in small batches, each in a transaction that waits for no lock. It may be stopped at any moment and started
-    again: values that are rewritten already are skipped. A value that changes meanwhile is read again. A value
-    whose row stays locked to the end counts as `older`.
+    Works in small batches; each is a transaction that waits for no lock. May be stopped and restarted at any time:
+    values that are already rewritten are skipped. A value that changes meanwhile is read again. A value whose row stays
+    locked counts as `older`.
     """
     done = {}
     for column in columns():
@@ -111,7 +111,7 @@ def _pages(column: Column) -> Iterator[list[Any]]:
 
 
 def _stale(column: Column, page: list[Any], count: Count) -> dict[Any, tuple[str, str]]:
-    """Of the rows under an older key, by their own key, the token as it is and as it has to be."""
+    """For the rows under an older key, by row key: the stored token and the new one."""
     stale = {}
     for row in page:
         if column.sealing.is_current(row.token, row):
@@ -125,13 +125,13 @@ def _stale(column: Column, page: list[Any], count: Count) -> dict[Any, tuple[str
 
 
 def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
-    """Rewrite what is under an older key; returns the keys of the rows that were locked or had changed."""
+    """Rewrite the values under an older key. Returns the keys of the rows that were locked or had changed."""
     stale = _stale(column, page, count)
     with transaction.atomic():
         free = column.rows().filter(pk__in=stale).select_for_update(skip_locked=True, of=("self",))
         unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]
         for pk in unchanged:
-            token = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt it again
+            token = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt the token again
             column.model._base_manager.filter(pk=pk).update(**{column.field: token})
     count.rewritten += len(unchanged)
     return list(stale.keys() - set(unchanged))

@@ -1,4 +1,4 @@
-"""How a worker's commands reach Redis: all that are there by one pipeline, and again while Redis is away."""
+"""Sends a worker's commands to Redis: all waiting commands in one pipeline, repeated while Redis is unavailable."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _senders: dict[int, _Sender] = {}
 
 
 def send(*commands: tuple[Any, ...], patience_s: float = 0) -> None:
-    """Send `commands`, each as redis-py's `execute_command` takes it, in this order; returns when Redis has them.
+    """Send `commands` in this order, each in the form of redis-py's `execute_command`. Returns when Redis has executed
+    them.
 
-    While Redis is away they are tried again for `patience_s` seconds, and may then be carried out twice. Raises
+    Repeated for up to `patience_s` seconds while Redis is unavailable; the commands may then run twice. Raises
     RedisError.
     """
     patiently(lambda: _sender().add(*commands), patience_s)
 
 
 def patiently(work: Callable[[], T], patience_s: float) -> T:
-    """What `work` gives, tried again for `patience_s` seconds while Redis is away. Raises RedisError."""
+    """The result of `work`, repeated for up to `patience_s` seconds while Redis is unavailable. Raises RedisError."""
     end = time.monotonic() + patience_s
     while True:
         try:
@@ -44,8 +45,8 @@ def patiently(work: Callable[[], T], patience_s: float) -> T:
 
 
 class _Sender:
-    """Sends this process's commands, all that are there by one pipeline; further ones wait until it is back. None waits
-    for a connection of the pool, which a thousand tasks share."""
+    """Sends this process's commands: all waiting commands in one pipeline; further ones wait until it returns. The
+    sender has its own connection, because a thousand tasks share the pool."""
 
     def __init__(self) -> None:
         self._redis = reserved_redis()
@@ -55,7 +56,7 @@ class _Sender:
         threading.Thread(target=self._send, name="replies-send", daemon=True).start()
 
     def add(self, *commands: tuple[Any, ...]) -> None:
-        """Send `commands` to Redis, in this order; returns when Redis has them. Raises RedisError."""
+        """Send `commands` in this order. Returns when Redis has executed them. Raises RedisError."""
         with self._lock:
             batch = self._next
             batch.commands += commands
@@ -77,13 +78,13 @@ class _Sender:
                 for command in batch.commands:
                     pipe.execute_command(*command)
                 pipe.execute()
-            except Exception as fault:  # whoever waits for the batch raises it; the sender serves the next ones
+            except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
                 batch.fault = fault
             batch.done.set()
 
 
 class _Batch:
-    """Commands that are sent together, and how that ended."""
+    """Commands that are sent together, and the result."""
 
     def __init__(self) -> None:
         self.commands: list[tuple[Any, ...]] = []
@@ -92,7 +93,7 @@ class _Batch:
 
 
 def _sender() -> _Sender:
-    """This process's sender; a forked process gets its own."""
+    """This process's sender. A forked process gets its own."""
     with _lock:
         if os.getpid() not in _senders:
             _senders[os.getpid()] = _Sender()

@@ -1,7 +1,7 @@
-"""Statements written by hand for the hot path, where the ORM takes longer to build its SQL than PostgreSQL to run it.
+"""Hand-written SQL for the hot path, where the ORM takes longer to build a statement than PostgreSQL to run it.
 
-PostgreSQL keeps them prepared on each pooled connection (`DATABASE_PREPARE`, docs/operations.md). The columns come from
-the models, so that a new field takes part without a change here.
+PostgreSQL keeps the statements prepared on each pooled connection (`DATABASE_PREPARE`, docs/operations.md). The columns
+come from the models, so a new field needs no change here.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ Params = Sequence[Any] | Mapping[str, Any]
 
 @contextmanager
 def cursor() -> Iterator[CursorWrapper]:
-    """A cursor whose parameters travel beside the statement, which PostgreSQL can therefore keep prepared. Each
-    parameter's type has to be clear to PostgreSQL, by a cast where need be."""
+    """A cursor that sends parameters separately from the statement, so that PostgreSQL can keep it prepared. PostgreSQL
+    must know each parameter's type; add a cast where it does not."""
     connection.ensure_connection()
     with connection.wrap_database_errors:
-        raw = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]  # the stubs know psycopg 2's
-    with connection._prepare_cursor(raw) as prepared:  # type: ignore[attr-defined]  # Django's own way to wrap one
+        raw = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]  # the stubs describe psycopg 2
+    with connection._prepare_cursor(raw) as prepared:  # type: ignore[attr-defined]  # Django's own way to wrap a cursor
         yield prepared
 
 
 def fetch_one(sql: str, params: Params) -> tuple[Any, ...] | None:
-    """The first row of the statement `sql`, None where there is none."""
+    """The first row of the statement `sql`, or None."""
     with cursor() as prepared:
         prepared.execute(sql, params)
         row: tuple[Any, ...] | None = prepared.fetchone()
@@ -40,14 +40,14 @@ def fetch_one(sql: str, params: Params) -> tuple[Any, ...] | None:
 
 
 def execute(sql: str, params: Params) -> int:
-    """Run the statement `sql`; returns the number of rows that it touched."""
+    """Run the statement `sql`. Returns the number of affected rows."""
     with cursor() as prepared:
         prepared.execute(sql, params)
         return prepared.rowcount
 
 
 class Columns(Generic[M]):
-    """The columns of `model` but for the fields `without`, for a SELECT under the table's alias `alias`."""
+    """The columns of `model`, except the fields `without`, for a SELECT with the table alias `alias`."""
 
     def __init__(self, model: type[M], alias: str, without: Sequence[str] = ()) -> None:
         self._model = model
@@ -56,14 +56,15 @@ class Columns(Generic[M]):
         self._converters: list[tuple[int, Callable[..., Any]]] = [
             (index, field.from_db_value) for index, field in enumerate(fields) if hasattr(field, "from_db_value")
         ]
-        #: To stand between SELECT and FROM.
+        #: The column list, to put between SELECT and FROM.
         self.sql = ", ".join(f'{alias}."{field.column}"' for field in fields)
 
     def __len__(self) -> int:
         return len(self._names)
 
     def row(self, values: Sequence[Any]) -> M:
-        """The row whose columns have these `values`, as the ORM loads it; fields left out are read when asked for."""
+        """The row with these column `values`, as the ORM would load it. Omitted fields are loaded when they are
+        read."""
         found = list(values)
         for index, convert in self._converters:
             found[index] = convert(found[index], None, connection)
@@ -71,7 +72,8 @@ class Columns(Generic[M]):
 
 
 def insert(row: models.Model) -> None:
-    """Store the new `row` of a model without parents, as `save(force_insert=True)` does, without its signals."""
+    """Insert the new `row` like `save(force_insert=True)`, but without signals. The model may not have parent
+    models."""
     meta = row._meta
     values: list[Any] = []
     left_out: list[str] = []

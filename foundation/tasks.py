@@ -1,4 +1,4 @@
-"""What a worker runs for the service itself."""
+"""Celery tasks of the service itself."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from foundation.models import AuditEntry
 
 @shared_task
 def pong(request: str, reply_to: str) -> None:
-    """The readiness check's other half."""
+    """The worker's answer to the readiness check."""
     replies.post(reply_to, request, replies.ANSWER, None)
 
 
 @shared_task
 def purge_log_ins() -> None:
-    """Delete failed log-ins that count no more, and sessions of the back office that are over."""
+    """Delete failed logins that no longer count, and expired sessions of the back office."""
     now = timezone.now()
     AccessAttempt.objects.filter(attempt_time__lt=now - settings.AXES_COOLOFF_TIME).delete()
     Session.objects.filter(expire_date__lt=now).delete()
@@ -30,6 +30,6 @@ def purge_log_ins() -> None:
 
 @shared_task
 def purge_audit() -> None:
-    """Delete entries of the audit trail after AUDIT_RETENTION_DAYS."""
+    """Delete audit entries older than AUDIT_RETENTION_DAYS."""
     old = AuditEntry.objects.filter(at__lt=timezone.now() - timedelta(days=settings.AUDIT_RETENTION_DAYS))
     batches.delete_oldest(old, "at", batches.end_of_run())

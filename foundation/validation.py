@@ -1,4 +1,4 @@
-"""Bodies and query strings through serializers that are built once, and their faults as the API's errors."""
+"""Validation of bodies and query strings. Serializers are built once, and their errors become the API's errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from foundation.fields import Block
 
 
 def validated(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
-    """`data` as `block` validates it. Raises InvalidInput that names every fault.
+    """`data` as validated by `block`. Raises InvalidInput that names every fault.
 
-    Django REST framework copies all fields for each serializer it makes, which takes ten times as long as the
-    validation. So one serializer per block and variant serves all requests. It is never given `data` to keep.
+    Django REST framework copies all fields for each new serializer, which takes ten times as long as the validation.
+    Therefore one serializer per block and variant serves all requests; it never stores the data.
     """
     try:
         found: dict[str, Any] = _built(block, block.variant_for(data)).run_validation(data)
@@ -28,8 +28,8 @@ def validated(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def valid_part(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
-    """What of `data` is valid by itself, validated: for further rules on data that `validated` refused. A block with
-    faults in it is there with its valid fields; a list with faults in it is left out."""
+    """The valid parts of `data`, validated, for further rules after `validated` raised. A block with faults is reduced
+    to its valid fields. A list with faults is left out."""
     return _valid_fields(_built(block, block.variant_for(data)), data)
 
 
@@ -55,10 +55,10 @@ def _built(block: type[Block], variant: str) -> Block:
 
 
 def field_faults(errors: Any, path: str | None = None) -> Iterator[Detail]:
-    """The leaves of DRF's nested errors, in their order, each under its dotted name.
+    """The leaves of DRF's nested errors in order, each with its dotted name.
 
-    `{"titular": {"nome": ["x"]}, "referencias": [{}, {"nome": ["y"]}]}` gives `titular.nome` and
-    `referencias.1.nome`. Faults of a block as a whole have the block's name, faults of the body as a whole None.
+    `{"titular": {"nome": ["x"]}, "referencias": [{}, {"nome": ["y"]}]}` gives `titular.nome` and `referencias.1.nome`.
+    A fault of a whole block has the block's name, a fault of the body None.
     """
     if isinstance(errors, dict):
         for key, inner in errors.items():

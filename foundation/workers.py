@@ -1,4 +1,4 @@
-"""A web process has a worker do something: it publishes a task, and waits for the messages that come back."""
+"""Lets a web process have work done by a worker: it publishes a task and waits for the messages that come back."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from foundation.redis import TIMEOUT_S, redis
 
 log = structlog.get_logger(__name__)
 
-#: A task that no worker has begun after this time is published once more: the broker may have lost it.
+#: A task that no worker has begun after this many seconds is published again, because the broker may have lost it.
 UNSTARTED_S = 5.0
 _RETRY_S = 0.25
-#: So long a call tries to publish its task while the broker is out of reach: a restart takes about a second.
+#: How long a call tries to publish its task while the broker is unreachable, in seconds. A restart takes about one.
 BROKER_PATIENCE_S = 5.0
-#: Tasks that one process publishes at once; only while the broker is frozen are they many.
+#: How many tasks one process can publish at once. Only a hanging broker needs that many.
 PRODUCERS = 128
 
 
 class PublishedTask:
-    """A task that a worker shall run, and the messages that come back from it until the deadline.
+    """A task for a worker, and the messages that come back from it until the deadline.
 
-    The broker may lose a task. One that no worker has begun `UNSTARTED_S` after it was published is therefore published
-    again, so every task has to bear that two copies of it arrive.
+    The broker may lose a task, so a task that no worker has begun within `UNSTARTED_S` is published again. Every task
+    must therefore tolerate two copies.
     """
 
     def __init__(self, name: str, inbox: replies.Inbox, seconds: float) -> None:
@@ -52,13 +52,14 @@ class PublishedTask:
         return self._deadline - time.monotonic()
 
     def publish(self, *arguments: Any, patience_s: float = 0) -> bool:
-        """Publish the task with `arguments`; see `publish`. Called once more, it replaces what was published before."""
+        """Publish the task with `arguments`; see the function `publish`. A second call replaces the arguments that are
+        published again."""
         self._arguments = arguments
         self._publish_again_at = time.monotonic() + UNSTARTED_S
         return publish(self._name, arguments, expires_s=self.seconds_left(), patience_s=patience_s)
 
     def receive(self, timeout_s: float) -> tuple[str, bytes] | None:
-        """The next message, as (kind, payload). None when none came within `timeout_s` or until the deadline."""
+        """The next message as (kind, payload). None if none came within `timeout_s` or before the deadline."""
         end = min(time.monotonic() + timeout_s, self._deadline)
         while True:
             message = self._inbox.get(min(end, self._publish_again_at) - time.monotonic())
@@ -75,9 +76,9 @@ class PublishedTask:
 
 @contextmanager
 def waiting_for(task: str, request: str, seconds: float) -> Iterator[PublishedTask]:
-    """The task `task` for `request`, an id that no other request has, to be published and waited for.
+    """The task `task` for `request`, a unique id: the caller publishes it and receives its messages.
 
-    Gives the caller's database connection back first: none is held while waiting.
+    Gives back the caller's database connection first, so that none is held while waiting.
     """
     connection.close()
     with replies.mailbox().inbox(request) as inbox:
@@ -85,11 +86,11 @@ def waiting_for(task: str, request: str, seconds: float) -> Iterator[PublishedTa
 
 
 def ask(task: str, request: str, seconds: float, *further: str) -> bytes | None:
-    """Have a worker run `task` with the arguments `request`, the address for the reply, and `further`; wait for its
-    answer, at most `seconds`.
+    """Have a worker run `task` with the arguments `request`, the reply address and `further`. Wait at most `seconds`
+    for the answer.
 
-    Returns the answer as JSON. None when none came: the time is over, the broker can't be reached, or the worker that
-    had begun died. The task has to bear that two copies of it arrive.
+    Returns the answer as JSON. Returns None if the time is over, the broker is unreachable, or the worker died. The
+    task must tolerate two copies.
     """
     with waiting_for(task, request, seconds) as published:
         patience_s = min(seconds, BROKER_PATIENCE_S)
@@ -105,9 +106,8 @@ def ask(task: str, request: str, seconds: float, *further: str) -> bytes | None:
 
 
 def is_first_to_ask(request: str) -> bool:
-    """True for the first of those who, in whatever process, would publish a task for `request` because its own
-    publisher may have died. One copy is enough; it is worth another after `UNSTARTED_S`. True also without Redis,
-    since a copy too many does no harm."""
+    """True for the first process that wants to publish a task for `request` again because its publisher may have died.
+    True again after `UNSTARTED_S`. Also True without Redis, because an additional copy does no harm."""
     try:
         return bool(redis().set(f"asked:{request}", 1, nx=True, ex=math.ceil(UNSTARTED_S)))
     except RedisError:
@@ -115,33 +115,33 @@ def is_first_to_ask(request: str) -> bool:
 
 
 def ping(timeout_s: float) -> bool:
-    """Whether a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
+    """True if a bank worker takes a task from the broker and replies within `timeout_s` seconds."""
     return ask("foundation.tasks.pong", f"ping-{uuid.uuid4().hex}", timeout_s) is not None
 
 
 def publish(task: str, arguments: tuple[Any, ...], *, expires_s: float, patience_s: float = 0) -> bool:
-    """Publish a task by ids only; False when the broker can't be reached within `patience_s`, or at the one try
-    that is always made. A try whose end is not known may have published it: a task may arrive more than once."""
+    """Publish a task whose arguments are ids only. False if the broker is unreachable for `patience_s`; at least one
+    attempt is made. An attempt with an unknown result may have succeeded, so a task may arrive more than once."""
     end = time.monotonic() + patience_s
     while True:
         try:
             with _producers().acquire(block=True, timeout=TIMEOUT_S) as producer:
                 expires = max(1.0, expires_s)
                 options: dict[str, Any] = {"expires": expires, "ignore_result": True, "producer": producer}
-                # Celery would write the arguments into the message a second time, for its own logs.
+                # Without these, Celery would write the arguments into the message a second time, for its logs.
                 current_app.send_task(task, args=arguments, argsrepr="", kwargsrepr="", **options)
         except (BrokerError, LimitExceeded, RedisError, OSError) as fault:
             log.error("broker_unreachable", task=task, fault=type(fault).__name__)
         else:
             return True
-        if time.monotonic() + _RETRY_S + TIMEOUT_S > end:  # a try at a frozen broker takes its time-out
+        if time.monotonic() + _RETRY_S + TIMEOUT_S > end:  # an attempt at a hanging broker takes its whole time-out
             return False
         time.sleep(_RETRY_S)
 
 
 @lru_cache(maxsize=1)
 def _producers() -> ProducerPool:
-    """This process's connections to publish by. Celery's own wait longer for an answer, since a worker waits
-    for tasks by them, try again by themselves, and are too few where a frozen broker holds each."""
+    """This process's connections for publishing. Celery's default pool is unsuitable: it waits longer for an answer,
+    retries by itself, and is too small when a hanging broker blocks every connection."""
     broker = current_app.connection_for_write(transport_options={"socket_timeout": TIMEOUT_S, "max_retries": 0})
     return ProducerPool(broker.Pool(limit=PRODUCERS), limit=PRODUCERS)

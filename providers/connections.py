@@ -105,7 +105,7 @@ class _Connection:
         self.sock.settimeout(_left(end))
         self.sock.sendall(message)
         for _ in range(_MOST_INTERIM):
-            response = HTTPResponse(self._reader, method=method)  # type: ignore[arg-type]  # HTTPResponse only calls makefile()
+            response = HTTPResponse(self._reader, method=method)  # type: ignore[arg-type]  # only makefile() is used
             response.begin()
             if self._raw.has_ended:  # http.client takes a head that breaks off for a complete one
                 raise RemoteDisconnected("the head breaks off")

@@ -1,8 +1,8 @@
-"""The classes that pages of the back office derive from.
+"""Base classes for the back office's pages.
 
-`RobustAdmin` is the base of all. `ReadOnlyAdmin` lets nobody edit. `NothingToSaveAdmin` has a page without buttons that
-save, `ButtonsAdmin` a page whose buttons act. `confirmation.py` has actions that ask first, `people.py` rows about a
-person.
+All derive from `RobustAdmin`. `ReadOnlyAdmin` allows no edits. A page of `NothingToSaveAdmin` has no save buttons. A
+page of `ButtonsAdmin` has buttons that run actions. `confirmation.py` has actions with a confirmation page, `people.py`
+pages for rows about a person.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from foundation.backoffice.pagination import BoundedPaginator
 
 
 class FixedChoicesFilter(SimpleListFilter):
-    """A filter of a list by the values that a column may have. Django would read all rows to find those in use."""
+    """A list filter with fixed values. Django's own would read all rows to find the values in use."""
 
     choices_offered: Iterable[tuple[str, str]]
 
@@ -39,37 +39,37 @@ class FixedChoicesFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
         if not self.value():
             return queryset
-        # The address may name any value, such as a word where the column has numbers.
+        # The URL may hold any value, such as a word for a numeric column.
         is_offered = self.value() in {str(value) for value, _ in self.lookup_choices}
         return queryset.filter(**{str(self.parameter_name): self.value()}) if is_offered else queryset.none()
 
 
 class RobustAdmin(ModelAdmin):
-    """A list of rows and a page for each row. No address that a browser may send makes them fail."""
+    """A list of rows and a page for each row. No URL that a browser may send causes a server error."""
 
-    # Numbers beside a search and beside filters: each would read all rows.
+    # Each of these counts would read all rows.
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
     paginator = BoundedPaginator
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """The row, read once per request however many parts of its page ask for it. None where there is no such row,
-        and for a text that can't be an id."""
+        """The row, read once per request even if several parts of the page ask for it. None if there is no such row, or
+        if `object_id` cannot be an id."""
         rows: dict[Any, Any] = request.__dict__.setdefault("_rows_read", {})
         key = (self.model, str(object_id), from_field)
         if key not in rows:
-            # PostgreSQL refuses NUL. Django takes that for an error of the database.
+            # PostgreSQL refuses NUL, which Django reports as a database error.
             rows[key] = None if "\0" in str(object_id) else super().get_object(request, object_id, from_field)
         return rows[key]
 
     def row_of(self, request: HttpRequest, object_id: str) -> Any:
-        """As `get_object`, by the id as it stands in the page's address."""
+        """Like `get_object`, for the id as it is quoted in the page's URL."""
         return self.get_object(request, unquote(object_id))
 
     def form_over_list(self, request: HttpRequest, form: forms.Form, **words: Any) -> HttpResponse:
-        """A page with a form that concerns the list, to be posted.
+        """A page with a form that concerns the whole list. The form is sent by POST.
 
-        `words` are title, text, button, danger, and `original`: what the form is about where the title names nothing.
+        `words` may hold title, text, button, danger, and `original`: the object's name, if the title does not say it.
         """
         context = {
             **self.admin_site.each_context(request),
@@ -83,7 +83,7 @@ class RobustAdmin(ModelAdmin):
     # --- The audit trail --------------------------------------------------------------------------------------
 
     def watch(self, request: HttpRequest, row: Any) -> None:
-        """Keep how `row` stands now, so that `log_change` can tell old and new values of what an action changes."""
+        """Remember the current values of `row`, so that `log_change` can report what an action changed."""
         request.__dict__.setdefault("_watched", {})[row._meta.label, row.pk] = audit.state(row)
 
     def construct_change_message(
@@ -100,8 +100,8 @@ class RobustAdmin(ModelAdmin):
     def log_change(
         self, request: HttpRequest, obj: Any, message: Any, *, action: audit.Action = audit.Action.CHANGED
     ) -> Any:
-        """Note what happened to `obj`, in the row's history and in the audit trail. `message` is Django's for a form
-        that was saved, and a sentence for what else was done, with its `action`."""
+        """Record a change of `obj` in the row's history and in the audit trail. `message` is Django's list for a saved
+        form, or a sentence for another `action`."""
         changes = request.__dict__.pop("_changes", {})
         before = request.__dict__.get("_watched", {}).pop((obj._meta.label, obj.pk), None)
         if before is not None:
@@ -118,22 +118,22 @@ class RobustAdmin(ModelAdmin):
         return super().log_deletions(request, queryset)
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """The row's page, with a link to the row's entries in the trail for those who may read them."""
+        """The row's page. Users who may read the audit trail also get a link to the row's entries."""
         row = context.get("original")
         if row is not None and request.user.has_perm("foundation.view_auditentry"):
             about = urlencode({"model": row._meta.label_lower, "object_id": row.pk})
             context["audit_address"] = f"{reverse('admin:foundation_auditentry_changelist')}?{about}"
         return super().render_change_form(request, context, *args, **kwargs)
 
-    # --- Its list -----------------------------------------------------------------------------------------------
+    # --- The list ---------------------------------------------------------------------------------------------
 
     @property
     def list_address(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The list. Without its filters where the address has a NUL, or asks for an array, of which PostgreSQL takes no
-        plain text: so Django does with other faults of a filter."""
+        """The list. Filters are dropped if the URL contains NUL, or an array lookup on a text column, which PostgreSQL
+        cannot run. Django drops other invalid filters the same way."""
         arrays = {field.name for field in self.opts.concrete_fields if isinstance(field, ArrayField)}
         has_array = any(name.partition("__")[0] in arrays for name in request.GET)
         if has_array or any("\0" in value for _, values in request.GET.lists() for value in values):
@@ -141,7 +141,8 @@ class RobustAdmin(ModelAdmin):
         return super().changelist_view(request, extra_context)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
-        """Nothing for a NUL. The field of a filter that suggests partners calls this without `changelist_view`."""
+        """No rows if the search text contains NUL. The partner autocomplete calls this method without
+        `changelist_view`."""
         if "\0" in search_term:
             return queryset.none(), False
         fields = self.get_search_fields(request)
@@ -150,18 +151,18 @@ class RobustAdmin(ModelAdmin):
         return super().get_search_results(request, queryset, search_term)
 
     def _rows_named(self, rows: QuerySet, fields: Iterable[str], name: str) -> QuerySet:
-        """Those of `rows` that bear exactly `name` in one of the columns. Each is looked up in its index: Django would
-        take ids for text, which reads all rows."""
+        """Those of `rows` whose value in one of the columns `fields` is exactly `name`. Each column is searched by its
+        index. Django's own search would convert ids to text and read all rows."""
         found = Q()
         for field in fields:
             try:
                 found |= Q(**{field: self.opts.get_field(field.removesuffix("__exact")).to_python(name)})
-            except ValidationError:  # no id
+            except ValidationError:  # `name` is not an id
                 continue
         return rows.filter(found) if found else rows.none()
 
     def response_action(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
-        """The action on the rows that were chosen. The list alone where one of the ids can't be a row's id."""
+        """Run the chosen action. Only the list is shown if one of the chosen ids cannot be an id."""
         if all(map(self._may_be_id, request.POST.getlist(ACTION_CHECKBOX_NAME))):
             return super().response_action(request, queryset)
         return HttpResponseRedirect(request.get_full_path())
@@ -175,7 +176,7 @@ class RobustAdmin(ModelAdmin):
 
 
 class ReadOnlyAdmin(ExportMixin, RobustAdmin):
-    """Rows that the service writes and nobody edits."""
+    """Rows that only the service writes."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -188,20 +189,21 @@ class ReadOnlyAdmin(ExportMixin, RobustAdmin):
 
 
 class LabelledInline(TabularInline):
-    """Rows inside another row's page, as a table. Each field bears its column's title for screen readers."""
+    """Rows of another model inside a row's page, as a table. Each field is labelled with its column title for screen
+    readers."""
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset = super().get_formset(request, obj, **kwargs)
         for name, field in formset.form.base_fields.items():
-            inner = getattr(field.widget, "widget", field.widget)  # of a foreign key the wrapper with its links
-            # A moment has a field for the day and one for the time.
+            inner = getattr(field.widget, "widget", field.widget)  # a foreign key's widget is wrapped in one with links
+            # A date-time has one field for the date and one for the time.
             for each in (inner, *getattr(inner, "widgets", ())):
                 each.attrs["aria-label"] = str(field.label or name)
         return formset
 
 
 class NothingToSaveAdmin(RobustAdmin):
-    """Rows whose page has no button that saves."""
+    """Rows whose page has no save button."""
 
     def changeform_view(
         self,
@@ -215,10 +217,11 @@ class NothingToSaveAdmin(RobustAdmin):
 
 
 class ButtonsAdmin(NothingToSaveAdmin):
-    """Rows whose page posts the buttons of `actions_submit_line` and nothing else."""
+    """Rows whose page sends only the buttons of `actions_submit_line`."""
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
-        """Run the button that was pressed. The row is not saved: that would undo what a worker wrote meanwhile."""
+        """Run the action of the pressed button. The row itself is not saved: saving would overwrite what a worker has
+        written in the meantime."""
         for button in self.get_actions_submit_line(request, obj.pk):
             if button.action_name in request.POST:
                 button.method(request, obj)
@@ -227,7 +230,7 @@ class ButtonsAdmin(NothingToSaveAdmin):
         return []
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any, **words: Any) -> Any:
-        """Write a line of history for what a button did. The form itself has an empty message and gets no line."""
+        """Record a button's action. The form itself has an empty message, which is not recorded."""
         return super().log_change(request, obj, message, **words) if message else None
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""What pages of the back office show in a field or a column: links, small tables, amounts."""
+"""Formats for values in the back office's fields and columns: links, small tables, amounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def computed_once(show: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
-    """A field of a row's page that is computed once, however often the page's template asks for it."""
+    """Decorates a method for a page's field: the value is computed once per row, even if the template asks for it
+    several times."""
 
     @wraps(show)
     def remembered(self: Any, row: Any) -> T:
@@ -31,14 +32,15 @@ def computed_once(show: Callable[[Any, Any], T]) -> Callable[[Any, Any], T]:
 
 
 def link_to(model: str, key: Any, text: str = "") -> SafeString:
-    """A link to the page of a row. `model` is as in `consultas_query`; without `text` the link shows the row's key."""
+    """A link to a row's page. `model` is written as in `consultas_query`. Without `text` the link shows the row's
+    key."""
     return format_html(
         '<a class="text-link" href="{}">{}</a>', reverse(f"admin:{model}_change", args=[quote(key)]), text or key
     )
 
 
 def reais(value: Decimal) -> str:
-    """`R$ 1.234,50`."""
+    """An amount as `R$ 1.234,50`."""
     return f"R$ {to_reais_text(value)}"
 
 

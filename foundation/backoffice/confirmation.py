@@ -1,4 +1,4 @@
-"""Actions of the back office that ask before they act, and pages that show a secret once."""
+"""Actions of the back office with a confirmation page, and pages that show a secret once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from foundation.backoffice.admins import RobustAdmin
 
 
 class ConfirmedActionsAdmin(RobustAdmin):
-    """Rows with actions that ask first (GET shows a form, POST acts) and leave a line in the row's history."""
+    """Rows with confirmed actions: GET shows a form, POST runs the action and adds a line to the row's history."""
 
     def locked(self, request: HttpRequest, object_id: str) -> Any:
-        """The row, locked until the transaction's end. Raises Http404 and PermissionDenied."""
-        if "\0" in object_id:  # which PostgreSQL refuses, and Django takes for an error of the database
+        """The row, locked until the end of the transaction. Raises Http404 and PermissionDenied."""
+        if "\0" in object_id:  # PostgreSQL refuses NUL, which Django reports as a database error
             raise Http404
         try:
             row = self.get_queryset(request).select_for_update(of=("self",)).get(pk=object_id)
@@ -35,18 +35,18 @@ class ConfirmedActionsAdmin(RobustAdmin):
         return row
 
     def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
-        """The page with `form` and the button that acts. `words` are title, text, button, danger."""
+        """The page with `form` and the button that runs the action. `words` are title, text, button, danger."""
         return self._page(request, row, "backoffice/confirm.html", {"form": form, **words})
 
     def secrets_page(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
-        """The page that shows secrets. `words` are title and `secrets`, a dict of the secrets by their names."""
+        """The page that shows secrets. `words` are title and `secrets`, a dict of secrets by name."""
         return self._page(request, row, "backoffice/secrets.html", words)
 
     def done(
         self, request: HttpRequest, row: Model, text: str, then: Model | None = None, *, action: Action = Action.PUSHED
     ) -> HttpResponse:
-        """Write `text` into the row's history and the audit trail, show it, and go to the page of `then` (or of the
-        row)."""
+        """Record `text` in the row's history and the audit trail, show it as a message, and redirect to the page of
+        `then` (default: the row)."""
         self.log_change(request, row, text, action=action)
         messages.success(request, text)
         return HttpResponseRedirect(_page_of(then or row))
@@ -62,7 +62,7 @@ class ConfirmedActionsAdmin(RobustAdmin):
 
 
 def posted(request: HttpRequest) -> QueryDict | None:
-    """The data that a form is bound to: what was posted, None for a GET, which never acts."""
+    """The data to bind a form to: the POST data, or None for a GET, which never changes anything."""
     return request.POST if request.method == "POST" else None
 
 

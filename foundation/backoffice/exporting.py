@@ -1,5 +1,4 @@
-"""A list of the back office as a CSV file: its columns as the list shows them, masked, under its filters, of any
-size."""
+"""Export of a back office list as CSV, of any size. Columns, masks and filters are those of the list."""
 
 from __future__ import annotations
 
@@ -21,15 +20,15 @@ from unfold.admin import ModelAdmin
 from foundation import audit
 from foundation.database import give_back_connection
 
-#: config/gunicorn.py gives each write of an answer of this type its time, and not the answer as a whole.
+#: config/gunicorn.py applies its time-out for this content type to each write instead of the whole response.
 CONTENT_TYPE = "text/csv; charset=utf-8"
 PAGE = 500
-#: A spreadsheet takes a cell that begins so for a formula.
+#: A spreadsheet would take a cell that begins with one of these for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ExportMixin(ModelAdmin):
-    """Rows whose list can be exported by operators who may view it and may export lists."""
+    """Rows whose list can be exported by operators with both permissions: to view it and to export lists."""
 
     list_after_template = "backoffice/export.html"
 
@@ -38,7 +37,7 @@ class ExportMixin(ModelAdmin):
         return [path("export/", self.admin_site.admin_view(self.export), name=name), *super().get_urls()]
 
     def has_export_permission(self, request: HttpRequest) -> bool:
-        """True for operators who may take lists out of the service."""
+        """True for operators with the permission to export lists."""
         return self.has_view_permission(request) and request.user.has_perm("foundation.export_lists")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -46,7 +45,7 @@ class ExportMixin(ModelAdmin):
         return super().changelist_view(request, {**(extra_context or {}), **may})
 
     def export(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
-        """The rows that the list has under the filters of the address, as CSV. Noted in the audit trail."""
+        """The filtered list as CSV. The export is recorded in the audit trail."""
         if not self.has_export_permission(request):
             raise PermissionDenied
         if request.method != "POST":
@@ -66,10 +65,11 @@ class ExportMixin(ModelAdmin):
         )
 
     def _lines(self, rows: QuerySet[Any], columns: list[str]) -> Iterator[str]:
-        """The file's lines, `PAGE` rows at a time. No database connection is held while a page is on its way."""
+        """The lines of the file. Rows are read `PAGE` at a time. No database connection is held while lines are
+        sent."""
         writer = csv.writer(_Passing(), delimiter=";")
         titles = [str(label_for_field(name, self.model, self)) for name in columns]
-        # By this mark Excel knows UTF-8.
+        # Excel recognizes UTF-8 by this byte order mark.
         yield "\ufeff" + str(writer.writerow([title[:1].upper() + title[1:] for title in titles]))
         for page in _pages(rows):
             text = "".join(str(writer.writerow([self._cell(name, row) for name in columns])) for row in page)
@@ -85,15 +85,15 @@ class ExportMixin(ModelAdmin):
 
 
 class _Passing:
-    """A file for `csv.writer` that gives each line back instead of keeping it."""
+    """A file object for `csv.writer` whose `write` returns the line instead of storing it."""
 
     def write(self, line: str) -> str:
         return line
 
 
 def _pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """`rows` in the order of their model, in pages. Each page begins behind the one before, so that the last costs what
-    the first costs."""
+    """`rows` in their model's order, in pages. Each page starts after the last row of the one before, so that every
+    page costs the same."""
     column = rows.model._meta.ordering[0]
     is_falling, field = column.startswith("-"), column.lstrip("-")
     beyond, order = ("lt", "-") if is_falling else ("gt", "")
@@ -109,8 +109,8 @@ def _pages(rows: QuerySet[Any]) -> Iterator[list[Any]]:
 
 
 def _plain(value: Any) -> str:
-    """A cell as text: what the list would show, without markup, and nothing that a spreadsheet would compute."""
-    if isinstance(value, tuple):  # what decides the colour, and the words
+    """A cell as text, without markup, and safe from being computed as a formula."""
+    if isinstance(value, tuple):  # (colour, words)
         value = value[1]
     if value is None or value in ("", "—"):
         return ""

@@ -1,5 +1,5 @@
-"""What stands before every page of the back office: its host, the time of a session, the second factor, and the
-browser's policy."""
+"""Checks before every page of the back office: the host, the session's age, the second factor, and the content security
+policy."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from foundation import audit
 
 PREFIX = "/admin/"
 SECOND_FACTOR = f"{PREFIX}second-factor/"
-#: Pages for which a password is enough.
+#: Pages that need no second factor.
 _OPEN = (f"{PREFIX}login/", f"{PREFIX}logout/", SECOND_FACTOR)
-#: The theme's scripts come from files and work out expressions in its pages (Alpine), and its styles stand in them.
+#: The theme loads its scripts from files and evaluates expressions in its pages (Alpine). Its styles are inline.
 POLICY = {
     "default-src": [NONE],
     "script-src": [SELF, UNSAFE_EVAL],
@@ -33,14 +33,15 @@ POLICY = {
     "base-uri": [NONE],
     "frame-ancestors": [NONE],
 }
-#: Moments in a session, in seconds since 1970: when its operator logged in, and when a page was last asked for.
+#: Session keys, in seconds since the epoch: the login, and the last request for a page.
 _BEGAN, _SEEN = "began_at", "seen_at"
-#: A page asked for within this time of the last is not noted: that would be a write for every page.
+#: The time of a request is not stored within this many seconds of the last one, to avoid a write per page.
 _NOTE_AFTER_S = 60
 
 
 class BackOfficeMiddleware:
-    """Stands behind Django's sessions and users, and inside of the middleware that writes the policy's header."""
+    """Runs after Django's session and authentication middleware, and inside of the middleware that sends the policy's
+    header."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -55,22 +56,23 @@ class BackOfficeMiddleware:
         response = _ask_for_second_factor(request) or self.get_response(request)
         if response.status_code == HTTPStatus.FORBIDDEN:
             _note_refusal(request)
-        if not hasattr(response, "_csp_config"):  # by which a view tells django-csp of a policy of its own
+        if not hasattr(response, "_csp_config"):  # a view with its own policy has set this attribute for django-csp
             response._csp_config = POLICY  # type: ignore[attr-defined]
         return response
 
 
 def _ask_for_second_factor(request: HttpRequest) -> HttpResponse | None:
-    """The way to the page that asks for it, where it is required and was not given in this session."""
+    """A redirect to the second factor's page, if the second factor is required and this session has not passed it."""
     if not settings.SECOND_FACTOR or request.path in _OPEN or not request.user.is_authenticated:
         return None
-    if request.user.is_verified():  # type: ignore[attr-defined]  # put there by django-otp
+    if request.user.is_verified():  # type: ignore[attr-defined]  # set by django-otp
         return None
     return HttpResponseRedirect(f"{SECOND_FACTOR}?{urlencode({'next': request.path})}")
 
 
 def _note_refusal(request: HttpRequest) -> None:
-    """An operator asked for what his permissions do not cover. Strangers are sent to the log-in instead."""
+    """Record that an operator asked for something without permission. Users who are not logged in are sent to the login
+    page instead."""
     match = request.resolver_match
     if request.user.is_authenticated and match is not None:
         detail = f"{request.method} {match.view_name}"
@@ -78,12 +80,12 @@ def _note_refusal(request: HttpRequest) -> None:
 
 
 def note_beginnings() -> None:
-    """From now on a session knows when its operator logged in."""
+    """Connect the signal handler that stores the login time in each session."""
     user_logged_in.connect(_begin, dispatch_uid="backoffice.gate")
 
 
 def _is_elsewhere(request: HttpRequest, is_page: bool) -> bool:
-    """True where BACKOFFICE_HOST keeps the back office and everything else apart, and this request crosses."""
+    """True if BACKOFFICE_HOST separates the back office from the API, and this request came to the wrong host."""
     own = settings.BACKOFFICE_HOST
     if not own or request.path.startswith((f"/{settings.STATIC_URL.lstrip('/')}", "/health/")):
         return False
@@ -95,7 +97,7 @@ def _begin(sender: object, request: HttpRequest, **_: Any) -> None:
 
 
 def _end_what_is_over(request: HttpRequest) -> None:
-    """Log an operator out whose session was idle, or lasted, for too long. Neither is told apart from no session."""
+    """Log out an operator whose session was idle or lasted for too long. Such a session is treated like no session."""
     if not request.user.is_authenticated:
         return
     now, session = int(time.time()), request.session

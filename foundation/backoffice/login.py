@@ -1,7 +1,7 @@
-"""The back office's log-in: how often it may fail, what it may cost others, and what is noted of it.
+"""The back office's login: limits on failures, on the processor time for passwords, and its audit entries.
 
-django-axes counts the failures (docs/decisions/0080-log-in.md). Its backend stands first, so that a log-in that is
-refused for earlier failures costs no hash.
+django-axes counts the failures (docs/decisions/0080-log-in.md). Its backend is the first one, so that a login refused
+for earlier failures costs no password hash.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from foundation.audit import Action
 from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 
-#: Log-ins that one process works on at once, and the time that the others wait for their turn.
+#: How many logins one process checks at once, and how many seconds others wait for their turn.
 AT_ONCE = 2
 PATIENCE_S = 5.0
 TOO_OFTEN = "Muitas tentativas de entrada sem sucesso. Tente novamente em {minutes} minutos.\n"
@@ -39,11 +39,11 @@ _turns = threading.BoundedSemaphore(AT_ONCE)
 @never_cache
 @csrf_protect
 def login(request: HttpRequest) -> HttpResponse:
-    """Django's log-in page. Its form is answered 429 after too many failures, and 503 where too many others wait."""
+    """Django's login page. The answer is 429 after too many failures, and 503 if too many other logins are waiting."""
     if request.method != "POST":
         return admin.site.login(request)
     if not connection.in_atomic_block:
-        connection.close()  # a log-in that waits for its turn holds no connection
+        connection.close()  # a login that waits for its turn must not hold a connection
     if not _turns.acquire(timeout=PATIENCE_S):
         return _refusal(503, BUSY, after_s=int(PATIENCE_S))
     try:
@@ -60,8 +60,8 @@ def login(request: HttpRequest) -> HttpResponse:
 
 
 def account_of(request: HttpRequest, credentials: dict[str, Any]) -> str:
-    """AXES_USERNAME_CALLABLE: whose failures count together. The name of an account; of any other name a keyed hash,
-    because it may be a password, typed into the wrong field."""
+    """AXES_USERNAME_CALLABLE: the name under which failures are counted. For a name without an account, a keyed hash,
+    because the user may have typed the password into the wrong field."""
     name = str(credentials.get("username", "")).replace("\0", "")[:LONGEST_NAME]
     known: dict[str, bool] = vars(request).setdefault("_accounts", {})
     if name not in known:
@@ -70,15 +70,15 @@ def account_of(request: HttpRequest, credentials: dict[str, Any]) -> str:
 
 
 def network_of(request: HttpRequest) -> str | None:
-    """AXES_CLIENT_IP_CALLABLE: whose failures count together. An IPv4 address, the first one of an IPv6 network, or
-    None where no connection brought the request, as where a test logs an account in."""
+    """AXES_CLIENT_IP_CALLABLE: the network under which failures are counted. An IPv4 address, the first address of an
+    IPv6 network, or None without a connection, as in a test's login."""
     if "REMOTE_ADDR" not in request.META:
         return None
     return client_ip.network_of(client_ip.client_ip(request))
 
 
 def note_log_ins() -> None:
-    """From now on each log-in, each failure and each log-out is an entry of the audit trail."""
+    """Connect the signal handlers that record each login, failure and logout in the audit trail."""
     user_logged_in.connect(_logged_in, dispatch_uid="backoffice.login")
     user_logged_out.connect(_logged_out, dispatch_uid="backoffice.login")
     user_login_failed.connect(_failed, dispatch_uid="backoffice.login")
@@ -93,8 +93,8 @@ def _logged_out(sender: object, request: HttpRequest, user: AbstractBaseUser | N
 
 
 def _failed(sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
-    """A name that no account bears is not noted: it may be a password, typed into the wrong field. While an account or
-    address is locked out, one entry stands for all its tries: they must not fill the table."""
+    """Record a failed login. A name without an account is not recorded, because it may be a password typed into the
+    wrong field. During a lockout only one entry is written, so that attempts cannot fill the table."""
     name = str(credentials.get("username", "")).replace("\0", "")
     who = name if get_user_model()._default_manager.filter(username=name).exists() else ""
     if not getattr(request, "axes_locked_out", False):

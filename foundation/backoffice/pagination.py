@@ -1,4 +1,4 @@
-"""How many rows a list of the back office has: counted up to a bound, since a list may have millions."""
+"""Pagination of back office lists. Rows are counted only up to a bound, because a list may have millions."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.utils.functional import cached_property
 
-#: More rows are not counted, and not paged through: that is what filters are for.
+#: Rows beyond this number are neither counted nor shown; operators use filters to reach them.
 MOST = 1_000
 
 
 class MoreThan(int):
-    """`MOST` and at least one more. Pages show the words, arithmetic takes the number."""
+    """The count of a list with more than `MOST` rows. As a number it is `MOST` + 1; as text it says "more than"."""
 
     def __str__(self) -> str:
         return f"mais de {MOST:,}".replace(",", ".")
 
 
 class BoundedPaginator(Paginator):
-    """Pages of a list whose rows are counted to `MOST` and no further."""
+    """A paginator that counts at most `MOST` rows."""
 
     @cached_property
     def count(self) -> int:
-        """The number of rows, a `MoreThan` where there are more than `MOST`. Reads at most one row more than that."""
+        """The number of rows, or a `MoreThan` above `MOST`. Reads at most `MOST` + 1 rows."""
         rows = self.object_list
         if not isinstance(rows, QuerySet):
             return len(rows)

@@ -1,4 +1,4 @@
-"""Rows about a person: found by CPF in a form that is posted, because a CPF must not stand in an address."""
+"""Pages for rows about a person. They are searched by CPF in a POST form, because a URL must not contain a CPF."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from foundation.backoffice.admins import ReadOnlyAdmin
 from foundation.encryption import blind_index
 from foundation.formats import cpf_is_valid, only_digits
 
-#: The text under a form that asks for what must not stand in an address.
+#: Help text of a form field whose value must not appear in a URL.
 NOT_IN_ADDRESSES = "O que for digitado aqui não aparece em endereços nem em registros."
 
 
@@ -35,7 +35,7 @@ class PersonalRowsAdmin(ReadOnlyAdmin):
     actions_list: tuple[str, ...] = ("find",)
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, term: str) -> tuple[QuerySet, bool]:
-        """Nothing for a CPF: the search text stands in the address."""
+        """No rows for a CPF, because the search text is part of the URL."""
         if cpf_is_valid(only_digits(term)):
             self.message_user(request, "Para buscar por CPF, use “Localizar CPF”.", messages.WARNING)
             return queryset.none(), False
@@ -43,7 +43,7 @@ class PersonalRowsAdmin(ReadOnlyAdmin):
 
     @action(description="Localizar CPF", permissions=["view"], icon="search")
     def find(self, request: HttpRequest) -> HttpResponse:
-        """The list of one person's rows. The address names them by the keyed hash of the CPF."""
+        """The list of one person's rows. The URL identifies the person by the keyed hash of the CPF."""
         form = CpfForm(request.POST or None)
         if form.is_valid():
             index = blind_index("cpf", form.cleaned_data["cpf"])

@@ -1,4 +1,4 @@
-"""The pages that an operator sees where the back office refuses: with its menu, and with what can be done."""
+"""Error pages of the back office for logged-in operators, with the menu and a hint what to do."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WORDS = {
 
 
 def refusal(request: HttpRequest, status: int) -> HttpResponse | None:
-    """The page for a refusal with `status`, 403 or 404, to a logged-in operator. None for everybody else and outside
-    of the back office: there nothing tells that it exists."""
+    """The page for `status` 403 or 404, for a logged-in operator. None for anyone else and outside the back office, so
+    that nothing reveals the back office."""
     user = getattr(request, "user", None)
     if not request.path.startswith(PREFIX) or user is None or not (user.is_authenticated and user.is_staff):
         return None

@@ -1,7 +1,7 @@
-"""The roles that come with the service, as groups of Django. `config/roles.py` says what each may do.
+"""The roles that come with the service, as Django groups. `config/roles.py` lists their permissions.
 
-They are written after each `migrate`, when the permissions of all apps are there, and are then exactly what the release
-says. Nobody edits them: an operator who needs other permissions gets a group of another name.
+The groups are rewritten after each `migrate`, when all permissions exist, so that they always match the release. Nobody
+edits them. For other permissions, an operator creates a group with another name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 def keep_after_migrate() -> None:
-    """From now on each `migrate` ends with `write`."""
+    """Connect the handler that runs `write` at the end of each `migrate`."""
     post_migrate.connect(_after_migrate, dispatch_uid="backoffice.roles")
 
 
@@ -31,17 +31,17 @@ def is_role(group: Group | None) -> bool:
 
 
 def _after_migrate(app_config: AppConfig, apps: Apps = all_apps, **_: Any) -> None:
-    """Django sends this once for each app, with the `apps` that are migrated. The last one completes the
-    permissions. `flush` sends it too, without `apps`."""
+    """Write the roles after the last app is migrated, when all permissions exist. Django sends the signal once per app,
+    with the migrated `apps`. `flush` sends the signal without `apps`."""
     is_last = app_config == list(all_apps.get_app_configs())[-1]
     if is_last and "group" in apps.all_models["auth"]:
         write()
 
 
 def write() -> None:
-    """Make the roles' groups exactly what `config/roles.py` says.
+    """Set the permissions of the roles' groups to those of `config/roles.py`.
 
-    A permission that does not exist is left out, with a line in the log: the database is migrated in part only.
+    A permission that does not exist yet (the database is only partly migrated) is left out and logged.
     """
     wanted = {name for names in settings.BACKOFFICE_ROLES.values() for name in names}
     known = {

@@ -1,4 +1,4 @@
-"""The back office's second factor: a code that an operator's phone shows (TOTP, RFC 6238), by django-otp."""
+"""The back office's second factor: a code from the operator's phone (TOTP, RFC 6238), checked by django-otp."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class CodeForm(forms.Form):
 @never_cache
 @csrf_protect
 def second_factor(request: HttpRequest) -> HttpResponse:
-    """Asks for the code. At an operator's first time it shows the key for the phone first. An account that is lost
-    with its phone begins anew after `manage.py reset_second_factor NAME`."""
+    """The page that asks for the code. At an operator's first login the page also shows the key for the phone.
+    `manage.py reset_second_factor NAME` lets an operator who lost the phone start again."""
     if not request.user.is_authenticated:
         return redirect_to_login(_next(request), "/admin/login/")
     with transaction.atomic():
@@ -57,7 +57,7 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 
 
 def _device(request: HttpRequest) -> TOTPDevice:
-    """The operator's device, locked until the transaction's end; a new one, to be confirmed by its first code."""
+    """The operator's device, locked until the end of the transaction. A new device is confirmed by its first code."""
     devices = TOTPDevice.objects.select_for_update().filter(user_id=request.user.pk)
     found = devices.order_by("-confirmed", "pk").first()
     made: TOTPDevice = found or TOTPDevice.objects.create(user_id=request.user.pk, name="telefone", confirmed=False)

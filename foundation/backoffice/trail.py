@@ -1,4 +1,4 @@
-"""The audit trail in the back office: to read, for operators with a permission of its own."""
+"""The audit trail in the back office: read-only, for operators with the permission for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from foundation.models import Action, AuditEntry
 
 
 class WhoFilter(TextFilter):
-    """One person's entries. The whole name, so that an index finds them."""
+    """The entries of one person. The name must be complete, because an index on it serves the filter."""
 
     title = "quem"
     parameter_name = "who"
@@ -43,7 +43,7 @@ class ModelFilter(FixedChoicesFilter):
     parameter_name = "model"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """What has a page in the back office."""
+        """The models that have a page in the back office."""
         models = (model for model in admin.site._registry if model is not AuditEntry)
         named = ((model._meta.label_lower, str(model._meta.verbose_name)) for model in models)
         return sorted(named, key=lambda each: each[1])
@@ -73,7 +73,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[AuditEntry], search_term: str
     ) -> tuple[QuerySet[AuditEntry], bool]:
-        """Nothing for a CPF: the search text stands in the address."""
+        """No rows for a CPF, because the search text is part of the URL."""
         if search_term and without_personal_data(search_term) != search_term:
             self.message_user(request, "Dados pessoais não podem ser buscados aqui.", messages.WARNING)
             return queryset.none(), False
@@ -93,7 +93,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="objeto")
     def object_page(self, entry: AuditEntry) -> SafeString | str:
-        """The name of the row, which leads to the page of the row where there is one."""
+        """The row's name, as a link to its page if there is one."""
         if not entry.model:
             return "—"
         try:

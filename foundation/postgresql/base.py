@@ -1,4 +1,4 @@
-"""Django's PostgreSQL backend with a cheaper look at a pooled connection before it is used."""
+"""Django's PostgreSQL backend with a cheaper check of a pooled connection before its use."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gevent.monkey import get_original
 from psycopg import Connection
 from psycopg_pool import ConnectionPool
 
-#: A look with no waiting needs no event loop.
+#: A poll that does not wait needs no event loop.
 _poll = get_original("select", "poll")
 
 
 def check_if_readable(connection: Connection[Any]) -> None:
-    """Ask the server only where there is something to read. Raises OperationalError where the connection is gone.
+    """Check the connection only if it has data to read. Raises OperationalError if the connection is gone.
 
-    A server that ends says so on the connection, and nothing else speaks on an idle one but notices. Django's check
-    asks the server each time, a tenth of what a query costs the web. What this look can't see is a machine that
-    vanished without a word: the first statement fails then, which `outlasts_restart` is for.
+    A server that shuts down sends a message first; apart from notices, nothing else arrives on an idle connection.
+    Django's check sends a statement each time, which takes a tenth of a query's processor time. This check cannot
+    detect a machine that vanished silently: the first statement then fails, and `outlasts_restart` repeats it.
     """
     look = _poll()
     look.register(connection.fileno(), select.POLLIN)
@@ -32,7 +32,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @property
     def pool(self) -> ConnectionPool[Any] | None:
-        """The process's pool, None where none is set. Django lets its settings name no check of their own."""
+        """The process's pool, or None. Overridden because Django's settings cannot name a check."""
         pool: ConnectionPool[Any] | None = super().pool
         if pool is not None and pool._check is ConnectionPool.check_connection:
             pool._check = check_if_readable

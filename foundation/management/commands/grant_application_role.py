@@ -9,7 +9,8 @@ from psycopg import sql
 
 from foundation.commands import AuditedCommand
 
-#: Made by the owner of the tables, for the processes that serve: rows and no more. Tables of later migrations too.
+#: Granted by the owner of the tables to the role of the serving processes: access to rows, also of tables that later
+#: migrations create, and no more.
 GRANTS = (
     "ALTER ROLE {role} NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS LOGIN",
     "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}",
@@ -19,13 +20,13 @@ GRANTS = (
     "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {role}",
     "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {role}",
     "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO {role}",
-    # What was migrated is for the owner to say.
+    # Only the owner records migrations.
     "REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM {role}",
 )
 
 
 class Command(AuditedCommand):
-    """Run after each `migrate`, as the tables' owner. Harmless to repeat."""
+    """Run as the tables' owner after each `migrate`. Idempotent."""
 
     help = (
         "Dá ao papel da aplicação o direito de ler e gravar linhas, e nenhum outro. Cria o papel se ele não existe, "

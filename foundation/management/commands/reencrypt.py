@@ -12,10 +12,11 @@ from foundation.rotation import Column, Count
 
 
 class Command(AuditedCommand):
-    """Prints `{columns: {name: {current, rewritten, older, unreadable}}, kept: [name], old_keys_needed}`: values, by
-    column; `kept` are the columns that can't be rewritten. Exits with 1 where one could have been and was not.
+    """Prints `{columns: {name: {current, rewritten, older, unreadable}}, kept: [name], old_keys_needed}`: the number of
+    values by column. `kept` names the columns that cannot be rewritten. Exits with 1 if a value that should have been
+    rewritten was not.
 
-    BLIND_INDEX_KEY has no part in it: keyed hashes are not encrypted, and stay as they are.
+    BLIND_INDEX_KEY plays no part: keyed hashes are not encrypted and stay the same.
     """
 
     help = (

@@ -12,7 +12,7 @@ from foundation.commands import AuditedCommand
 
 
 class Command(AuditedCommand):
-    """Prints `{account, removed}`. The account's open sessions ask for the second factor again too."""
+    """Prints `{account, removed}`. The account's open sessions must pass the second factor again, too."""
 
     help = "Retira o segundo fator de uma conta: na próxima entrada ela registra outro telefone."
 
