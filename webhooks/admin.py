@@ -42,7 +42,7 @@ _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f
 
 
 def shown(event: Event) -> str:
-    """The event's reference as pages may show it: no CPF, and no id that opens a holder's page."""
+    """The event's reference as pages may show it: without a CPF, and without an id that opens a holder's page."""
     reference = event.external_reference
     if reference is None:
         return "apagada"
@@ -68,13 +68,14 @@ class FindForm(forms.Form):
 
 
 class MomentInput(UnfoldAdminTextInputWidget):
-    """A day and a time, by the browser's own field."""
+    """A date and time, entered in the browser's own field."""
 
     input_type = "datetime-local"
 
 
 class WindowForm(forms.Form):
-    """Whose events are to be sent again, and of which time. `seen` is what the operator was told that they are."""
+    """Which partner's events of which period are to be sent again. `seen` is the number of events that the operator was
+    shown."""
 
     partner = forms.ModelChoiceField(
         Partner.objects.only("name"), label="Parceiro", widget=UnfoldAdminSelectWidget, empty_label=None
@@ -102,7 +103,7 @@ class WindowForm(forms.Form):
         return {**window, "only_failed": data["which"] == "failed"}
 
     def hidden(self, seen: int) -> WindowForm:
-        """The same form to be posted again as it is, with the number that is told."""
+        """The same form with hidden fields, to be confirmed. `seen` is the number shown to the operator."""
         form = WindowForm({**{name: self.data.get(name) for name in self.fields}, "seen": seen})
         for field in form.fields.values():
             field.widget = forms.HiddenInput()
@@ -119,7 +120,7 @@ class EventName(FixedChoicesFilter):
 
 
 class AttemptInline(TabularInline):
-    """Every try of an event, to read."""
+    """The attempts of an event, read-only."""
 
     model = Attempt
     fields = readonly_fields = ("number", "at", "url", "status", "fault", "duration_ms", "answer")
@@ -128,7 +129,7 @@ class AttemptInline(TabularInline):
 
     @admin.display(description="início da resposta")
     def answer(self, attempt: Attempt) -> str:
-        """The beginning of the answer, without personal data: a receiver may send back what it got."""
+        """The beginning of the receiver's answer without personal data, because a receiver may echo the event."""
         if not attempt.excerpt:
             return "—"
         reference = attempt.event.external_reference
@@ -144,7 +145,7 @@ class AttemptInline(TabularInline):
 
 @admin.register(Event)
 class EventAdmin(ExportMixin, ButtonsAdmin):
-    """Events and what became of them. All an operator can do is send one, or a selection, again."""
+    """Events and the results of their attempts. An operator's only action is to send one event, or several, again."""
 
     list_display = (
         "created_at",
@@ -188,14 +189,14 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         has_no_secret = ExpressionWrapper(Q(partner__webhook_secret__isnull=True), BooleanField())
         attempts = Attempt.objects.filter(event=OuterRef("pk")).order_by("-number")
         events = events.annotate(has_no_secret=has_no_secret, last_status=Subquery(attempts.values("status")[:1]))
-        # A list needs no body; the page of one event shows it.
+        # The list does not need the body; the event's own page shows it.
         is_page = request.resolver_match is not None and request.resolver_match.url_name == "webhooks_event_change"
         return events.select_related("partner").defer(*([] if is_page else ["body"]), *SECRETS_OF_PARTNER)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
     ) -> tuple[QuerySet[Event], bool]:
-        """Finds events by ids that may stand in an address. A CPF or a session's id finds nothing here."""
+        """Finds events by ids that may appear in a URL. A CPF or a session's id finds nothing here."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -207,7 +208,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
 
     @action(description="Localizar", permissions=["view"], icon="search")
     def find(self, request: HttpRequest) -> HttpResponse:
-        """The events with one reference; the address names it by its keyed hash."""
+        """The events with one reference. The URL contains its keyed hash."""
         form = FindForm(request.POST or None)
         if form.is_valid():
             index = reference_index(form.cleaned_data["what"])
@@ -236,7 +237,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
 
     @admin.display(description="referência")
     def short_reference(self, event: Event) -> str:
-        """The reference, cut to its first characters where it is longer than a masked CPF."""
+        """The reference, shortened if it is longer than a masked CPF."""
         reference = shown(event)
         return reference if len(reference) <= len("***.000.000-**") else f"{reference[:8]}…"
 
@@ -254,7 +255,8 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
 
     @action(description="Reenviar por período", permissions=["change"], icon="history")
     def resend_window(self, request: HttpRequest) -> HttpResponse:
-        """Sends a partner's events of a time again. Says how many first, and acts when the same form comes again."""
+        """Sends the events of one partner and period again. The first POST shows their number; the second, identical
+        one sends them."""
         form = WindowForm(request.POST or None)
         title = "Reenviar por período"
         if not form.is_valid():
@@ -302,7 +304,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
 
     @action(description="Reenviar os falhados do parceiro", permissions=["change"], icon="forward_to_inbox")
     def resend_failed(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Send every failed event of this event's partner again, for example after its endpoint was down."""
+        """Send every failed event of this event's partner again, for example after an outage of its endpoint."""
         event = self.row_of(request, object_id)
         if event is None:
             raise Http404

@@ -1,8 +1,7 @@
-"""Delivers due events: claims rows, tries each outside any transaction, stores what came of it.
+"""Delivers due events: claims rows, makes the attempts outside of any transaction, and stores their outcomes.
 
-A claim is a lease. A process that dies in the middle of an attempt stores nothing; its lease ends and the
-event is tried again under the same id, so delivery is at least once. Any number of processes may run this
-side by side.
+A claim is a lease. If a process dies during an attempt, nothing is stored; the lease expires and the event is sent
+again under the same id. Delivery is therefore at least once. Several processes may run this at the same time.
 """
 
 from __future__ import annotations
@@ -32,19 +31,21 @@ from webhooks.transport import Answer, Fault
 
 log = structlog.get_logger("webhooks")
 
-#: So often a process looks for due events.
+#: How often a process checks for due events, in seconds.
 SWEEP_S = 0.2
-#: While the database is away, so often.
+#: The same while the database is unavailable.
 DATABASE_AWAY_S = 1.0
-# The pause between two turns. Outcomes that arrive within it share one transaction.
+# The pause between two turns, in seconds. Outcomes that arrive within a pause are stored in one transaction.
 PAUSE_S = 0.02
-# A partner whose last attempt took this long gets few places, so that hundreds of dead endpoints fit in one process.
+# A partner whose last attempt took at least this long gets fewer places, so that one process can serve hundreds of dead
+# endpoints.
 SLOW_MS = 3_000
 SLOW_LIMIT = 2
 USER_AGENT = "origination-webhooks/1"
-_CLAIM_LOCK = 0x77656268  # "webh": any constant that no other advisory lock of this database uses
+_CLAIM_LOCK = 0x77656268  # "webh". Any constant that no other advisory lock of this database uses
 
-# Every partner's due rows up to the places it has left; then each partner's first before anyone's second.
+# The due rows of every partner, up to its free places. The first row of each partner comes before the second row of
+# any.
 _CLAIM = """
 WITH claimable AS (
     SELECT due.id, due.next_attempt_at, busy.places + row_number() OVER (
@@ -72,7 +73,7 @@ WHERE id IN (SELECT id FROM claimable ORDER BY place, next_attempt_at LIMIT %(ro
 RETURNING id, partner_id
 """
 
-# Is there anything that `_CLAIM` might take? Asked of the index of due events, once for each partner with an address.
+# True if `_CLAIM` may find a row. Asks the index of due events once for each partner with a URL.
 _ANY_DUE = """
 SELECT EXISTS (
     SELECT FROM partners_partner AS partner
@@ -87,7 +88,7 @@ SELECT EXISTS (
 
 @dataclass(frozen=True)
 class Claim:
-    """A leased event. `token` tells this claim from a later one."""
+    """A leased event. `token` distinguishes this claim from a later one."""
 
     event_id: str
     partner_id: uuid.UUID
@@ -96,7 +97,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Delivery:
-    """All that an attempt needs. URL and secrets are those that the registration has now."""
+    """The data of one attempt. URL and secrets are those of the current registration."""
 
     event_id: str
     url: str
@@ -106,7 +107,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt made under `claim`."""
+    """The result of the attempt made under `claim`."""
 
     claim: Claim
     url: str
@@ -115,8 +116,8 @@ class Outcome:
 
 
 def is_any_due() -> bool:
-    """True if an event may be claimed. One prepared statement, where a claim takes four round trips: this is all that a
-    delivery process asks while nothing is due."""
+    """True if there may be an event to claim. This is one prepared statement, while a claim takes four round trips. It
+    is the only query while nothing is due."""
     row = statements.fetch_one(_ANY_DUE, {"now": timezone.now()})
     return row is not None and bool(row[0])
 
@@ -124,12 +125,12 @@ def is_any_due() -> bool:
 def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
     """Lease up to `room` due events.
 
-    No partner gets more places than `WEBHOOK_PARTNER_LIMIT` over all processes, those in `slow` fewer.
-    Events of a partner without address or secret wait, and those of a partner whose deliveries are held.
+    No partner gets more than `WEBHOOK_PARTNER_LIMIT` places over all processes; partners in `slow` get fewer. Events
+    wait while their partner has no URL or secret, or while its deliveries are held.
     """
     token, worker, now = uuid.uuid4(), worker_id(), timezone.now()
     with transaction.atomic(), connection.cursor() as cursor:
-        # One claimer at a time, or two would count the same free places.
+        # Only one process claims at a time. Otherwise two processes could count the same free places.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
         cursor.execute(
             _CLAIM,
@@ -148,20 +149,21 @@ def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
 
 
 def held() -> QuerySet[Event]:
-    """The events that a process is delivering."""
+    """The events that some process is delivering now."""
     return Event.objects.filter(claimed_until__isnull=False).exclude(worker="")
 
 
 def end_leases_of(processes: Collection[str]) -> None:
-    """Free the events that these processes, which are dead, were delivering. One that lives all the same may deliver
-    its event a second time, under the same id; its confirmation counts."""
+    """End the leases of these dead processes. A process that is alive after all may deliver its event a second time,
+    under the same id; its success is recorded."""
     held().filter(worker__in=processes).update(claimed_until=timezone.now(), worker="")
 
 
 def load(event_ids: Iterable[str]) -> list[Delivery]:
-    """The deliveries of these events. An event that was erased since it was claimed has none.
+    """The deliveries of these events. An event that was erased after it was claimed is left out.
 
-    Raises `foundation.encryption.WrongKey`."""
+    Raises `foundation.encryption.WrongKey`.
+    """
     needed = ("body", "partner__webhook_url", *SECRETS_OF_PARTNER)
     events = Event.objects.filter(pk__in=list(event_ids), body__isnull=False).select_related("partner").only(*needed)
     deliveries = []
@@ -174,7 +176,7 @@ def load(event_ids: Iterable[str]) -> list[Delivery]:
 
 
 def attempt(delivery: Delivery) -> Answer:
-    """Sign and post, once. Touches no database; raises nothing."""
+    """Sign and send, once. Uses no database and raises nothing."""
     try:
         headers = {
             "Content-Type": "application/json",
@@ -182,13 +184,13 @@ def attempt(delivery: Delivery) -> Answer:
             **signing.headers(delivery.event_id, delivery.body, delivery.secrets, int(time.time())),
         }
         return transport.post(delivery.url, delivery.body, headers)
-    except Exception:  # a fault of our own is recorded, and affects no other event
+    except Exception:  # a bug of ours is recorded, and does not affect other events
         log.exception("webhook_attempt_broke", webhook_id=delivery.event_id)
         return Answer(fault=Fault.INTERNAL)
 
 
 def settle(outcomes: Sequence[Outcome]) -> None:
-    """Store the outcomes of attempts, in one short transaction."""
+    """Store the outcomes of attempts in one short transaction."""
     by_event = {outcome.claim.event_id for outcome in outcomes}
     with transaction.atomic():
         rows = Event.objects.filter(pk__in=by_event).defer("body", "external_reference").order_by("pk")
@@ -214,9 +216,9 @@ def settle(outcomes: Sequence[Outcome]) -> None:
 
 
 class DeliveryProcess:
-    """One delivery process: a thread that talks to the database, and many that only talk to receivers.
+    """One delivery process. One thread uses the database; many threads only talk to receivers.
 
-    So a process needs a single database connection, and none is held by an attempt.
+    The process therefore needs a single database connection, and no attempt holds one.
     """
 
     def __init__(self) -> None:
@@ -227,21 +229,21 @@ class DeliveryProcess:
         self._slow: set[uuid.UUID] = set()
 
     def wake(self) -> None:
-        """Look for due events now. May be called from any thread."""
+        """Check for due events at once. May be called from any thread."""
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Deliver until `stop` is set and `wake` called, then finish what is in flight.
+        """Deliver until `stop` is set and `wake` is called, then finish the attempts in flight.
 
-        Looks for due events every `SWEEP_S` seconds, and whenever an attempt has ended. Outlives every absence of
-        PostgreSQL; needs no Redis.
+        Checks for due events every `SWEEP_S` seconds and after each attempt. Continues after any outage of PostgreSQL.
+        Does not use Redis.
         """
         while not (stop.is_set() and self._in_flight == 0):
             self._woken.clear()
             try:
                 self.turn(claiming=not stop.is_set())
             except (OperationalError, InterfaceError) as error:
-                # Outcomes are kept until the database is back. Events that were only claimed are free after the lease.
+                # Outcomes are kept until the database is back. Claimed events become free when their lease expires.
                 log.warning("webhook_database_away", error=type(error).__name__)
                 connection.close()
                 if stop.wait(DATABASE_AWAY_S):
@@ -251,7 +253,7 @@ class DeliveryProcess:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def turn(self, *, claiming: bool = True) -> int:
-        """Store the outcomes that came, then claim and start what is due. Returns how many are in flight."""
+        """Store the finished outcomes, then claim and start due events. Returns the number of attempts in flight."""
         came = [self._outcomes[position] for position in range(len(self._outcomes))]
         self._store(came)
         for outcome in came:
@@ -269,7 +271,7 @@ class DeliveryProcess:
         try:
             deliveries = load(claimed.event_id for claimed in claims)
         except WrongKey:
-            if len(claims) > 1:  # load each by itself, so that one unreadable row stops no other
+            if len(claims) > 1:  # load each event by itself, so that an unreadable row affects no other
                 for claimed in claims:
                     self._start([claimed])
                 return
@@ -292,7 +294,7 @@ class DeliveryProcess:
                 settle(outcomes)
         except (OperationalError, InterfaceError):
             raise
-        except Exception:  # store each by itself: an outcome that can't be stored is left to its event's lease
+        except Exception:  # store each outcome by itself: one that cannot be stored is left to its event's lease
             for outcome in outcomes if len(outcomes) > 1 else ():
                 self._store([outcome])
             if len(outcomes) == 1:

@@ -1,4 +1,4 @@
-"""A partner's own view of its events: one of them, pages of them, and a test event."""
+"""A partner's access to its own events: one event, pages of events, and a test event."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ID = re.compile(r"evt_[0-9a-f]{32}", re.ASCII)
 
 
 def get(partner: Partner, event_id: str) -> Event:
-    """The partner's event with this `webhook-id`. Raises NotFound, also for another partner's."""
+    """The partner's event with this `webhook-id`. Raises NotFound, also for an event of another partner."""
     event = Event.objects.filter(partner=partner, pk=event_id).first() if _ID.fullmatch(event_id) else None
     if event is None:
         raise NotFound
@@ -29,15 +29,16 @@ def get(partner: Partner, event_id: str) -> Event:
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | None]:
-    """Up to `PAGE` events, newest first and without their content, and the cursor of the next page.
+    """Up to `PAGE` events without their content, newest first, and the cursor of the next page.
 
-    `filters` are `EventListRequest`'s. Raises InvalidInput on `cursor` for one that is not ours.
+    `filters` are those of `EventListRequest`. Raises InvalidInput on `cursor` for a cursor that this list did not
+    issue.
     """
     rows = Event.objects.filter(partner=partner).defer("body", "external_reference")
     if state := filters.get("state"):
         rows = rows.filter(state=state)
     if name := filters.get("event"):
-        # As in the registration, `proposal` stands for every `proposal.<status>`.
+        # As in the registration, `proposal` means every `proposal.<status>`.
         rows = rows.filter(name__startswith="proposal.") if name == WebhookEvent.PROPOSAL else rows.filter(name=name)
     if since := filters.get("since"):
         rows = rows.filter(created_at__gte=since)
@@ -54,9 +55,9 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | 
 
 
 def resend(event: Event) -> Event:
-    """Queue the event again under its id, and return it as it stands then.
+    """Queue the event again under its id and return the updated event.
 
-    Raises InvalidState where its content was erased: there is nothing left to send.
+    Raises InvalidState if its content was erased.
     """
     try:
         event.resend()
@@ -67,9 +68,9 @@ def resend(event: Event) -> Event:
 
 
 def send_test(partner: Partner) -> Event:
-    """Queue a `webhook.test` event, whatever events the registration asks for.
+    """Queue a `webhook.test` event, regardless of the events that the registration asks for.
 
-    Raises InvalidState where the registration has no URL or no secret, since nothing would be sent.
+    Raises InvalidState if the registration has no URL or no secret, because nothing would be sent.
     """
     if not partner.webhook_url:
         raise InvalidState("O cadastro não tem URL de webhook. Peça ao operador do serviço.")

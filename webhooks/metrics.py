@@ -11,10 +11,10 @@ from webhooks.models import UNREACHABLE, Event
 
 
 class OutboxCollector(Collector):
-    """The outbox as it stands when it is asked: a query over the rows that are due, and one over those that failed.
-    Each has an index of its own; one query for both would read all events ever sent.
+    """Metrics of the outbox, read when they are scraped: one query over the due rows and one over the failed rows. Each
+    has its own index; one query for both would read all events ever sent.
 
-    The age is the one to alert on: it grows when no delivery process runs, whatever the reason.
+    Alert on the age: it grows whenever no delivery process runs, for any reason.
     """
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

@@ -17,35 +17,35 @@ from webhooks.transport import Answer, Fault
 # Seconds from a failed attempt to the next one: nine attempts in about 28 hours.
 RETRY_AFTER_S = (10, 60, 300, 1_800, 7_200, 18_000, 36_000, 36_000)
 JITTER = 0.1
-#: After an attempt that failed by our own fault (a wrong key, a bug) the next one comes at a tenth of the event's age,
-#: within these bounds, in seconds.
+#: After an attempt that failed by our own fault (a wrong key, a bug), the delay is a tenth of the event's age, within
+#: these bounds in seconds.
 OUR_FAULT_FIRST_S, OUR_FAULT_LONGEST_S = 60, 3_600
-#: Events whose partner has no address, no secret to sign with, or an operator who holds them: they wait for it.
+#: Events that cannot be sent: their partner has no URL or no secret, or an operator holds its deliveries.
 UNREACHABLE = Q(partner__webhook_url="") | Q(partner__webhook_secret__isnull=True) | Q(partner__deliveries_held=True)
-#: Events erased in one transaction.
+#: How many events one transaction erases.
 BATCH = 500
 
 
 class AlreadyPurged(Exception):
-    """The event's body was erased when its retention ended, so there is nothing left to send."""
+    """The event's body was erased at the end of its retention, so it cannot be sent."""
 
 
 def new_id() -> str:
-    """A fresh `webhook-id`. Without a dot, which separates the parts of what is signed."""
+    """A new `webhook-id`. It contains no dot, because a dot separates the parts of the signed content."""
     return f"evt_{uuid.uuid4().hex}"
 
 
 def reference_index(external_reference: str) -> str:
-    """The keyed hash that finds an event by its reference, which may be a CPF and is stored encrypted."""
+    """The keyed hash by which an event is found. The reference itself may be a CPF and is stored encrypted."""
     return blind_index("webhook_reference", external_reference)
 
 
 class Event(models.Model):
     """A message to a partner, written in the transaction that caused it. The rows are the outbox.
 
-    A due event is delivered when `next_attempt_at` is past and nobody holds a claim on it. `failures` is
-    its place in the schedule and begins anew with a resend; `attempts` counts every attempt ever settled. An attempt
-    that failed by our own fault (`Fault.INTERNAL`) is no failure of the receiver and keeps the event's place.
+    An event is due when `next_attempt_at` has passed and no process holds a claim on it. `failures` is the position in
+    the retry schedule and starts again with a resend. `attempts` counts all finished attempts. An attempt that failed
+    by our own fault (`Fault.INTERNAL`) does not count as a failure of the receiver.
     """
 
     class State(models.TextChoices):
@@ -95,10 +95,12 @@ class Event(models.Model):
         return f"{self.id} ({self.name})"
 
     def settle(self, answer: Answer, *, claim: uuid.UUID, url: str, started_at: datetime) -> Attempt:
-        """Change this event as an attempt made under `claim` requires; return the attempt's record. Neither is saved.
+        """Update this event with the result of an attempt made under `claim`, and return the attempt's record. Neither
+        is saved.
 
-        The caller holds the row's lock. Where the claim had run out and another process took over, a confirmation still
-        counts and a failure does not: the later attempt decides. The same holds where the content was erased meanwhile.
+        The caller holds the row's lock. If another process has taken over the expired claim, a success is still
+        recorded, but a failure is not: the later attempt decides. The same holds if the content was erased in the
+        meantime.
         """
         self.attempts += 1
         if answer.fault is None:
@@ -129,29 +131,29 @@ class Event(models.Model):
         self.claim, self.claimed_until, self.worker = None, None, ""
 
     def resend(self) -> None:
-        """Queue the event again under its id, with a schedule of its own from now on. Raises `AlreadyPurged`.
+        """Queue the event again under its id, with a new retry schedule. Raises `AlreadyPurged`.
 
-        A claim in progress is left alone: its outcome is still recorded.
+        A running attempt continues, and its result is recorded.
         """
         if not _queue(Event.objects.filter(pk=self.pk)):
             raise AlreadyPurged(self.pk)
 
 
 def resend_failed(partner_id: uuid.UUID) -> int:
-    """Queue every failed event of the partner whose content is still there; returns how many."""
+    """Queue every failed event of the partner whose content is not erased. Returns their number."""
     return _queue(Event.objects.filter(partner=partner_id, state=Event.State.FAILED))
 
 
 def between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> models.QuerySet[Event]:
-    """The partner's events from `begin` until before `end` that can be sent again. Those that are still due are not
-    among them: they are under way."""
+    """The partner's events from `begin` to before `end` that can be sent again. Due events are left out, because they
+    are sent anyway."""
     ended = [Event.State.FAILED] if only_failed else [Event.State.FAILED, Event.State.DELIVERED]
     made = Event.objects.filter(partner=partner_id, created_at__gte=begin, created_at__lt=end)
     return made.filter(state__in=ended, purged_at=None)
 
 
 def resend_between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> int:
-    """Queue the events of `between`; returns how many."""
+    """Queue the events of `between`. Returns their number."""
     return _queue(between(partner_id, begin, end, only_failed=only_failed))
 
 
@@ -161,7 +163,7 @@ def _queue(events: models.QuerySet[Event]) -> int:
     )
 
 
-# The fields that `Event.settle` changes. The encrypted fields are neither read nor written.
+# The fields that `Event.settle` changes. Encrypted fields are neither read nor written.
 SETTLED_FIELDS = (
     "attempts",
     "failures",
@@ -176,7 +178,7 @@ SETTLED_FIELDS = (
 
 
 class Attempt(models.Model):
-    """One attempt to deliver an event, and what came of it."""
+    """One attempt to deliver an event, and its result."""
 
     sealed_by = ("event_id", "number")
 
@@ -200,9 +202,9 @@ class Attempt(models.Model):
 
 
 def retry_delay(failures: int, retry_after: float | None = None) -> timedelta:
-    """How long to wait after a failed attempt that `failures` others preceded: the schedule's step ±10 %.
+    """The delay after a failed attempt that `failures` others preceded: the schedule's step ±10 %.
 
-    A receiver's `Retry-After` (seconds) is honoured between once and twice the step.
+    A receiver's `Retry-After` (seconds) is followed if it is between once and twice the step.
     """
     step = RETRY_AFTER_S[failures]
     if retry_after is not None:
@@ -211,16 +213,16 @@ def retry_delay(failures: int, retry_after: float | None = None) -> timedelta:
 
 
 def our_fault_delay(age: timedelta) -> timedelta:
-    """How long an event of that age waits after an attempt that failed by our own fault."""
+    """The delay for an event of that age after an attempt that failed by our own fault."""
     step = min(max(age.total_seconds() / 10, OUR_FAULT_FIRST_S), OUR_FAULT_LONGEST_S)
     return timedelta(seconds=step * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311 - spreads load, no secret
 
 
 def purge(before: datetime) -> int:
-    """Erase bodies, references and answers of events created before `before`; returns how many they were.
+    """Erase bodies, references and answers of events created before `before`. Returns the number of events.
 
-    What is still being tried is left until it is settled. An event that has waited all that time for its
-    partner to have an address and a secret fails, and so does one that our own fault kept from its receiver.
+    Events with attempts still to come are left until they are finished. An event that has waited all that time for its
+    partner's URL and secret, or because of our own fault, becomes failed.
     """
     waiting = Q(state=Event.State.DUE)
     stuck = UNREACHABLE | Q(fault=Fault.INTERNAL)
@@ -233,9 +235,8 @@ def purge(before: datetime) -> int:
 
 
 def erase(references: Collection[str]) -> int:
-    """Erase the events with these external references, whatever their state; returns how many. An event that was not
-    delivered fails. An attempt under way is still recorded, without the receiver's answer.
-    """
+    """Erase the events with these external references, in any state. Returns their number. An undelivered event becomes
+    failed. A running attempt is still recorded, without the receiver's answer."""
     indexes = [reference_index(reference) for reference in references]
     return sum(
         _erase_content(Event.objects.filter(reference_index__in=indexes[start : start + BATCH], purged_at=None))
@@ -244,9 +245,9 @@ def erase(references: Collection[str]) -> int:
 
 
 def _erase_content(events: models.QuerySet[Event]) -> int:
-    """Erase bodies, references and answers of `events`; returns how many they are. Their claims end."""
+    """Erase bodies, references and answers of `events`, and end their claims. Returns the number of events."""
     with transaction.atomic():
-        # In the order in which deliveries are settled, and before their attempts.
+        # Locked in the same order as by deliveries, and before the attempts.
         ids = [event.pk for event in events.order_by("pk").select_for_update(of=("self",)).only("pk")]
         Attempt.objects.filter(event__in=ids).update(excerpt=None)
         return Event.objects.filter(pk__in=ids).update(

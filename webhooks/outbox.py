@@ -1,4 +1,4 @@
-"""The way into the outbox: a message to a partner is one row, written in the transaction that causes it."""
+"""Writes events to the outbox. A message to a partner is one row, written in the transaction that causes it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
 def send(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event | None:
-    """Store an event for `partner`: delivered once the surrounding transaction commits, else it never was.
+    """Store an event for `partner`. It is delivered if the surrounding transaction commits.
 
-    `payload` holds the event's own fields (Decimals become JSON numbers); `partner_id`,
-    `external_reference`, `event` and `timestamp` are added here. The body's bytes are fixed now: every
-    attempt and resend bears the same.
+    `payload` holds the event's own fields; Decimals become JSON numbers. `partner_id`, `external_reference`, `event`
+    and `timestamp` are added. The body is fixed here: every attempt and resend sends the same bytes.
 
-    Returns None, and stores nothing, when the registration does not ask for this event. Where it asks but
-    has no URL yet, the event stays due and leaves as soon as an operator sets one.
-    Raises TransactionManagementError outside a transaction: there an event could be lost.
+    Returns None and stores nothing if the registration does not ask for this event. If the registration has no URL yet,
+    the event stays due until an operator sets one. Raises TransactionManagementError outside a transaction, where an
+    event could be lost.
     """
     _require_transaction()
     return store(partner, event, external_reference, payload) if partner.wants_event(event) else None
 
 
 def store(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event:
-    """Like `send`, whether or not the registration asks for this event.
+    """Like `send`, but regardless of the events that the registration asks for.
 
-    Raises TransactionManagementError outside a transaction: there an event could be lost.
+    Raises TransactionManagementError outside a transaction, where an event could be lost.
     """
     _require_transaction()
     now = timezone.now()

@@ -1,4 +1,4 @@
-"""An event's body as an operator may read it: without personal data and without links."""
+"""An event's body as operators may read it: without personal data and URLs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from foundation.formats import mask_cpf, without_personal_data
 
 HIDDEN = "[oculto]"
-#: Fields whose values are a person's, lead to a person's page, or open something.
+#: Fields that hold personal data, the URL of a person's page, or a secret.
 _PERSONAL = re.compile(
     r"name|nome|phone|telefone|celular|mail|url|link|authorization_?id|registration|matricula|account|conta|agencia"
     r"|pix|chave|employer|empregador|endereco|address|token|secret|key",
@@ -19,7 +19,7 @@ _CPF = re.compile(r"cpf", re.ASCII | re.IGNORECASE)
 
 
 def redacted(body: str, *, reference: str, shown_reference: str) -> str:
-    """The JSON text `body`, indented. The event's external `reference` stands there as `shown_reference`."""
+    """The JSON text `body`, redacted and indented. `shown_reference` replaces the event's external `reference`."""
 
     def hide(name: str, value: Any) -> Any:
         if isinstance(value, dict):

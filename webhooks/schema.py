@@ -1,6 +1,7 @@
-"""The API reference's part on webhooks: what every event has in common, and the partner's own view of its events.
+"""Webhooks in the API reference: the parts that all events share, and the partner's access to its events.
 
-Each package tells of its own events."""
+Each app describes its own events.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _HEADERS = {
 
 
 class EventSchema(drf.Serializer[Any]):
-    """What `outbox.send` adds to an event's own fields, beside `external_reference`, which each event describes."""
+    """The fields that `outbox.send` adds to an event, except `external_reference`, which each event describes
+    itself."""
 
     partner_id = drf.UUIDField(help_text="Identificador do parceiro.")
     event = drf.CharField(help_text="Nome do evento.")
@@ -38,8 +40,8 @@ class EventSchema(drf.Serializer[Any]):
 def webhook(
     name: str, body: type[drf.Serializer[Any]], summary: str, when: str, reference: str, **fields: Any
 ) -> OpenApiWebhook:
-    """The entry of the event `name` in SPECTACULAR_SETTINGS["WEBHOOKS"]. `fields` are the example's own, beside
-    those of every event."""
+    """The entry of the event `name` in SPECTACULAR_SETTINGS["WEBHOOKS"]. `fields` are the example's values, in addition
+    to the fields of every event."""
     example = {
         "partner_id": PARTNER_ID,
         "external_reference": reference,
@@ -62,7 +64,7 @@ def webhook(
 
 
 def name_headers(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """A hook that names the headers of every delivery, for which drf-spectacular has no place."""
+    """A hook that adds the headers of every delivery, which drf-spectacular cannot describe."""
     for methods in result.get("webhooks", {}).values():
         for operation in methods.values():
             operation["parameters"] = [

@@ -1,4 +1,4 @@
-"""The JSON of the webhook routes: the filters of the list, and what goes out."""
+"""JSON of the webhook routes: the list's filters and the responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webhooks.models import Attempt, Event
 
 
 class EventListRequest(Block):
-    """The filters of the list, from the query string. An empty one is none."""
+    """The filters of the list, from the query string. An empty filter is ignored."""
 
     state = ChoiceField(Event.State.values, required=False)
     event = TextField(max_length=60, required=False)
@@ -26,7 +26,8 @@ class EventListRequest(Block):
     cursor = TextField(max_length=200, required=False)
 
     def get_fields(self) -> dict[str, Any]:
-        """`since` and `until` are called `from` and `to` by the partner; `from` can be no name in Python."""
+        """The query string says `from` and `to`. `from` is a keyword of Python, so the fields are `since` and
+        `until`."""
         named = {"since": "from", "until": "to"}
         fields = super().get_fields()
         for name, field in fields.items():
@@ -43,7 +44,7 @@ class EventListRequest(Block):
 
 
 def webhook(partner: Partner) -> dict[str, Any]:
-    """The partner's registration for webhooks, without a secret."""
+    """The partner's webhook registration, without secrets."""
     return {
         "url": partner.webhook_url or None,
         "events": partner.webhook_events,
@@ -53,7 +54,7 @@ def webhook(partner: Partner) -> dict[str, Any]:
 
 
 def summary(event: Event) -> dict[str, Any]:
-    """An event as the command `list_events` prints it."""
+    """An event as printed by the command `list_events`."""
     return {
         "id": event.pk,
         "event": event.name,
@@ -64,12 +65,12 @@ def summary(event: Event) -> dict[str, Any]:
 
 
 def listed(event: Event) -> dict[str, Any]:
-    """An event as the API's list shows it."""
+    """An event in the API's list."""
     return {**summary(event), "created_at": iso_utc(event.created_at)}
 
 
 def detailed(event: Event, attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """An event with its body, as it is sent, and each of its `attempts` in place of their number."""
+    """An event with the body that is sent, and with its `attempts` as a list instead of a number."""
     return {
         **listed(event),
         "attempts": [_attempt(each) for each in attempts],

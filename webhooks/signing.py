@@ -1,12 +1,12 @@
-"""The headers by which a receiver knows that a delivery is ours and unaltered.
+"""Headers by which a receiver verifies that a delivery comes from us and is unaltered.
 
-Two schemes sign the same bytes with the same secret (`whsec_` + base64 of 32 bytes):
+Two schemes sign the same body with the same secret (`whsec_` + base64 of 32 bytes).
 
-- `X-Service-Signature`, the contract's own: hex HMAC-SHA256 of the raw body, keyed with the whole secret as
-  it was issued, prefix included;
-- `webhook-id`, `webhook-timestamp` and `webhook-signature` after the Standard Webhooks specification
-  (https://www.standardwebhooks.com), keyed with the decoded bytes, so that its public libraries verify
-  them.
+`X-Service-Signature`, the contract's own scheme: hex HMAC-SHA256 of the raw body. The key is the whole secret as
+issued, including the prefix.
+
+`webhook-id`, `webhook-timestamp` and `webhook-signature`, as specified by Standard Webhooks
+(https://www.standardwebhooks.com). The key is the decoded secret, so that the public libraries can verify them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ SECRET_PREFIX = "whsec_"  # noqa: S105 - the public form, not a secret
 def headers(event_id: str, body: bytes, secrets: Sequence[str], timestamp: int) -> dict[str, str]:
     """The signature headers of one attempt.
 
-    `secrets` holds the current secret first and, for the overlap after a rotation, those before: the
-    standard header lists a signature of each, while `X-Service-Signature` has room for the current one
-    only. `timestamp` is the attempt's time in whole seconds since 1970. Raises ValueError when a secret is
-    not in its issued form.
+    `secrets` holds the current secret, followed by replaced secrets that are still valid. The standard header contains
+    a signature for each; `X-Service-Signature` only for the current one. `timestamp` is the attempt's time in seconds
+    since the epoch. Raises ValueError for a secret that is not in its issued form.
     """
     signed = f"{event_id}.{timestamp}.".encode() + body
     signatures = [base64.b64encode(_hmac(_key(secret), signed).digest()).decode() for secret in secrets]

@@ -1,9 +1,9 @@
-"""One POST to an address that a stranger chose: limited in time, and never into our own network.
+"""Sends a POST to a URL that a partner chose: limited in time, and never into our own network.
 
-The host name is resolved once, each of its addresses is checked, and the connection goes to a checked address.
-TLS and the Host header keep the name. So neither another spelling of an address nor a name server that changes
-its answer leads inside. Redirects are not followed, proxy variables and netrc are not read, and one
-deadline covers name look-up, connection, handshake, request and answer, however slowly a receiver drips.
+The host name is resolved once. Each address is checked, and the connection goes to a checked address. TLS and the Host
+header use the name. An unusual spelling of an address, or a name server that changes its answer, therefore cannot lead
+into our network. Redirects are not followed. Proxy variables and netrc are not read. One deadline covers name
+resolution, connection, handshake, request and answer, however slowly the receiver sends.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ EXCERPT_CHARACTERS = 1000
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Open only where the deployment allows private receivers.
+# Allowed only where the deployment allows private receivers.
 _PRIVATE = tuple(
     map(
         ipaddress.ip_network,
         ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7"),
     )
 )
-# Public by their number, but they lead back to an IPv4 address, to a relay or nowhere (RFC 6890 and its
-# updates), and the metadata address that a cloud placed among the private ones.
+# Addresses outside the private ranges that are not public hosts: they lead to an IPv4 address, to a relay or nowhere
+# (RFC 6890 and its updates). Also a cloud's metadata address.
 _NEVER = tuple(
     map(
         ipaddress.ip_network,
         (
-            "192.0.0.0/24",  # protocol assignments; whole, also on Pythons that open parts of it
+            "192.0.0.0/24",  # protocol assignments; all of them, although some Python versions count parts as global
             "192.88.99.0/24",  # 6to4 relays
             "2001::/23",  # Teredo, ORCHID and other assignments
             "2001:db8::/32",  # documentation
@@ -56,13 +56,13 @@ _NEVER = tuple(
         ),
     )
 )
-# The only IPv6 block handed out for the public Internet: what lies outside (mapped, compatible, NAT64,
-# link-local, site-local fec0::/10, multicast, segment routing) is refused without being listed.
+# The only IPv6 block assigned to the public Internet. Everything outside (mapped, compatible, NAT64, link-local,
+# site-local fec0::/10, multicast, segment routing) is refused without being listed.
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
 class Fault(models.TextChoices):
-    """Why an attempt failed: the stored word, and the text that an operator reads."""
+    """Why an attempt failed: the stored word, and the text for operators."""
 
     STATUS = "status", "resposta fora de 2xx"
     REDIRECT = "redirect", "redirecionamento (não seguido)"
@@ -80,10 +80,10 @@ class Fault(models.TextChoices):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one attempt.
+    """The result of one attempt.
 
-    `fault` is None if and only if a 2xx status confirmed it. `status` is None when no status line arrived. `excerpt`
-    is the beginning of the receiver's answer, `retry_after` its `Retry-After` in seconds.
+    `fault` is None exactly if the receiver answered with a 2xx status. `status` is None if no status line arrived.
+    `excerpt` is the beginning of the receiver's answer. `retry_after` is its `Retry-After` in seconds.
     """
 
     status: int | None = None
@@ -94,7 +94,7 @@ class Answer:
 
 
 class _MayNotBeCalled(Exception):
-    """The URL or what its name resolves to may not be called."""
+    """The URL, or an address that its host name resolves to, is forbidden."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.value)
@@ -102,9 +102,9 @@ class _MayNotBeCalled(Exception):
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-    """POST `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all.
+    """Send `body` to `url` within `WEBHOOK_TIMEOUT_S` seconds in all.
 
-    A failure of the network or of the receiver is an `Answer` with its fault, never an exception.
+    A failure of the network or the receiver is returned as an `Answer` with a fault. Nothing is raised.
     """
     started = time.monotonic()
     exchange = _Exchange(started + settings.WEBHOOK_TIMEOUT_S)
@@ -113,9 +113,9 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         try:
             response = exchange.send(url, body, headers)
             status, retry_after = response.status, _seconds(response.headers.get("Retry-After"))
-            # The status decides. A body that then stalls or breaks does not undo a confirmation.
+            # The status decides. If the body then stalls or breaks off, a 2xx is still a success.
             fault = _judge(status)
-            # Not read(): for a chunk whose size is given as -1 it reads everything, whatever limit it was given.
+            # Not read(), which would ignore its limit for a chunk whose size is given as -1.
             while len(excerpt) < MAX_ANSWER_BYTES and (part := response.read1(MAX_ANSWER_BYTES - len(excerpt))):
                 excerpt += part
         finally:
@@ -130,10 +130,10 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
 
 
 class _Exchange:
-    """One connection with a deadline on `time.monotonic()`.
+    """One connection with a deadline in `time.monotonic()` seconds.
 
-    A socket's own time-out starts anew with every byte, so a timer cuts the connection at the deadline. It
-    holds a duplicate of the socket, since TLS takes the original over.
+    A socket's time-out starts again with every byte, so a timer closes the connection at the deadline. The timer uses a
+    duplicate of the socket, because TLS takes over the original.
     """
 
     def __init__(self, deadline: float) -> None:
@@ -148,14 +148,15 @@ class _Exchange:
         return time.monotonic() >= self.deadline
 
     def remaining(self) -> float:
-        """Seconds that are left. Raises TimeoutError when none are."""
+        """Seconds until the deadline. Raises TimeoutError after it."""
         seconds = self.deadline - time.monotonic()
         if seconds <= 0:
             raise TimeoutError
         return seconds
 
     def send(self, url: str, body: bytes, headers: Mapping[str, str]) -> http.client.HTTPResponse:
-        """The response, its body unread. Raises `_MayNotBeCalled`, OSError or HTTPException."""
+        """Send the request and return the response, whose body is unread. Raises `_MayNotBeCalled`, OSError or
+        HTTPException."""
         parts = _checked(url)
         host = (parts.host or "").removeprefix("[").removesuffix("]")
         kind = _Tls if parts.scheme == "https" else _Plain
@@ -165,7 +166,7 @@ class _Exchange:
         return self._response
 
     def connect(self, host: str, port: int) -> socket.socket:
-        """A connection to one of the addresses of `host`, all of which must be allowed."""
+        """Connect to one of the addresses of `host`, all of which must be allowed."""
         addresses = _resolve(host, port, self.remaining())
         for position, address in enumerate(addresses):
             try:
@@ -193,12 +194,12 @@ class _Exchange:
 
 
 def _cut(wire: socket.socket) -> None:
-    with suppress(OSError):  # the receiver was faster
+    with suppress(OSError):  # the receiver has already closed it
         wire.shutdown(socket.SHUT_RDWR)
 
 
 class _Plain(http.client.HTTPConnection):
-    """A connection that the exchange opens. Its `host` stays the name, for the Host header."""
+    """A connection whose socket the exchange opens. `host` stays the name, for the Host header."""
 
     def __init__(self, exchange: _Exchange, host: str, port: int) -> None:
         super().__init__(host, port)
@@ -206,13 +207,13 @@ class _Plain(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = self._exchange.connect(self.host, self.port)
-        # Head and body are two writes; without this the second waits for the receiver's delayed
+        # Head and body are two writes. Without this option the second would wait for the receiver's delayed
         # acknowledgement.
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class _Tls(_Plain):
-    """The same under TLS. Name indication and certificate check use the name."""
+    """The same with TLS. SNI and the certificate check use the name."""
 
     default_port = http.client.HTTPS_PORT
 
@@ -227,7 +228,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 def _checked(url: str) -> Url:
-    """The parts of `url`, normalized. Raises `_MayNotBeCalled` for a URL that no receiver may have."""
+    """The parts of `url`, normalized. Raises `_MayNotBeCalled` for a forbidden URL."""
     try:
         parts = parse_url(url)
     except LocationParseError:
@@ -242,14 +243,13 @@ def _checked(url: str) -> Url:
 
 
 def _resolve(host: str, port: int, seconds: float) -> list[Address]:
-    """The addresses of `host`, best first. Raises `_MayNotBeCalled` when there is none, or when one of them is
-    forbidden: a name that leads both outside and inside is an attack or a mistake. Raises TimeoutError after `seconds`.
-    """
+    """The addresses of `host`, best first. Raises `_MayNotBeCalled` if there is none, or if any of them is forbidden: a
+    name with both public and private addresses is an attack or a mistake. Raises TimeoutError after `seconds`."""
     try:
         found = _look_up(host, port, seconds)
     except (socket.gaierror, UnicodeError):
         raise _MayNotBeCalled(Fault.DNS) from None
-    # A scoped address ("fe80::1%eth0") is link-local: without its scope it is refused all the same.
+    # A scoped address ("fe80::1%eth0") is link-local and is refused without its scope, too.
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     if not all(may_be_called(address) for address in addresses):
         raise _MayNotBeCalled(Fault.BLOCKED)
@@ -257,10 +257,10 @@ def _resolve(host: str, port: int, seconds: float) -> list[Address]:
 
 
 def _look_up(host: str, port: int, seconds: float) -> list[Any]:
-    """What `getaddrinfo` finds within `seconds`. Raises TimeoutError and what `getaddrinfo` raises.
+    """The result of `getaddrinfo` within `seconds`. Raises TimeoutError and the exceptions of `getaddrinfo`.
 
-    Nothing can interrupt the system's resolver. Its thread goes on until the resolver gives up by itself; the delivery
-    does not wait for that.
+    The system's resolver cannot be interrupted. Its thread continues until the resolver gives up; the delivery does not
+    wait for it.
     """
     result: Future[list[Any]] = Future()
 
@@ -275,11 +275,10 @@ def _look_up(host: str, port: int, seconds: float) -> list[Any]:
 
 
 def may_be_called(address: Address) -> bool:
-    """Whether a delivery may go to `address`: a public one, or a private one where the deployment allows
-    it.
+    """True if a delivery may go to `address`: a public one, or a private one if the deployment allows that.
 
-    Link-local addresses (cloud metadata among them), multicast, the unspecified address and every form that
-    wraps an IPv4 address in an IPv6 one are refused everywhere.
+    Always refused: link-local addresses (including cloud metadata), multicast, the unspecified address, and every IPv6
+    form that contains an IPv4 address.
     """
     if any(address in network for network in _NEVER):
         return False
@@ -299,7 +298,7 @@ def _judge(status: int) -> Fault | None:
 
 
 def _word(failure: Exception) -> Fault:
-    """The fault behind an exception of the socket, TLS or HTTP layer; subclasses come before their bases."""
+    """The fault for an exception of the socket, TLS or HTTP layer. Subclasses are tested before their bases."""
     for kind, fault in (
         (TimeoutError, Fault.TIMEOUT),
         (ssl.SSLError, Fault.TLS),
@@ -313,9 +312,7 @@ def _word(failure: Exception) -> Fault:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """`Retry-After` in seconds from now. The header has a number or an HTTP date. None when absent or
-    unreadable.
-    """
+    """`Retry-After`, a number or an HTTP date, as seconds from now. None if absent or unreadable."""
     if retry_after is None:
         return None
     if retry_after.isascii() and retry_after.isdigit():

@@ -1,6 +1,6 @@
-"""A partner's own view of its webhook: the registration, the events, sending one again, and a test event.
+"""A partner's webhook routes: its registration, its events, sending one again, and a test event.
 
-URL and secret are the operator's to change: a stolen key must not redirect events.
+Only an operator can change URL and secret, so a stolen API key cannot redirect events.
 """
 
 from __future__ import annotations
