@@ -1,8 +1,8 @@
-"""The operator's pages for partners, their keys and the operators themselves.
+"""The operator's pages for partners and their keys.
 
-A secret is shown on the page that answers the POST which made it, and nowhere else: not in the session, a
-message, an address or the history. Each such form has a mark that is valid once, so that a repeated POST
-(a double click, a reload) makes no second secret.
+A secret is shown only on the page that answers the POST that created it: not in the session, a message, a URL or the
+history. Each such form contains a single-use id, so that a repeated POST (a double click, a reload) creates no second
+secret.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerFor
 from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
 from providers.models import Provider
 
-#: Django looks for pages in this module.
+#: Registered here because Django looks for admin classes in this module.
 __all__ = ("FailedCallAdmin",)
 _GOOD, _BAD, _OLD = "success", "danger", "warning"
 _HELD = "suspenso, entregas retidas"
@@ -51,12 +51,12 @@ class AllowanceInline(LabelledInline):
     def formfield_for_foreignkey(
         self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
     ) -> forms.ModelChoiceField | None:
-        kwargs["queryset"] = Provider.objects.only("name")  # a list of names needs no bank's credentials
+        kwargs["queryset"] = Provider.objects.only("name")  # the list needs names, not the banks' credentials
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
 class KeyState:
-    """How a key stands, in the columns of both its list and its partner's page."""
+    """The columns for a key's state, shared by the list of keys and the partner's page."""
 
     @display(description="Situação", label={"ativa": _GOOD, "revogada": _BAD, "expirada": _OLD})
     def state(self, key: ApiKey) -> str:
@@ -96,7 +96,7 @@ class ApiKeyInline(KeyState, TabularInline):
         return False
 
 
-#: What concerns the page by which holders authorize.
+#: Fields that concern the holder's page.
 PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance")
 
 
@@ -117,15 +117,15 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     actions_detail = ("activity", "issue_key", "rotate_secret", "suspend", "suspend_and_hold", "resume")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Partner]:
-        # Fields that are not read are not written when the form is saved: so the secrets stay as they are.
+        # Deferred fields are not written when the form is saved, so the secrets stay unchanged.
         unread = super().get_queryset(request).defer(*SECRET_FIELDS)
         return registration.with_facts(unread)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # queries and proposals refer to it; a partner that must not call is suspended
+        return False  # queries and proposals refer to the partner: suspend it instead
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """The fields. The page that adds a partner has only those that can be filled in."""
+        """The fieldsets. The page that adds a partner shows only editable fields."""
         if obj is not None:
             return super().get_fieldsets(request, obj)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
@@ -139,7 +139,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         return {**super().get_changeform_initial_data(request), "new_id": uuid.uuid4()}
 
     def response_add(self, request: HttpRequest, obj: Partner, post_url_continue: str | None = None) -> HttpResponse:
-        """Give a new partner a webhook secret, without which its events would wait, and its first key."""
+        """Give a new partner its first key, and a webhook secret, without which its events would wait."""
         secrets = {}
         if self.has_issue_permission(request):
             key, secrets["Chave de API"] = ApiKey.issue(obj)
@@ -148,11 +148,11 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         return self.secrets_page(request, obj, title="Parceiro criado", secrets=secrets)
 
     def has_issue_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """True for operators who may add keys, whether or not they may change partners."""
+        """True for operators who may add keys, even if they may not change partners."""
         return request.user.has_perm("partners.add_apikey")
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """The page's actions. Of suspend and resume only those that would change something."""
+        """The page's actions, with either suspend or resume: the one that changes the partner's state."""
         partner = self.row_of(request, object_id)
         idle = {"partners_partner_resume"}
         if partner is not None and partner.status == Partner.Status.SUSPENDED:
@@ -172,7 +172,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
 
     @display(description="Cadastro")
     def lacks(self, partner: Partner) -> str:
-        """What the registration lacks."""
+        """What is missing in the registration."""
         return ", ".join(registration.gaps(partner)) or "completo"
 
     @display(description="Bancos")
@@ -204,7 +204,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
 
     @action(description="Atividade", permissions=["view"], icon="monitoring")
     def activity(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Leads to the page of what the partner does, which knows the floors above."""
+        """Redirects to the page of the partner's activity. That page is in `config`, because it reads all apps."""
         partner = self.row_of(request, object_id)
         if partner is None:
             raise Http404
@@ -308,7 +308,7 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(KeyState, ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
-    """Keys are found here by their prefix; they are issued on their partner's page."""
+    """The keys. They are searched by prefix here and issued on their partner's page."""
 
     list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")
     list_select_related = ("partner",)
@@ -334,7 +334,7 @@ class ApiKeyAdmin(KeyState, ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdm
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # a revoked key still explains the past
+        return False  # a revoked key is still needed to explain past calls
 
     @display(description="Endereços permitidos")
     def networks_now(self, key: ApiKey) -> str:

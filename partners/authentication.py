@@ -1,4 +1,4 @@
-"""`X-Partner-Api-Key`: which partner calls."""
+"""Authentication by `X-Partner-Api-Key`."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ _LAST_USED_EVERY = timedelta(minutes=1)
 
 
 def visible_prefix(secret: str) -> str:
-    """What an operator may see of a key that was sent: its first characters, empty for what has not a key's form."""
+    """The first characters of the sent key, which operators may see. Empty if the text does not have a key's form."""
     return secret[:VISIBLE] if _SHAPE.fullmatch(secret) else ""
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """Makes `request.user` the Partner and `request.auth` the ApiKey.
+    """Sets `request.user` to the Partner and `request.auth` to the ApiKey.
 
-    A missing, unknown, expired or revoked key, one from an address that it may not come from, and a suspended partner
-    all end in the same 401, so that a stranger learns nothing. Nothing is cached: revocation and suspension count from
-    the next request on.
-    The look-up is by a keyed digest. An attacker who measures its time learns nothing without the pepper.
+    A missing, unknown, expired or revoked key, a key from a forbidden address, and a suspended partner all get the same
+    401, which reveals nothing. Nothing is cached: revocation and suspension take effect with the next request. Keys are
+    found by a keyed digest, so measuring the time of the look-up reveals nothing without the pepper.
     """
 
     def authenticate(self, request: Request) -> tuple[Partner, ApiKey]:
         """Raises AuthenticationFailed."""
         secret = request.headers.get(HEADER, "")
         shape = _SHAPE.fullmatch(secret)
-        # Test keys open nothing in production. The sandbox's key is public.
+        # Test keys are refused in production, because the sandbox's key is public.
         if shape is None or (settings.PRODUCTION and shape[1] == "test"):
             raise AuthenticationFailed
         key = ApiKey.find(secret)
@@ -60,12 +59,12 @@ class ApiKeyAuthentication(BaseAuthentication):
         return key.partner, key
 
     def authenticate_header(self, request: Request) -> str:
-        """The challenge of a 401; without one DRF would answer 403."""
+        """The challenge of a 401. Without it DRF would answer 403."""
         return HEADER
 
 
 def _address(request: Request) -> str:
-    """Where the request comes from; empty where nobody can tell, as behind a Unix socket."""
+    """The client's address. Empty if it is unknown, as behind a Unix socket."""
     try:
         return client_ip(request._request)
     except (KeyError, ValueError):

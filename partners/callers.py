@@ -1,9 +1,8 @@
-"""From which addresses a partner calls the API, remembered for some weeks: an acceptance from one of them may be the
-partner's own.
+"""Remembers for some weeks from which addresses a partner calls the API. An acceptance from such an address may come
+from the partner instead of the holder.
 
-A call waits for nothing. The process notes an address that it has not told lately in its memory, and a thread tells
-Redis, which keeps keyed digests only. Behind a shared address (NAT, a company's proxy) partner and holder may look the
-same, so nothing is ever refused for this.
+No call waits for this. The process notes new addresses in memory, and a thread sends keyed digests of them to Redis.
+Partner and holder may share an address (NAT, a company's proxy), so nothing is refused because of it.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from foundation.redis import redis
 log = structlog.get_logger(__name__)
 
 REMEMBERED_FOR_S = 30 * 24 * 3600
-#: A process tells an address again after this time, so that a Redis that was emptied knows it soon.
+#: A process sends an address again after this many seconds, so that a Redis that was emptied knows it soon.
 TOLD_EVERY_S = 600.0
-#: Addresses that one process knows as told. With more it begins anew.
+#: How many sent addresses a process remembers. At this number its memory is emptied.
 MOST_KNOWN = 10_000
-#: A longer header is not kept in memory.
+#: A longer header is not kept.
 LONGEST_HEADER = 200
-#: After an error Redis is left alone for this time.
+#: How long Redis is not used after an error, in seconds.
 AWAY_S = 1.0
 _AT_ONCE = 500
 
-#: A partner, the connection's address and the forwarding header: what `client_ip` reads.
+#: The partner, the connection's address and the X-Forwarded-For header: the input of `client_ip`.
 Caller = tuple[UUID, str, str]
 
 
 def note(partner_id: UUID, request: HttpRequest) -> None:
-    """Remember that this request of the partner came from its address."""
+    """Note the address of this request of the partner."""
     meta = request.META
     _teller().note((partner_id, meta.get("REMOTE_ADDR", ""), meta.get("HTTP_X_FORWARDED_FOR", "")), request)
 
 
 def calls_from(partner_id: UUID, address: str) -> bool | None:
-    """True if the partner's calls came from `address` lately, or from its IPv6 network. None where Redis can't tell."""
+    """True if the partner has recently called from `address` or its IPv6 network. None if Redis is unavailable."""
     try:
         return bool(redis().exists(_key(partner_id, address)))
     except RedisError:
@@ -59,7 +58,7 @@ def _key(partner_id: UUID, address: str) -> str:
 
 
 class _Teller:
-    """Tells Redis what one process noted."""
+    """Sends the addresses that this process noted to Redis."""
 
     def __init__(self) -> None:
         self._told: dict[Caller, float] = {}
@@ -71,7 +70,7 @@ class _Teller:
             return
         try:
             address = client_ip(request)
-        except (KeyError, ValueError):  # as behind a Unix socket: nobody can tell
+        except (KeyError, ValueError):  # without an address, as behind a Unix socket
             return
         if len(caller[2]) > LONGEST_HEADER:
             caller = (caller[0], address, "")
@@ -99,7 +98,7 @@ class _Teller:
             except RedisError:
                 log.warning("callers_not_told", callers=len(news))
                 for caller, _ in news:
-                    self._told.pop(caller, None)  # the next call tells it again
+                    self._told.pop(caller, None)  # so that the next call sends it again
                 time.sleep(AWAY_S)
 
 
@@ -108,7 +107,7 @@ _tellers: dict[int, _Teller] = {}
 
 
 def _teller() -> _Teller:
-    """This process's teller; a forked process gets its own."""
+    """This process's `_Teller`. A forked process gets its own."""
     found = _tellers.get(os.getpid())
     if found is None:
         with _lock:

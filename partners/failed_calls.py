@@ -1,9 +1,9 @@
-"""The API's calls that failed, kept for the operator whom a partner asks why.
+"""The API's failed calls, kept so that operators can answer a partner's questions.
 
-The reply does not wait for it: a call is noted in the memory of the web process, and a thread of that process writes
-what came together in one statement. Where the database is away the notes are dropped and counted. A flood costs no more
-than a quiet day: of each partner, and of all callers without a known key together, `KEPT_PER_MINUTE` calls a minute are
-kept one by one, and what goes beyond as one row for each kind of failure, with how many they were.
+The reply does not wait: a call is noted in the memory of the web process, and a thread writes all notes in one
+statement. If the database is unavailable, the notes are dropped and counted. A flood of failures is limited: up to
+`KEPT_PER_MINUTE` calls a minute are kept individually, per partner and for all callers without a known key together.
+Further calls become one row per kind of failure, with their number.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from foundation import batches
 log = structlog.get_logger(__name__)
 
 KEPT_PER_MINUTE = 60
-#: Notes that one process holds at most.
+#: The maximum number of notes in one process.
 LONGEST = 2_000
-#: How long the thread waits for more after the first note, in seconds.
+#: How long the thread waits for more notes after the first one, in seconds.
 GATHERED_S = 0.5
-#: A field is named as the contract spells it. A name that the caller made up is not kept: it may be personal data.
+#: A field name in the contract's spelling. A name invented by the caller is not kept, because it may be personal data.
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*", re.ASCII)
 _DIGITS = re.compile(r"\d{5}", re.ASCII)
 
@@ -41,13 +41,13 @@ DROPPED = prometheus_client.Counter(
 
 
 class FailedCall(models.Model):
-    """One API call that was answered with 4xx or 5xx, or several alike of one minute. Never a body, an address or an
-    id from an address: `route` is the pattern. `partner` is null where no key told it; `key_prefix` is then what an
-    operator may see of the key that was sent, if it had a key's form."""
+    """One API call that was answered with 4xx or 5xx, or several equal ones of one minute. Bodies, URLs and ids from
+    URLs are not stored: `route` is the pattern. `partner` is null if the key was unknown; `key_prefix` then holds the
+    visible prefix of the sent key, if it had a key's form."""
 
     at = models.DateTimeField("quando", default=timezone.now)
     partner = models.ForeignKey(
-        # Noted without a look at the table: partners are never deleted.
+        # No database constraint, so that writing needs no look at the partner's table. Partners are never deleted.
         "partners.Partner",
         models.DO_NOTHING,
         null=True,
@@ -82,13 +82,13 @@ class FailedCall(models.Model):
 
 
 def field_name(field: str | None) -> str:
-    """`field` where it can be a field of the contract, empty otherwise."""
+    """`field` if it can be a field of the contract, otherwise empty."""
     is_known = field is not None and len(field) <= 100 and _FIELD.fullmatch(field) and not _DIGITS.search(field)
     return str(field) if is_known else ""
 
 
 class Notes:
-    """The calls that one process noted and has not written yet. `clock` gives seconds since 1970."""
+    """The calls that one process has noted but not written yet. `clock` gives seconds since the epoch."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -100,7 +100,7 @@ class Notes:
         self.some = threading.Event()
 
     def note(self, call: FailedCall) -> None:
-        """Keep `call` until it is written, alone or together with those alike of its minute."""
+        """Keep `call` until it is written, individually or together with equal calls of the same minute."""
         with self._lock:
             self._turn()
             self._noted[call.partner_id] += 1
@@ -111,8 +111,8 @@ class Notes:
         self.some.set()
 
     def take(self) -> list[FailedCall]:
-        """What can be written now, which is then no longer noted. What is counted together waits for the minute's
-        end."""
+        """Remove and return the calls that can be written now. Calls that are counted together wait until the minute
+        ends."""
         with self._lock:
             self._turn()
             taken, self._single = self._single, []
@@ -143,7 +143,8 @@ notes = Notes()
 
 
 def write() -> int:
-    """Store what was noted; returns how many rows. Where the database is away they are dropped, and counted."""
+    """Store the noted calls. Returns the number of rows. If the database is unavailable, the notes are dropped and
+    counted."""
     rows = notes.take()
     if not rows:
         return 0
@@ -160,7 +161,7 @@ def write() -> int:
 
 
 def keep_writing() -> None:
-    """From now on a thread of this process writes what is noted, soon after it was."""
+    """Start this process's thread that writes notes."""
     threading.Thread(target=_write_forever, name="failed-calls", daemon=True).start()
 
 
@@ -171,11 +172,11 @@ def _write_forever() -> None:
         try:
             write()
         except Exception as fault:
-            # A bug here must not end the thread, and its words may quote a row.
+            # A bug must not end the thread. Only the exception's type is logged, because its text may quote a row.
             log.error("failed_calls_not_written", fault=type(fault).__name__)
 
 
 def purge() -> int:
-    """Delete rows that are older than `FAILED_CALL_RETENTION_DAYS`; returns how many."""
+    """Delete rows older than `FAILED_CALL_RETENTION_DAYS`. Returns their number."""
     old = FailedCall.objects.filter(at__lt=timezone.now() - timedelta(days=settings.FAILED_CALL_RETENTION_DAYS))
     return batches.delete_oldest(old, "at", batches.end_of_run())

@@ -23,7 +23,8 @@ class CodeFilter(FixedChoicesFilter):
     parameter_name = "code"
 
     def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        """All codes; read late, because the errors of higher floors are known by then."""
+        """All error codes. Read when the page is shown, because other apps define their errors after this module is
+        loaded."""
         return [(error.code, error.code) for error in api_errors()]
 
 
@@ -35,7 +36,7 @@ class StatusFilter(FixedChoicesFilter):
 
 @admin.register(FailedCall)
 class FailedCallAdmin(ReadOnlyAdmin):
-    """Calls that failed, to read: what was called, and what the reply said. Bodies are not kept."""
+    """Failed calls, read-only: the route and the reply's error. Bodies are not kept."""
 
     list_display = ("at", "partner", "call", "outcome", "field", "request_id", "times")
     list_filter = (CodeFilter, StatusFilter, ("partner", AutocompleteSelectFilter), "at")

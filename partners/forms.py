@@ -1,4 +1,4 @@
-"""The forms behind the operator's pages for partners and their keys."""
+"""The forms of the operator's pages for partners and their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from partners.validators import split_names, validate_networks
 
 
 class HostsField(forms.CharField):
-    """Host names, one a line; the value is a list."""
+    """Host names, one per line. The value is a list."""
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(value) if isinstance(value, list) else value
@@ -32,7 +32,7 @@ class HostsField(forms.CharField):
 
 
 class NamesField(forms.CharField):
-    """Names separated by commas; the value is a list."""
+    """Names separated by commas. The value is a list."""
 
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
@@ -54,7 +54,8 @@ class AllowanceForm(forms.ModelForm):
 
 
 class PartnerForm(forms.ModelForm):
-    """`new_id` is the id that a new partner will get, so that a repeated POST makes no second partner."""
+    """`new_id` is the id of the new partner, chosen before the POST, so that a repeated POST creates no second
+    partner."""
 
     new_id = forms.UUIDField(widget=forms.HiddenInput)
     webhook_events = forms.MultipleChoiceField(
@@ -80,7 +81,7 @@ class PartnerForm(forms.ModelForm):
     def clean(self) -> dict[str, Any] | None:
         new_id = self.cleaned_data.get("new_id")
         if new_id:
-            with connection.cursor() as cursor:  # a double click comes at the same moment
+            with connection.cursor() as cursor:  # serializes a double click's simultaneous requests
                 cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"partner {new_id}"])
             if Partner.objects.filter(pk=new_id).exists():
                 raise ValidationError(
@@ -92,7 +93,7 @@ class PartnerForm(forms.ModelForm):
 
 
 class NetworksField(NamesField):
-    """Addresses and networks separated by commas; the value is a list."""
+    """Addresses and networks separated by commas. The value is a list."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -131,7 +132,7 @@ class IssueKeyForm(forms.Form):
 
 
 class RotateSecretForm(forms.Form):
-    """`mark` tells which secret the operator meant to replace, without telling the secret."""
+    """`mark` identifies the secret that the operator wants to replace, without revealing it."""
 
     mark = forms.CharField(widget=forms.HiddenInput, required=False)
 

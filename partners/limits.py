@@ -1,11 +1,11 @@
-"""What a partner may use, as its operator set it: calls a minute, queries in flight, distinct CPFs a day.
+"""A partner's limits, set by operators: calls per minute, queries in flight, distinct CPFs per day.
 
-All web processes count together in Redis, each count in one round trip. Without Redis no limit is applied, and
-`partner_limits_not_applied_total` says how often.
+All web processes count together in Redis; each count takes one round trip. Without Redis no limit is applied, and
+`partner_limits_not_applied_total` counts how often.
 
-Queries in flight are counted by each process for itself. It writes its count with each query that begins, in the step
-that adds the other processes' counts up, and soon after a query that ends. Once a second it renews its counts: a count
-that is not renewed belongs to a process that died, and its places are free.
+Each process counts its own queries in flight. It writes its count when a query begins, in the same step that sums the
+counts of all processes, and soon after a query ends. It renews its counts once a second. A count that is not renewed
+belongs to a dead process and expires.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ log = structlog.get_logger(__name__)
 
 MINUTE_S = 60
 DAY_S = 24 * 3600
-#: A process renews its counts this often; a count that was not renewed for `DEAD_AFTER_S` counts no longer.
+#: How often a process renews its counts, in seconds. After `DEAD_AFTER_S` without renewal a count is ignored.
 BEAT_S = 1.0
 DEAD_AFTER_S = 4.0
-#: A query that ended is told within this time, so that many are told together.
+#: How soon the end of a query is written, in seconds. Ends within that time are written together.
 TOLD_WITHIN_S = 0.1
-#: After an error Redis is left alone for this time, because each further look at a frozen Redis costs a full time-out.
+#: How long Redis is not used after an error, in seconds, because each further attempt would cost a full time-out.
 AWAY_S = 1.0
 
 REFUSED = prometheus_client.Counter("partner_limit_refused", "Calls refused by a limit of their partner.", ["limit"])
@@ -52,15 +52,15 @@ NOT_APPLIED = prometheus_client.Counter(
     "partner_limits_not_applied", "Looks at a partner's limit that let the call pass, because Redis was away."
 )
 
-# Counts a call in the window that began with its first call. Answers the calls of the window, and what is left of it
-# in milliseconds.
+# Counts a call in a window that begins with its first call. Returns the calls in the window, and its remaining
+# milliseconds.
 _CALL = """
 local count = redis.call('incr', KEYS[1])
 if count == 1 then redis.call('pexpire', KEYS[1], ARGV[1]) end
 return {count, redis.call('pttl', KEYS[1])}
 """
-# ARGV: process, its count, its count's number, the limit (empty: none), milliseconds after which a count is a dead
-# process's. Writes the count, unless the limit forbids it or a later one is there; answers the count of all processes.
+# ARGV: the process, its count, the count's sequence number, the limit (empty: none), milliseconds after which a count
+# expires. Writes the count, unless the limit forbids it or a later count is stored. Returns the sum of all processes.
 _IN_FLIGHT = """
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -87,7 +87,7 @@ if tonumber(ARGV[3]) > number then
 end
 return total
 """
-# ARGV: a digest, the limit, when the set ends. Answers whether the digest may count, and how many do.
+# ARGV: a digest, the limit, when the set expires. Returns whether the digest is counted, and how many are.
 _CPF = """
 local count = redis.call('scard', KEYS[1])
 if redis.call('sismember', KEYS[1], ARGV[1]) == 1 then return {1, count} end
@@ -100,7 +100,7 @@ return {1, count + 1}
 
 @dataclass(frozen=True)
 class Policy:
-    """A kind of limit, as the `RateLimit` headers name it, and what a partner reads that has used it up."""
+    """A kind of limit: its name in the `RateLimit` headers, and the message for a partner that has reached it."""
 
     name: str
     message: str
@@ -119,8 +119,8 @@ CPFS_PER_DAY = Policy(
 
 @dataclass(frozen=True)
 class Quota:
-    """A partner's limit and what is left of it. `resets_in_s`: whole seconds until all of it is there again, None
-    where that hangs on the partner's own queries."""
+    """A partner's limit and the remainder. `resets_in_s` is the number of whole seconds until the full limit is
+    available again; None if that depends on the partner's own queries."""
 
     policy: Policy
     limit: int
@@ -129,13 +129,14 @@ class Quota:
 
 
 class LimitReached(RateLimited):
-    """The partner has used up one of its limits."""
+    """The partner has reached one of its limits."""
 
     default_message = PER_MINUTE.message
 
 
 def headers(quotas: Iterable[Quota]) -> dict[str, str]:
-    """`RateLimit-Policy` and `RateLimit` as draft-ietf-httpapi-ratelimit-headers-11 has them; empty without a quota."""
+    """The headers `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-11. Empty without a
+    quota."""
     policies, left = [], []
     for quota in quotas:
         policy = f'"{quota.policy.name}";q={quota.limit}'
@@ -150,7 +151,7 @@ def headers(quotas: Iterable[Quota]) -> dict[str, str]:
 
 
 class Usage:
-    """What one call uses of its partner's limits. `quotas`: what was looked at, for the headers of the reply."""
+    """One call's use of its partner's limits. `quotas` are those that were checked, for the headers of the reply."""
 
     def __init__(self, partner: Partner) -> None:
         self.partner = partner
@@ -167,7 +168,8 @@ class Usage:
             self._note(Quota(PER_MINUTE, limit, limit - count, math.ceil(left_ms / 1000)))
 
     def enter(self) -> Callable[[], None]:
-        """Take a place for a query; the function that is returned frees it, once. Raises LimitReached."""
+        """Take a place for a query. Returns a function that frees it; further calls of that function do nothing. Raises
+        LimitReached."""
         limit = self.partner.in_flight_limit or None
         free, total = in_flight().enter(self.partner.pk, limit)
         if limit is not None and total is not None:
@@ -175,7 +177,7 @@ class Usage:
         return free
 
     def count_cpf(self, cpf: str) -> None:
-        """Count a query for `cpf`, which counts once a day in Brazil's time. Raises LimitReached."""
+        """Count a query for `cpf`. A CPF counts once per day in Brasília's time. Raises LimitReached."""
         limit = self.partner.daily_cpf_limit
         if not limit:
             return
@@ -189,7 +191,7 @@ class Usage:
             self._note(Quota(CPFS_PER_DAY, limit, limit - count if may else -1, seconds))
 
     def _note(self, quota: Quota) -> None:
-        """Keep `quota` for the headers. Raises LimitReached where less than nothing is left of it."""
+        """Keep `quota` for the headers. Raises LimitReached if its remainder is negative."""
         self.quotas.append(Quota(quota.policy, quota.limit, max(0, quota.left), quota.resets_in_s))
         if quota.left < 0:
             REFUSED.labels(quota.policy.name).inc()
@@ -198,8 +200,8 @@ class Usage:
 
 @dataclass(frozen=True)
 class Today:
-    """A partner's use: calls of the current minute and distinct CPFs of the current day, as far as a limit has them
-    counted, and queries in flight now."""
+    """A partner's current use: calls in the current minute and distinct CPFs today, if a limit makes them counted, and
+    queries in flight."""
 
     calls: int
     in_flight: int
@@ -207,7 +209,7 @@ class Today:
 
 
 def today(partner: Partner) -> Today:
-    """What `partner` uses at this moment. Raises RedisError."""
+    """The current use of `partner`. Raises RedisError."""
     pipe = redis().pipeline(transaction=False)
     pipe.get(_calls_key(partner))
     pipe.hvals(_in_flight_key(partner.pk))
@@ -219,7 +221,7 @@ def today(partner: Partner) -> Today:
 
 
 class InFlight:
-    """The queries in flight of this process, by partner."""
+    """The queries in flight in this process, by partner."""
 
     def __init__(self) -> None:
         self._process = uuid.uuid4().hex
@@ -232,8 +234,8 @@ class InFlight:
         threading.Thread(target=self._tell, name="queries-in-flight", daemon=True).start()
 
     def enter(self, partner: uuid.UUID, limit: int | None) -> tuple[Callable[[], None], int | None]:
-        """Count a query of `partner`. Returns what ends it, and how many the partner has in all processes, this one
-        included, where there is a `limit` and Redis is there. One above `limit` is not counted."""
+        """Count a query of `partner`. Returns a function that ends it, and the partner's queries in all processes
+        including this one; None without a `limit` or without Redis. A query above `limit` is not counted."""
         with self._lock:
             self._counts[partner] += 1
             self._untold.add(partner)
@@ -248,7 +250,7 @@ class InFlight:
             raise
         if total is not None and total > limit:
             end()
-        # Near the limit the other processes have to know at once of a query that ends.
+        # Near the limit, other processes must know at once that a query ended.
         if total is not None and limit - total < max(4, limit // 8):
             self._crowded.add(partner)
         else:
@@ -265,7 +267,7 @@ class InFlight:
             self._ended.set()
 
     def _write(self, partner: uuid.UUID, limit: int | None = None) -> int:
-        """Tell the other processes this one's count for `partner`; the count of all. Raises RedisError."""
+        """Write this process's count for `partner`. Returns the sum of all processes. Raises RedisError."""
         with self._lock:
             self._number += 1
             self._untold.discard(partner)
@@ -274,7 +276,7 @@ class InFlight:
         return total
 
     def _tell(self) -> None:
-        """Tell soon of queries that ended, and once a second of all."""
+        """Write the counts of ended queries soon, and all counts once a second."""
         told_all_at = 0.0
         while True:
             if self._ended.wait(BEAT_S):
@@ -301,7 +303,7 @@ _process_lock = threading.Lock()
 
 
 def in_flight() -> InFlight:
-    """This process's queries in flight; a forked process gets its own."""
+    """This process's `InFlight`. A forked process gets its own."""
     with _process_lock:
         if os.getpid() not in _processes:
             _processes[os.getpid()] = InFlight()
@@ -312,7 +314,8 @@ _away_until = 0.0
 
 
 def _ask(look: Callable[[], Any]) -> Any:
-    """What `look` finds in Redis, None where Redis is away. Gives the database connection back first."""
+    """The result of `look`, which reads Redis. None if Redis is unavailable. Gives the database connection back
+    first."""
     global _away_until
     if time.monotonic() < _away_until:
         NOT_APPLIED.inc()
@@ -334,7 +337,7 @@ def _script(text: str) -> Script:
 
 
 def _once(free: Callable[[], None]) -> Callable[[], None]:
-    """`free`, whose repeats have no effect."""
+    """A function that calls `free` only the first time."""
     left = [free]
 
     def freed() -> None:
@@ -357,7 +360,7 @@ def _cpfs_key(partner: Partner, now: datetime) -> str:
 
 
 def _digest(partner: Partner, now: datetime, cpf: str) -> str:
-    """What stands for `cpf` in the set of a day: another in each set, so that sets can't be compared."""
+    """The digest of `cpf` in a day's set. It differs per set, so that sets cannot be compared."""
     return blind_index("daily-cpf", f"{_cpfs_key(partner, now)} {cpf}")[:32]
 
 

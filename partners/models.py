@@ -1,4 +1,4 @@
-"""Who calls: the partner, its keys and the banks that its contract allows."""
+"""Partners, their keys, and the banks that their contracts allow."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from providers.models import Provider
 
 SECRET_OVERLAP = timedelta(hours=24)
 MAX_KEY_DAYS = 3650
-#: Queries that a partner may have in flight unless its operator says otherwise.
+#: The default limit of a partner's queries in flight.
 IN_FLIGHT_LIMIT = 128
 NO_LIMIT = "Vazio: sem limite."
-#: Fields that pages and look-ups which only name a partner do not read.
+#: Fields that are not loaded where only the partner's name is needed.
 SECRET_FIELDS = ("webhook_secret", "retired_webhook_secrets")
 SECRETS_OF_PARTNER = tuple(f"partner__{name}" for name in SECRET_FIELDS)
-# Public by design: anybody may try the sandbox. Production takes no test key (partners/authentication.py).
+# Public by design: anyone may try the sandbox. Production refuses test keys (partners/authentication.py).
 SANDBOX_KEY = "cpk_test_sandbox_public_key_not_a_secret_00000000000"
 VISIBLE = len("cpk_live_") + 6
 
 
 class WebhookEvent(models.TextChoices):
-    """What a registration may ask for. `proposal` stands for every `proposal.<status>`."""
+    """The events that a registration may ask for. `proposal` means every `proposal.<status>`."""
 
     LEAD = "lead", "lead: consulta que guardou ofertas"
     AUTHORIZATION_RESULT = "authorization_result", "authorization_result: autorização externa concluída"
@@ -65,9 +65,8 @@ def default_webhook_events() -> list[str]:
 
 @dataclass(frozen=True)
 class AllowedBank:
-    """A bank of a partner's contract. `portfolio`, where the contract fixes one, is the `originador` of every
-    call; `portfolios` are those that a call may ask for; `enabled` is False while the operator keeps the bank off for
-    everybody."""
+    """A bank of a partner's contract. If the contract fixes `portfolio`, it is the `originador` of every call;
+    otherwise a call may choose one of `portfolios`. `enabled` is False while an operator has disabled the bank."""
 
     name: str
     portfolio: str | None
@@ -75,21 +74,21 @@ class AllowedBank:
     portfolios: tuple[str, ...] = ()
 
     def portfolio_for(self, asked: str | None) -> str | None:
-        """The portfolio of a call that asks for `asked`. None where the bank's default is used."""
+        """The portfolio for a call that asks for `asked`. None means the bank's default."""
         return self.portfolio or (asked if asked in self.portfolios else None)
 
 
 class Partner(models.Model):
-    """A company that originates through the service. A suspended partner is refused from its next request on."""
+    """A company that originates credit through the service. A suspended partner is refused from its next request on."""
 
     class Status(models.TextChoices):
         ACTIVE = "active", "ativo"
         SUSPENDED = "suspended", "suspenso"
 
-    is_authenticated = True  # what DRF asks of `request.user`
-    #: What the audit trail tells beside the columns.
+    is_authenticated = True  # DRF requires it of `request.user`
+    #: Relations that the audit trail records besides the columns.
     audited_relations = ("allowances",)
-    #: The contract's banks, where they were read together with the partner.
+    #: The contract's banks, if they were loaded together with the partner.
     contract: list[AllowedBank] | None = None
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -126,7 +125,7 @@ class Partner(models.Model):
         help_text="O titular só autoriza com um código de seis dígitos enviado ao telefone declarado na abertura. "
         "Exclui o aceite por JSON.",
     )
-    # What partners/limits.py applies; None: no limit.
+    # Applied by partners/limits.py. None means no limit.
     rate_limit = models.PositiveIntegerField(
         "chamadas por minuto", null=True, blank=True, validators=[MinValueValidator(1)], help_text=NO_LIMIT
     )
@@ -145,7 +144,7 @@ class Partner(models.Model):
     deliveries_held = models.BooleanField("entregas retidas", default=False, db_default=False, editable=False)
     webhook_url = models.CharField("URL do webhook", max_length=500, blank=True, validators=[validate_webhook_url])
     webhook_secret = EncryptedTextField("segredo do webhook", null=True, editable=False)
-    #: Of each secret that still signs beside the current one, the newest first: `[secret, until]`, ISO 8601.
+    #: The replaced secrets that still sign, newest first: `[secret, until]`, with ISO 8601 times.
     retired_webhook_secrets = EncryptedJSONField("segredos anteriores", null=True, editable=False)
     webhook_events = models.JSONField("eventos", default=default_webhook_events, blank=True)
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
@@ -159,27 +158,29 @@ class Partner(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Raises ValidationError for rules of acceptance that exclude each other, and for a code that nobody sends."""
+        """Raises ValidationError for acceptance rules that exclude each other, and for a phone code without an SMS
+        gateway."""
         if self.sms_code and self.json_acceptance:
             raise ValidationError({"json_acceptance": "Quem pede o código por SMS não aceita por JSON."})
         if self.sms_code and not settings.SMS_GATEWAY_URL:
             raise ValidationError({"sms_code": "Este serviço não tem gateway de SMS (SMS_GATEWAY_URL)."})
 
     def suspend(self, *, hold_deliveries: bool = False) -> None:
-        """Refuses the partner's calls from the next one on. With `hold_deliveries` no webhook is sent either: what is
-        due waits, and what comes is kept with it."""
+        """Refuse the partner's calls from now on. With `hold_deliveries`, no webhook is sent either: present and future
+        events wait."""
         self.status = self.Status.SUSPENDED
         self.deliveries_held = self.deliveries_held or hold_deliveries
         self.save(update_fields=["status", "deliveries_held"])
 
     def resume(self) -> None:
-        """Takes the partner's calls again, and delivers what was held."""
+        """Accept the partner's calls again and deliver the held events."""
         self.status = self.Status.ACTIVE
         self.deliveries_held = False
         self.save(update_fields=["status", "deliveries_held"])
 
     def allowed_banks(self) -> list[AllowedBank]:
-        """The contract's banks by name, disabled ones included. At most one query; no credentials are read."""
+        """The contract's banks, sorted by name, including disabled ones. At most one query; credentials are not
+        read."""
         if self.contract is not None:
             return list(self.contract)
         rows = self.allowances.order_by("provider_id").values_list(
@@ -191,7 +192,7 @@ class Partner(models.Model):
         ]
 
     def allow_only(self, names: list[str]) -> None:
-        """Makes the allowlist exactly `names`; what stays keeps its portfolio."""
+        """Set the allowlist to exactly `names`. Banks that stay keep their portfolio."""
         with transaction.atomic():
             self.allowances.exclude(provider_id__in=names).delete()
             Allowance.objects.bulk_create(
@@ -200,12 +201,12 @@ class Partner(models.Model):
 
     @property
     def masked_cnpj(self) -> str:
-        """The CNPJ as people read it, `12.ABC.345/01DE-35`; empty where none is registered."""
+        """The CNPJ in readable form, `12.ABC.345/01DE-35`. Empty if none is registered."""
         c = self.cnpj
         return f"{c[:2]}.{c[2:5]}.{c[5:8]}/{c[8:12]}-{c[12:]}" if c else ""
 
     def leads_back_to(self, url: str) -> bool:
-        """Whether the operator registered the host of `url`, which must be an https address without user and port."""
+        """True if an operator registered the host of `url`. The URL must use https, without user and port."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -217,19 +218,20 @@ class Partner(models.Model):
 
     @property
     def takes_acceptance_without_page(self) -> bool:
-        """True where an acceptance counts that does not come from the service's page: outside production, and where
-        the registration allows it. Never where it asks for a code, which only the page takes."""
+        """True if an acceptance may come from elsewhere than the service's page: outside production, or if the
+        registration allows it. Always False if the registration requires a phone code, which only the page can ask
+        for."""
         return not self.sms_code and (self.json_acceptance or not settings.PRODUCTION)
 
     def wants_event(self, event: str) -> bool:
-        """Whether the registration asks for `event`, the name as it is in the payload (`proposal.signed`)."""
+        """True if the registration asks for `event`, named as in the payload (`proposal.signed`)."""
         return (WebhookEvent.PROPOSAL if event.startswith("proposal.") else event) in self.webhook_events
 
     def rotate_webhook_secret(self) -> str:
-        """Gives the partner a new webhook secret and returns it: the only time that it is shown.
+        """Give the partner a new webhook secret and return it. It is never shown again.
 
-        An earlier secret stays valid for `SECRET_OVERLAP` after its own replacement, however many follow, because
-        nobody knows which of them the partner uses.
+        A replaced secret stays valid for `SECRET_OVERLAP`, however many rotations follow, because it is unknown which
+        secret the partner uses.
         """
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
         with transaction.atomic():
@@ -243,18 +245,18 @@ class Partner(models.Model):
         return secret
 
     def retiring_secrets(self) -> list[tuple[str, datetime]]:
-        """The replaced secrets that still sign, the newest first, each with its end."""
+        """The replaced secrets that still sign, newest first, each with its end."""
         kept = [(old, datetime.fromisoformat(until)) for old, until in self.retired_webhook_secrets or ()]
         return [(old, until) for old, until in kept if timezone.now() < until]
 
     def webhook_secrets(self) -> list[str]:
-        """The secrets that sign now: the current one first, then the replaced ones, the newest first."""
+        """All secrets that sign now: the current one, then the replaced ones, newest first."""
         found = [self.webhook_secret] if self.webhook_secret else []
         return found + [old for old, _ in self.retiring_secrets()]
 
 
 class ApiKey(models.Model):
-    """One key of a partner. Only a keyed digest is stored; `prefix` is what an operator may see."""
+    """One key of a partner. Only a keyed digest is stored. `prefix` is the part that operators may see."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="api_keys", verbose_name="parceiro")
@@ -279,7 +281,8 @@ class ApiKey(models.Model):
 
     @staticmethod
     def digest_of(secret: str) -> str:
-        """Hex HMAC-SHA256 of a key under `API_KEY_PEPPER`: the stored table alone opens nothing."""
+        """HMAC-SHA256 of a key under `API_KEY_PEPPER`, in hex. The digests in the table are useless without the
+        pepper."""
         return hmac.new(settings.API_KEY_PEPPER.encode(), secret.encode(), hashlib.sha256).hexdigest()
 
     @classmethod
@@ -293,12 +296,12 @@ class ApiKey(models.Model):
         secret: str | None = None,
         pk: uuid.UUID | None = None,
     ) -> tuple[ApiKey, str]:
-        """A new key of `partner`, and its text. The text is not stored: this is the only time that it is shown.
+        """Create a key of `partner`. Returns the key and its text, which is not stored and never shown again.
 
-        `networks` are the addresses from which the key may be used, any where there are none.
-        `secret` sets the text of a key that is public by design (the sandbox's); all others are random.
-        `pk` is given by a caller that chose it beforehand, so that a repeated request makes no second key.
-        Raises ValidationError for a label that is too long, and for a faulty network.
+        `networks` are the addresses from which the key may be used; any, if there are none. `secret` sets the text of a
+        key that is public by design (the sandbox's); other texts are random. `pk` is an id that the caller chose
+        before, so that a repeated request creates no second key. Raises ValidationError for a label that is too long
+        and for an invalid network.
         """
         if secret is None:
             kind = "live" if settings.PRODUCTION else "test"
@@ -318,8 +321,8 @@ class ApiKey(models.Model):
 
     @classmethod
     def find(cls, secret: str) -> ApiKey | None:
-        """The key whose text is `secret`, with its partner and the partner's contract, in one query; the webhook
-        secrets stay unread."""
+        """The key with the text `secret`, with its partner and the partner's contract, in one query. Webhook secrets
+        are not read."""
         sql, keys, partners = _finding()
         row = statements.fetch_one(sql, [cls.digest_of(secret)])
         if row is None:
@@ -330,28 +333,28 @@ class ApiKey(models.Model):
         return key
 
     def is_live(self, now: datetime) -> bool:
-        """Whether the key is neither revoked nor expired."""
+        """True if the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def may_come_from(self, address: str) -> bool:
-        """Whether the key may be used from `address`, as `foundation.client_ip` tells it."""
+        """True if the key may be used from `address`, a value of `foundation.client_ip`."""
         if not self.networks:
             return True
         try:
             found = ipaddress.ip_address(address)
-        except ValueError:  # not over TCP
+        except ValueError:  # the connection is not TCP
             return False
         return any(found in ipaddress.ip_network(network) for network in self.networks)
 
     def revoke(self) -> None:
-        """Ends the key from the next request on; the first revocation's time stays."""
+        """End the key from the next request on. A second call keeps the time of the first."""
         ApiKey.objects.filter(pk=self.pk, revoked_at=None).update(revoked_at=timezone.now())
         self.refresh_from_db(fields=["revoked_at"])
 
 
 class Allowance(models.Model):
-    """A bank that the partner's contract allows. `portfolio`, if set, is the `originador` of each call. Else a call may
-    name one of `portfolios`, and no other."""
+    """A bank that the partner's contract allows. If `portfolio` is set, it is the `originador` of each call. Otherwise
+    a call may choose one of `portfolios`, and no other."""
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="allowances", verbose_name="parceiro")
     provider = models.ForeignKey(Provider, models.PROTECT, related_name="+", verbose_name="banco")
@@ -377,7 +380,7 @@ class Allowance(models.Model):
 
 @lru_cache(maxsize=1)
 def _finding() -> tuple[str, statements.Columns[ApiKey], statements.Columns[Partner]]:
-    """The statement behind `ApiKey.find`, and how its row is read: key, partner, contract as JSON."""
+    """The statement of `ApiKey.find`, and the columns of its row: key, partner, contract as JSON."""
     keys, partners = statements.Columns(ApiKey, "k"), statements.Columns(Partner, "p", without=SECRET_FIELDS)
     sql = f"""
 SELECT {keys.sql}, {partners.sql}, coalesce(

@@ -1,4 +1,4 @@
-"""What a partner's registration still lacks before everything works for it."""
+"""What a partner's registration still lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from partners.models import ApiKey, Partner
 
 
 def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
-    """`partners`, each with what `gaps` needs to know. No secret is read."""
+    """`partners` with the annotations that `gaps` needs. No secret is read."""
     unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
     live = ApiKey.objects.filter(unexpired, partner=OuterRef("pk"), revoked_at=None)
     has_secret = ExpressionWrapper(Q(webhook_secret__isnull=False), BooleanField())
@@ -17,7 +17,7 @@ def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
 
 
 def gaps(partner: Partner) -> list[str]:
-    """What the registration of a partner from `with_facts` lacks, in words."""
+    """Portuguese phrases for what is missing in the registration of a partner from `with_facts`."""
     facts = vars(partner)
     found = {
         "sem chave": not facts["has_live_key"],

@@ -1,4 +1,4 @@
-"""How the OpenAPI schema tells of the partner's key and of errors. Loaded by the app's `ready()`."""
+"""The partner's key and the errors in the OpenAPI schema. Loaded by the app's `ready()`."""
 
 from __future__ import annotations
 
@@ -84,19 +84,19 @@ class ErrorSchema(serializers.Serializer[Any]):
 
 
 def request_example(name: str, value: Any) -> OpenApiExample:
-    """A body that the sandbox takes as it is; ids in it have to be those of an answer before."""
+    """An example body that the sandbox accepts. Ids in it must be replaced by those of an earlier response."""
     return OpenApiExample(name, value=value, request_only=True)
 
 
 def response_example(name: str, value: Any, *statuses: int) -> OpenApiExample:
-    """A body that the route answers with one of `statuses`, 200 where none is given."""
+    """An example of a response body with one of `statuses` (default 200)."""
     codes = [str(status) for status in statuses or (200,)]
     return OpenApiExample(name, value=value, response_only=True, status_codes=codes)
 
 
 def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int, OpenApiResponse]:
-    """The error replies of a route, for `extend_schema(responses=…)`: those that it names, each as an example of
-    what it answers; those that every route with a `key` or a `body` may answer besides; and 500."""
+    """A route's error responses, for `extend_schema(responses=…)`: the named errors, each with an example; the errors
+    of every route with a `key` or a `body`; and 500."""
     common: list[ApiError] = [InternalError()]
     if key:
         common += [Unauthorized(), LimitReached()]
@@ -109,7 +109,7 @@ def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int
 
 
 def tell_limits(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """A hook that names the headers of a partner's limits: on every route that may answer 429."""
+    """A hook that adds the headers of a partner's limits to every route that may answer 429."""
     result["components"]["headers"] = _HEADERS
     for item in result["paths"].values():
         for operation in item.values():

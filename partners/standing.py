@@ -1,4 +1,4 @@
-"""Whether a partner may still be answered, for answers that take long."""
+"""Ends long responses to a partner that was suspended meanwhile."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from foundation import statements
 from foundation.database import give_back_connection
 from partners.models import Partner
 
-#: Seconds for which a process relies on its last look at a partner, however many streams the partner has.
+#: How long a process relies on its last read of a partner, in seconds, however many streams the partner has.
 LOOK_EVERY_S = 1.0
 _SQL = "SELECT status FROM partners_partner WHERE id = %s"
 
 
 def while_active(partner: Partner, events: Iterator[bytes]) -> Iterator[bytes]:
-    """The `events` of a stream to `partner`, until the first one after its suspension."""
+    """Pass on `events`, the stream's events, until the first one after the partner's suspension."""
     for event in events:
         if not _is_active(partner.pk):
             return
@@ -26,7 +26,7 @@ def while_active(partner: Partner, events: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _is_active(partner: uuid.UUID) -> bool:
-    """False for a partner that is suspended. While the database is away the last look counts."""
+    """False for a suspended partner. While the database is unavailable, the last read counts."""
     looked_at, active = _looks.get(partner, (float("-inf"), True))
     if time.monotonic() - looked_at < LOOK_EVERY_S:
         return active

@@ -5,5 +5,5 @@ from partners import failed_calls
 
 @shared_task
 def purge_failed_calls() -> None:
-    """Delete failed calls past `FAILED_CALL_RETENTION_DAYS`."""
+    """Delete failed calls older than `FAILED_CALL_RETENTION_DAYS`."""
     failed_calls.purge()

@@ -1,4 +1,4 @@
-"""What an operator may enter about a partner; each check raises ValidationError with what the operator reads."""
+"""Checks of an operator's input about a partner. Each raises ValidationError with a message for the operator."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _HOST = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2
 
 
 def validate_webhook_url(url: str) -> None:
-    """Raises ValidationError unless `url` is an https address that deliveries may go to.
+    """Raises ValidationError unless `url` is an https URL that deliveries may use.
 
-    Where `WEBHOOKS_ALLOW_PRIVATE` holds (anywhere but production), http, private addresses and any port pass too.
-    What a host name leads to is checked at every delivery, after its resolution.
+    With `WEBHOOKS_ALLOW_PRIVATE` (anywhere but production), http, private addresses and any port are allowed, too. The
+    addresses of a host name are checked at every delivery.
     """
     try:
         parts = urlsplit(url)
@@ -40,14 +40,14 @@ def validate_webhook_url(url: str) -> None:
         raise ValidationError(f"A URL do webhook deve usar uma destas portas: {ports}.")
     try:
         public = ipaddress.ip_address(host).is_global
-    except ValueError:  # a name
+    except ValueError:  # the host is a name
         public = host != "localhost"
     if not public:
         raise ValidationError("A URL do webhook não pode apontar para um endereço privado.")
 
 
 def split_names(text: str) -> list[str]:
-    """The different names in `a, b`, in their order."""
+    """The distinct names in `a, b`, in their order."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
@@ -58,7 +58,7 @@ def validate_cnpj(cnpj: str) -> None:
 
 
 def validate_hosts(hosts: list[str]) -> None:
-    """Raises ValidationError unless `hosts` is a list of host names in lower case, without port and path."""
+    """Raises ValidationError unless `hosts` is a list of lower-case host names without port and path."""
     if not isinstance(hosts, list) or not all(isinstance(host, str) and _HOST.fullmatch(host) for host in hosts):
         raise ValidationError("Informe domínios como chat.exemplo.com.br, sem https:// e sem caminho.")
 
@@ -75,7 +75,7 @@ def validate_networks(networks: list[str]) -> None:
 
 
 def validate_portfolios(portfolios: list[str]) -> None:
-    """Raises ValidationError unless `portfolios` is a list of different names of portfolios."""
+    """Raises ValidationError unless `portfolios` is a list of distinct portfolio names."""
     named = isinstance(portfolios, list) and all(
         isinstance(name, str) and name == name.strip() and name.isprintable() and 0 < len(name) <= PORTFOLIO_LENGTH
         for name in portfolios

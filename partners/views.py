@@ -1,4 +1,4 @@
-"""The base of every route that a partner's key opens."""
+"""The base class of every route that needs a partner's key."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from partners.standing import while_active
 
 
 class PartnerView(APIView):
-    """A route that checks the key (401) and the partner's limit of calls (429), then the method (405). Its methods call
-    `valid()`, which checks the body (413, 415, 422). A route that uses up other limits says so to `usage`."""
+    """A route that checks the key (401), the partner's limit of calls (429), and then the method (405). Its methods
+    call `valid()`, which checks the body (413, 415, 422). A route that counts against other limits calls `usage`."""
 
-    #: What the call uses of its partner's limits; None before the key is checked, and on a route that takes none.
+    #: The call's use of its partner's limits. None before the key is checked, and on a route without a key.
     _usage: Usage | None = None
 
-    # OPTIONS is a method like another: 405, and `Allow` does not name it.
+    # OPTIONS is treated like any other unsupported method: 405, and not listed in `Allow`.
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
 
-    def finalize_response(  # type: ignore[override]  # DRF takes any HttpResponse, its stubs only its own
+    def finalize_response(  # type: ignore[override]  # DRF accepts any HttpResponse, its stubs only DRF's own
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
-        """The response, with what is left of the partner's limits, and `Cache-Control: no-store` unless the view set
-        it: responses contain holders' data. A stream ends at the next event after its partner was suspended."""
+        """The response with the headers of the partner's limits, and with `Cache-Control: no-store` unless the view set
+        that header, because responses contain holders' data. A stream ends at the first event after its partner's
+        suspension."""
         response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
         response.headers.setdefault("Cache-Control", "no-store")
         for name, value in limits.headers(self._usage.quotas if self._usage else ()).items():
@@ -42,7 +43,7 @@ class PartnerView(APIView):
         return response
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Check the key, then count the call. The holder's routes take no key: nobody's limits count there."""
+        """Check the key, then count the call. The holder's routes have no key and no limit of calls."""
         super().initial(request, *args, **kwargs)
         if self.authentication_classes:
             self._usage = Usage(self.partner)
@@ -50,40 +51,40 @@ class PartnerView(APIView):
 
     @property
     def usage(self) -> Usage:
-        """What the call uses of its partner's limits."""
+        """The call's use of its partner's limits."""
         if self._usage is None:
             raise RuntimeError("no key was checked")
         return self._usage
 
     @property
     def partner(self) -> Partner:
-        """The partner that calls."""
+        """The calling partner."""
         partner: Partner = self.request.user  # type: ignore[assignment]
         return partner
 
     @property
     def api_key(self) -> ApiKey:
-        """The key that the call was made with."""
+        """The key of the call."""
         key: ApiKey = self.request.auth  # type: ignore[assignment]
         return key
 
     @property
     def request_id(self) -> str:
-        """The id that log lines and bank calls of this request share. `config/middleware.py` sets it."""
+        """The id that the log lines and bank calls of this request share, set by `config/middleware.py`."""
         request_id: str = self.request.request_id  # type: ignore[attr-defined]
         return request_id
 
     def valid(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
-        """The validated data of the JSON body. With `optional`, no body at all counts as `{}`.
+        """The validated JSON body. With `optional`, a missing body counts as `{}`.
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names the faults.
         """
         return validated(block, self.body(optional=optional))
 
     def body(self, *, optional: bool = False) -> dict[str, Any]:
-        """The JSON body as it came. With `optional`, no body at all counts as `{}`.
+        """The JSON body before validation. With `optional`, a missing body counts as `{}`.
 
-        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput where it is no JSON object.
+        Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput if the body is not a JSON object.
         """
         empty = self.request.stream is None
         if empty and optional:
@@ -96,6 +97,6 @@ class PartnerView(APIView):
 
     @property
     def _sent(self) -> dict[str, Any]:
-        """The body as the route's parser read it."""
-        sent: dict[str, Any] = self.request.data  # type: ignore[assignment]  # our parsers take objects only
+        """The body as parsed by the route's parser."""
+        sent: dict[str, Any] = self.request.data  # type: ignore[assignment]  # our parsers accept objects only
         return sent

@@ -1,4 +1,4 @@
-"""What the operator's commands share: one transaction, one JSON object on stdout, clear refusals."""
+"""Shared parts of the operator's commands: one transaction, one JSON object on stdout, clear error messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from providers.models import Provider
 
 
 class JSONCommand(AuditedCommand):
-    """Runs `act(**options)` in one transaction and prints what it returns as JSON, once that is committed.
+    """Runs `act(**options)` in one transaction and prints its result as JSON after the commit.
 
-    `act` may raise CommandError or ValidationError. The operator reads the message, and the transaction is undone. The
-    audit trail tells what changed in the rows that `act` took by `get_row`; a command that only reads says so by
-    `reads_only`, and leaves no entry.
+    `act` may raise CommandError or ValidationError: the operator reads the message, and the transaction is rolled back.
+    The audit trail records the changes of rows that `act` loaded by `get_row`. A command that only reads sets
+    `reads_only` and is not recorded.
     """
 
     act: Callable[..., dict[str, Any]]
@@ -44,8 +44,8 @@ Row = TypeVar("Row", bound=Model)
 
 
 def get_row(model: type[Row], identifier: str) -> Row:
-    """The row of `model` with this UUID, which the command's entry in the audit trail will name. Raises CommandError
-    where it is none, or names nothing."""
+    """The row of `model` with this UUID, which the command's audit entry names. Raises CommandError if `identifier` is
+    not a UUID or no such row exists."""
     what = model._meta.verbose_name
     try:
         key = uuid.UUID(identifier)
@@ -59,7 +59,7 @@ def get_row(model: type[Row], identifier: str) -> Row:
 
 
 def bank_names(text: str) -> list[str]:
-    """The banks in `a,b`. Raises CommandError for none, and for one that is not registered."""
+    """The banks in `a,b`. Raises CommandError for an empty list and for an unknown bank."""
     names = split_names(text)
     if not names:
         raise CommandError("Informe ao menos um banco em --providers; para barrar o parceiro, suspenda-o.")
@@ -73,7 +73,7 @@ def bank_names(text: str) -> list[str]:
 
 
 def event_names(text: str) -> list[str]:
-    """The webhook events in `a,b`. Raises CommandError for one that does not exist."""
+    """The webhook events in `a,b`. Raises CommandError for an unknown event."""
     names = split_names(text)
     unknown = [name for name in names if name not in WebhookEvent.values]
     if unknown:

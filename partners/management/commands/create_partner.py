@@ -39,7 +39,7 @@ class Command(JSONCommand):
         sms_code: bool,
         **options: Any,
     ) -> dict[str, Any]:
-        """`{partner_id, key_id, api_key, webhook_secret}`; the secret exists without a URL too."""
+        """Returns `{partner_id, key_id, api_key, webhook_secret}`. The secret is created even without a URL."""
         banks, chosen = bank_names(providers), event_names(events)
         partner = Partner(
             name=name.strip(),

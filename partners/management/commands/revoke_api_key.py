@@ -14,7 +14,7 @@ class Command(JSONCommand):
         parser.add_argument("key_id", metavar="KEY_ID")
 
     def act(self, *, key_id: str, **options: Any) -> dict[str, Any]:
-        """`{key_id, revoked_at}`; a second time the first revocation's time."""
+        """Returns `{key_id, revoked_at}`. For a key that is already revoked, the time of the first revocation."""
         key = get_row(ApiKey, key_id)
         key.revoke()
         return {"key_id": key.pk, "revoked_at": key.revoked_at}

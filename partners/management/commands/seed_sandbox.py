@@ -16,13 +16,13 @@ from providers.models import Provider
 BANKS = Path(settings.BASE_DIR) / "providers" / "sandbox.json"
 PARTNER_ID = uuid.UUID("5a4d6b0c-0000-4000-8000-000000000001")
 PARTNER_NAME = "Parceiro Sandbox"
-#: Everybody who tries the sandbox is this one partner.
+#: The sandbox has a single partner for all users.
 IN_FLIGHT_LIMIT = 1000
 ADMIN = "admin"
 
 
 class Command(AuditedCommand):
-    """Safe to repeat: what operators changed stays, only the banks' addresses follow the simulator's."""
+    """Idempotent. Operators' changes stay; only the banks' URLs are set to the simulator's."""
 
     help = "Cria o que o sandbox precisa: bancos simulados, parceiro com a chave pública e usuário do admin."
 
@@ -43,8 +43,8 @@ class Command(AuditedCommand):
 
 
 def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
-    """Creates the missing banks and returns them. Known ones get the simulator's address and, beside the
-    credentials that they have, those that they lack, the callbacks' secret too."""
+    """Create the missing banks and return them. Existing banks get the simulator's URL, and those credentials and
+    callback secrets that they lack."""
     new = []
     for name, seed in banks.items():
         base_url = f"{settings.SIMULATOR_URL}/{name}"
@@ -67,8 +67,8 @@ def _seed_banks(banks: dict[str, dict[str, Any]]) -> list[Provider]:
 
 
 def _seed_partner(new_banks: list[Provider]) -> None:
-    """The sandbox's partner, its public key, and the new banks in its contract. A new one asks for every event. Its
-    webhook secret is issued and not shown: what this prints stays in logs."""
+    """Create the sandbox's partner with its public key and add the new banks to its contract. A new partner asks for
+    every event. Its webhook secret is not printed, because the output may stay in logs."""
     partner, created = Partner.objects.get_or_create(
         pk=PARTNER_ID,
         defaults={
@@ -87,8 +87,8 @@ def _seed_partner(new_banks: list[Provider]) -> None:
 
 
 def _seed_admin() -> str:
-    """The user of the back office, and how to say who it is. Where others reach the sandbox, a user whose password
-    everybody knows is neither made nor let in."""
+    """Create the back office's user. Returns a sentence that tells the password. If others can reach the sandbox, no
+    user with a publicly known password is created or kept active."""
     users = get_user_model().objects
     known = users.filter(username=ADMIN).first()
     if settings.DEVELOPMENT_SECRETS_ALLOWED:

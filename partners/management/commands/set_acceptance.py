@@ -18,7 +18,7 @@ class Command(JSONCommand):
         parser.add_argument("--sms-code", choices=_ON, help="o titular só autoriza com um código enviado por SMS")
 
     def act(self, *, partner_id: str, json: str | None, sms_code: str | None, **options: Any) -> dict[str, Any]:
-        """`{partner_id, json_acceptance, sms_code}`; what is not named stays."""
+        """Returns `{partner_id, json_acceptance, sms_code}`. Options that are not given stay unchanged."""
         partner = get_row(Partner, partner_id)
         if json is not None:
             partner.json_acceptance = _ON[json]

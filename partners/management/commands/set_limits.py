@@ -6,7 +6,7 @@ from typing import Any
 from partners.management.base import JSONCommand, get_row
 from partners.models import Partner
 
-#: The largest number that a column of a limit holds.
+#: The largest value of the limits' columns.
 MOST = 2**31 - 1
 
 
@@ -34,7 +34,7 @@ class Command(JSONCommand):
         cpfs_per_day: int | None,
         **options: Any,
     ) -> dict[str, Any]:
-        """`{partner_id, per_minute, in_flight, cpfs_per_day}`, null where there is no limit."""
+        """Returns `{partner_id, per_minute, in_flight, cpfs_per_day}`. Null means no limit."""
         partner = get_row(Partner, partner_id)
         given = {"rate_limit": per_minute, "in_flight_limit": in_flight, "daily_cpf_limit": cpfs_per_day}
         changed = {field: limit or None for field, limit in given.items() if limit is not None}

@@ -20,7 +20,7 @@ class Command(JSONCommand):
         parser.add_argument("--portfolios", required=True, metavar="a,b", help="carteiras (vazio: nenhuma)")
 
     def act(self, *, partner_id: str, provider: str, portfolios: str, **options: Any) -> dict[str, Any]:
-        """`{partner_id, provider, portfolio, portfolios}`; `portfolio` is the fixed one, null where there is none."""
+        """Returns `{partner_id, provider, portfolio, portfolios}`. `portfolio` is the fixed one, or null."""
         partner = get_row(Partner, partner_id)
         allowance = Allowance.objects.filter(partner=partner, provider=provider).first()
         if allowance is None:

@@ -20,7 +20,7 @@ class Command(JSONCommand):
         )
 
     def act(self, *, partner_id: str, url: str, rotate_secret: bool, **options: Any) -> dict[str, Any]:
-        """`{webhook_url, webhook_secret}`; the secret is null unless it was rotated."""
+        """Returns `{webhook_url, webhook_secret}`. The secret is null unless it was rotated."""
         partner = get_row(Partner, partner_id)
         partner.webhook_url = url
         partner.full_clean()
