@@ -1,11 +1,11 @@
-"""What drf-spectacular is told of the API reference, but for the addresses that depend on the deployment."""
+"""drf-spectacular's settings for the API reference, except the URLs that depend on the deployment."""
 
 from __future__ import annotations
 
 from typing import Any
 
 API_REFERENCE: dict[str, Any] = {
-    "TITLE": "Origination Partner API",  # generated clients name their package after it: ASCII
+    "TITLE": "Origination Partner API",  # ASCII, because generated clients name their package after it
     "DESCRIPTION": (
         "API de originação de crédito consignado. Consulta ofertas de vários bancos em uma chamada, envia a proposta "
         "escolhida e acompanha a formalização. "
@@ -14,7 +14,7 @@ API_REFERENCE: dict[str, Any] = {
         "No sandbox os exemplos das requisições funcionam como estão; só os ids têm de ser os das suas respostas."
     ),
     "VERSION": "1.0.0",
-    "OAS_VERSION": "3.1.0",  # the first one that has webhooks
+    "OAS_VERSION": "3.1.0",  # the first version with webhooks
     "WEBHOOKS": [
         "consultas.event_schema.lead_event",
         "consultas.event_schema.query_completed_event",
@@ -29,7 +29,7 @@ API_REFERENCE: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": "/partners/v1",
     "SCHEMA_PATH_PREFIX_TRIM": False,
     "SERVE_INCLUDE_SCHEMA": False,
-    "TAGS": [  # in this order on the page; ASCII, as generated clients name a package after each
+    "TAGS": [  # the order on the page; ASCII, because generated clients name a package after each
         {"name": "Consultas", "description": "As ofertas dos bancos para um titular."},
         {"name": "Bancos", "description": "Os bancos do contrato, como dados."},
         {"name": "Propostas", "description": "Da oferta escolhida à assinatura e ao crédito."},
@@ -38,10 +38,10 @@ API_REFERENCE: dict[str, Any] = {
         {"name": "Lances", "description": "O que está por trás da chave de um link de leilão."},
         {"name": "Webhooks", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
     ],
-    # The page's scripts and styles come with a wheel: nothing is loaded from elsewhere.
+    # The page's scripts and styles come from an installed package, not from another host.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # The list of all schemas starts closed: each stands beside its operation, too.
+    # The list of all schemas starts closed, because each operation shows its schema.
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
@@ -52,7 +52,7 @@ API_REFERENCE: dict[str, Any] = {
         "webhooks.schema.name_headers",
         "partners.schema.tell_limits",
     ],
-    # Each word's meaning is in its field's description; the generated lists repeat the words only.
+    # The field's description explains each word; the generated lists would only repeat the words.
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "ENUM_NAME_OVERRIDES": {
         "QueryStatus": "consultas.result_schema.STATUSES",

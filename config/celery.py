@@ -12,8 +12,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 
 class SteadyConnection(Connection):
-    """Looks for a broker that went away every second. kombu waits 2 s longer each time, up to 30: so long a worker
-    would be idle after the broker is back, and every query of that time end without an answer."""
+    """Tries to reconnect to the broker every second. kombu waits 2 s longer after each attempt, up to 30 s: for that
+    long a worker would be idle after the broker is back, and all queries of that time would end without an answer."""
 
     def ensure_connection(self, *args: Any, **options: Any) -> Any:
         return super().ensure_connection(*args, **{**options, "interval_start": 1, "interval_step": 0})
@@ -30,7 +30,7 @@ app.autodiscover_tasks()
 
 @worker_ready.connect
 def settle(**_: Any) -> None:
-    """Called when the worker has loaded its tasks and begins to take them."""
+    """Called when the worker has loaded its tasks and starts to receive them."""
     from foundation.counts import serve_counts
     from foundation.memory import freeze_what_is_loaded
 

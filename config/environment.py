@@ -1,7 +1,7 @@
-"""Reads the variables that a deployment sets.
+"""Reads the environment variables of a deployment.
 
-A variable with a wrong value raises ImproperlyConfigured while the settings load. The error names the variable, but
-never quotes a value that may hold a secret.
+A wrong value raises ImproperlyConfigured while the settings load. The error names the variable and never quotes a value
+that may contain a secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 environ.Env.read_env(BASE_DIR / ".env")
 
-# The image sets DEFAULT_ENVIRONMENT: there an empty ENVIRONMENT is production, as one that is not set.
+# The image sets DEFAULT_ENVIRONMENT. With it, an empty ENVIRONMENT means production, just like a missing one.
 ENVIRONMENT = env.str("ENVIRONMENT", "") or env.str("DEFAULT_ENVIRONMENT", "") or "development"
 if ENVIRONMENT not in ("development", "sandbox", "production"):
     raise ImproperlyConfigured("ENVIRONMENT must be development, sandbox or production")
@@ -29,8 +29,8 @@ PRODUCTION = ENVIRONMENT == "production"
 
 
 def required_in_production(name: str, default: str) -> str:
-    """The text of the variable `name`. Outside production an empty variable counts as unset and gives `default`.
-    Raises in production, where the variable must be set to something else than `default`."""
+    """The text of the variable `name`. Outside production, an empty variable gives `default`. In production, raises
+    unless the variable is set to something else than `default`."""
     value: str = env.str(name, "")
     if PRODUCTION and value.strip().rstrip("/") in ("", default):
         raise ImproperlyConfigured(f"{name} must be set in production")
@@ -38,8 +38,8 @@ def required_in_production(name: str, default: str) -> str:
 
 
 def list_required_in_production(name: str, default: str) -> list[str]:
-    """The items of the comma list `name`. Raises in production for an empty item and for the item `default`, which is
-    the development default."""
+    """The items of the comma-separated list `name`. In production, raises for an empty item and for the development
+    default `default`."""
     items = [item.strip() for item in required_in_production(name, default).split(",")]
     if PRODUCTION and ("" in items or default in items):
         raise ImproperlyConfigured(f"{name} must not hold an empty item or the development default in production")
@@ -47,14 +47,14 @@ def list_required_in_production(name: str, default: str) -> list[str]:
 
 
 def not_guessable(name: str, value: str, *, least: int) -> None:
-    """Raises in production if the secret `value` of the variable `name` has fewer than `least` characters, or fewer
-    than 10 different ones: no generator made it then."""
+    """In production, raises if `value`, the secret in the variable `name`, has fewer than `least` characters or fewer
+    than 10 different ones. A generated secret has more."""
     if PRODUCTION and (len(value) < least or len(set(value)) < 10):
         raise ImproperlyConfigured(f"{name} is too weak for production: docs/operations.md says how to make one")
 
 
 def public_key_of(name: str, private: str) -> str:
-    """The public key, in hex, of the X25519 key `private`, which is one of the variable `name`."""
+    """The public key, in hex, of the X25519 key `private` from the variable `name`."""
     try:
         return X25519PrivateKey.from_private_bytes(bytes.fromhex(private)).public_key().public_bytes_raw().hex()
     except ValueError:
@@ -62,7 +62,7 @@ def public_key_of(name: str, private: str) -> str:
 
 
 def networks(name: str, default: list[str]) -> list[str]:
-    """The comma list `name` of IP addresses and networks. Raises for an item that is neither."""
+    """The comma-separated IP addresses and networks in `name`. Raises for any other item."""
     found: list[str] = [item.strip() for item in env.list(name, default=default)]
     for item in found:
         try:
@@ -73,7 +73,7 @@ def networks(name: str, default: list[str]) -> list[str]:
 
 
 def whole(name: str, default: int, least: int = 1) -> int:
-    """The whole number `name`, at least `least`. An empty variable counts as unset."""
+    """The integer in `name`, at least `least`. An empty variable gives `default`."""
     text: str = env.str(name, "").strip() or str(default)
     if not re.fullmatch(r"-?[0-9]{1,9}", text):
         raise ImproperlyConfigured(f"{name} must be a whole number")
@@ -83,7 +83,7 @@ def whole(name: str, default: int, least: int = 1) -> int:
 
 
 def flag(name: str, default: bool) -> bool:
-    """The switch `name`. An empty variable counts as unset. Raises for a misspelt word, which would otherwise count as
+    """The boolean in `name`. An empty variable gives `default`. Raises for a misspelt word, which would otherwise mean
     "off"."""
     text: str = env.str(name, "").strip().lower()
     if text and text not in env.BOOLEAN_TRUE_STRINGS and text not in ("false", "0", "no", "n", "off"):
@@ -92,7 +92,7 @@ def flag(name: str, default: bool) -> bool:
 
 
 def no_address(name: str, *schemes: str) -> ImproperlyConfigured:
-    """The error for a variable `name` that holds no address of these schemes. It does not quote the value, which may
+    """The error for a variable `name` that is not a URL with one of `schemes`. It does not quote the value, which may
     contain a password."""
     begins = " or ".join(f"{scheme}://" for scheme in schemes)
     return ImproperlyConfigured(
@@ -101,7 +101,7 @@ def no_address(name: str, *schemes: str) -> ImproperlyConfigured:
 
 
 def address(name: str, value: str, *schemes: str) -> str:
-    """`value` of the variable `name`. Raises unless it is an address with one of these schemes and with a host."""
+    """`value` of the variable `name`. Raises unless it is a URL with one of `schemes` and with a host."""
     try:
         parts = urlsplit(value)
         sound = parts.scheme in schemes and (parts.hostname or parts.scheme == "unix") and parts.port != 0
@@ -113,7 +113,7 @@ def address(name: str, value: str, *schemes: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """True if only this machine, or the network it is in, reaches `host`."""
+    """True if `host` can be reached only from this machine or its private network."""
     try:
         return ipaddress.ip_address(host).is_private
     except ValueError:
@@ -121,7 +121,7 @@ def is_local(host: str) -> bool:
 
 
 def local_services(data_dir: Path) -> dict[str, str]:
-    """Addresses that the embedded PostgreSQL and Redis of `make run` (config/local/servers.py) left in `data_dir`."""
+    """URLs of the embedded PostgreSQL and Redis that `make run` (config/local/servers.py) stored in `data_dir`."""
     try:
         services: dict[str, str] = json.loads((data_dir / "services.json").read_text())
     except FileNotFoundError:
@@ -130,10 +130,11 @@ def local_services(data_dir: Path) -> dict[str, str]:
 
 
 def credentials_keys(development_key: str) -> tuple[list[str], str]:
-    """The private keys of BANK_CREDENTIALS_KEYS, none in a process that calls no bank, and the public key of the first.
+    """The private keys in BANK_CREDENTIALS_KEYS (none in a process that calls no bank), and the public key of the
+    first.
 
-    Outside production `development_key` is the private key where neither variable is set. Raises unless the public key
-    is known and belongs to the first private one.
+    Outside production, `development_key` is the private key if neither variable is set. Raises if the public key is
+    unknown or does not belong to the first private key.
     """
     private = env.str("BANK_CREDENTIALS_KEYS", "").strip()
     public: str = env.str("BANK_CREDENTIALS_PUBLIC_KEY", "").strip().lower()
@@ -153,8 +154,8 @@ def credentials_keys(development_key: str) -> tuple[list[str], str]:
 
 
 def fernet_keys(name: str, default: str) -> list[str]:
-    """The Fernet keys of the comma list `name`. Raises for an item that is none, and where
-    `list_required_in_production` does."""
+    """The comma-separated Fernet keys in `name`. Raises for an invalid key, and where `list_required_in_production`
+    raises."""
     keys = list_required_in_production(name, default)
     for number, key in enumerate(keys, 1):
         try:

@@ -1,6 +1,6 @@
-"""Renders every failure as the contract's error object; the only place that does.
+"""The only place that renders failures as the contract's error object.
 
-DRF calls `handle`; Django calls the `handlerNNN` views for what happens outside of DRF's views.
+DRF calls `handle`. Django calls the `handlerNNN` views for failures outside of DRF's views.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 API_PREFIX = "/partners/v1/"
 
-# DRF's own exceptions in our words. ValidationError is not here: PartnerView.valid() speaks for it.
+# Our errors for DRF's own exceptions. `PartnerView.valid()` handles ValidationError.
 _FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
     (drf.NotAuthenticated, Unauthorized),
     (drf.AuthenticationFailed, Unauthorized),
@@ -53,7 +53,7 @@ _FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
 
 
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
-    """DRF's EXCEPTION_HANDLER: any exception of an API view as its error object."""
+    """DRF's EXCEPTION_HANDLER: the error object for an exception in an API view."""
     error = _as_api_error(exception)
     context["request"]._request.api_error = error
     response = Response(error.as_dict(), status=error.http_status)
@@ -62,7 +62,7 @@ def handle(exception: Exception, context: dict[str, Any]) -> Response:
         response["Allow"] = ", ".join(view.allowed_methods)
     if isinstance(error, RateLimited):
         response["Retry-After"] = str(error.retry_after_s)
-    challenge = getattr(exception, "auth_header", None)  # set by DRF's view on the two exceptions of a 401
+    challenge = getattr(exception, "auth_header", None)  # set by DRF's view on the two exceptions that give a 401
     if challenge:
         response["WWW-Authenticate"] = challenge
     return response
@@ -79,12 +79,12 @@ def _as_api_error(exception: Exception) -> ApiError:
 
 
 def is_api(request: HttpRequest) -> bool:
-    """True for an address under the API's prefix."""
+    """True for a path of the API."""
     return f"{request.path}/".startswith(API_PREFIX)
 
 
 def reply(request: HttpRequest, error: ApiError) -> HttpResponse:
-    """Under the API's prefix the error object, elsewhere a plain line for a person."""
+    """The error object for the API; a line of plain text elsewhere."""
     if is_api(request):
         request.api_error = error  # type: ignore[attr-defined]
         return JsonResponse(error.as_dict(), status=error.http_status)
@@ -92,8 +92,8 @@ def reply(request: HttpRequest, error: ApiError) -> HttpResponse:
 
 
 def note_failure(request: HttpRequest, status: int) -> None:
-    """Keep for the operators that this call of the API failed with `status`: which route, by its pattern, for whom and
-    why. Neither a body nor an address is kept. It costs no wait and raises nothing."""
+    """Keep for operators that this API call failed with `status`: the route's pattern, the partner and the reason.
+    Bodies and paths are not kept. Neither waits nor raises."""
     error: ApiError | None = getattr(request, "api_error", None)
     sent = request.headers.get(HEADER, "")
     failed_calls.notes.note(
@@ -116,19 +116,19 @@ def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Outside the API only: an admin page without permission."""
+    """Only outside the API: a back office page without permission."""
     return refusal(request, 403) or HttpResponse(
         "Acesso negado.\n", status=403, content_type="text/plain; charset=utf-8"
     )
 
 
 def unknown(request: HttpRequest, **parts: str) -> HttpResponse:
-    """The view of addresses that no route matches."""
+    """The view for paths that match no route."""
     raise Http404
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's CSRF_FAILURE_VIEW: a form without its token, as one that was open for too long."""
+    """Django's CSRF_FAILURE_VIEW: the CSRF token is missing or too old."""
     return handler403(request, PermissionDenied())
 
 
@@ -137,7 +137,7 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
-    """Answer an exception that no view of the API raised. Django calls this while the exception is handled."""
+    """The answer to an exception outside of the API's views. Django calls this while the exception is being handled."""
     error = sys.exc_info()[1]
     log.error("unhandled_exception", error=type(error).__name__, exception=traceback_without_words(error))
     return reply(request, InternalError())

@@ -1,7 +1,7 @@
-"""The back office's one search box, and the page of one holder.
+"""The back office's search, and the page of one holder.
 
-What is typed is posted: a CPF, or the id of a session that opens the holder's page, must not stand in an address. Each
-source is asked by an index, and only for operators who may view its rows.
+The search text is sent by POST: a CPF, or a session's id, which opens the holder's page, must not appear in a URL. Each
+source is searched by an index, and only for operators who may view its rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from proposals.models import BankCall, Erasure, Proposal
 from webhooks.admin import shown
 from webhooks.models import Event, reference_index
 
-#: Rows of each kind that a page shows; the list has the others.
+#: The maximum number of rows of one kind on a page. The list shows the others.
 MOST = 20
 _LONGEST = 128
 _CPF = re.compile(r"[\d.\-\s]{11,16}", re.ASCII)
@@ -44,7 +44,7 @@ _REFERENCE = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
 
 @dataclass(frozen=True)
 class Found:
-    """A row, as a line of the page: what it is, since when, whose, its name and its state in words."""
+    """One result: its kind, its time, its partner, its name, and its state in words."""
 
     what: str
     name: str
@@ -56,7 +56,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """A kind of row: the permission that shows it, and how a row of it reads."""
+    """A kind of row: the permission to view it, and how a row is shown."""
 
     model: type[Model]
     describe: Callable[[Any], tuple[str, str]]
@@ -69,11 +69,12 @@ class Source:
         return f"{self.model._meta.app_label}_{self.model._meta.model_name}"
 
     def is_for(self, request: HttpRequest) -> bool:
-        """True for an operator who may view its rows."""
+        """True for an operator who may view this kind of row."""
         return request.user.has_perm(f"{self.model._meta.app_label}.view_{self.model._meta.model_name}")
 
     def rows(self, *conditions: Q) -> list[Found]:
-        """The newest rows that any of the `conditions` names. One look per condition, each by its index."""
+        """The newest rows that meet any of `conditions`. Each condition is a query of its own, so that its index is
+        used."""
         if not conditions:
             return []
         found: dict[Any, Any] = {}
@@ -88,7 +89,7 @@ class Source:
         return self.model._default_manager.select_related(*self.related).defer(*self.unread, *hidden)
 
     def found(self, row: Any) -> Found:
-        """The line for `row`."""
+        """The result for `row`."""
         name, state = self.describe(row)
         partner = getattr(row, "partner", None) if "partner" in self.related else None
         address = reverse(f"admin:{self.name}_change", args=[quote(row.pk)])
@@ -127,7 +128,7 @@ EVENTS = Source(
 )
 ERASURES = Source(Erasure, lambda row: (str(row), f"por {row.by}"), "at", ())
 
-#: By what a text may be found, beside ids of its form.
+#: The columns by which rows are found besides their ids.
 _REFERENCED = [
     source
     for source in (QUERIES, PROPOSALS, SESSIONS)
@@ -136,7 +137,7 @@ _REFERENCED = [
 
 
 def search_for(text: str, may_see: Callable[[Source], bool]) -> list[Found]:
-    """What bears `text` as an id, a request id, an own reference or the prefix of a key."""
+    """The rows with `text` as their id, request id, own reference or key prefix."""
     found: list[Found] = []
     for source, conditions in _conditions(text):
         if may_see(source):
@@ -145,7 +146,7 @@ def search_for(text: str, may_see: Callable[[Source], bool]) -> list[Found]:
 
 
 def _conditions(text: str) -> Iterator[tuple[Source, list[Q]]]:
-    """Each source with the conditions under which `text` names its rows."""
+    """Each source, with the conditions for rows that `text` may identify."""
     by_id = [Q(pk=uuid.UUID(text))] if _is_uuid(text) else []
     by_request = [Q(request_id=text)]
     own = {source: [Q(partner_reference=text)] for source in _REFERENCED if _REFERENCE.fullmatch(text)}
@@ -180,7 +181,7 @@ def _is_uuid(text: str) -> bool:
 
 
 class SearchForm(forms.Form):
-    """What is looked for, in one field."""
+    """The search text, in one field."""
 
     what = forms.CharField(
         label="O que procurar",
@@ -197,7 +198,8 @@ class SearchForm(forms.Form):
 
 
 def search(request: HttpRequest) -> HttpResponse:
-    """The page with the box, and what was found. A CPF leads to the holder's page, a single row to its own."""
+    """The page with the search form and its results. A CPF redirects to the holder's page, a single result to its own
+    page."""
     form = SearchForm(request.POST if request.method == "POST" else None)
     found: list[Found] = []
     if form.is_valid():
@@ -222,7 +224,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows of one kind about one holder. `more` is the address of the list with all of them."""
+    """Rows of one kind about one holder. `more` is the URL of the complete list."""
 
     title: str
     rows: list[Found]
@@ -231,7 +233,7 @@ class Section:
 
 @require_GET
 def holder(request: HttpRequest) -> HttpResponse:
-    """Everything about one holder, the CPF masked; the address names the holder by the keyed hash of the CPF."""
+    """Everything about one holder, with a masked CPF. The URL contains the keyed hash of the CPF."""
     index = request.GET.get("cpf_index", "")
     sections = list(_sections(index, request)) if _INDEX.fullmatch(index) else []
     sources = (QUERIES, OFFERS, STEPS, SESSIONS, PROPOSALS)
@@ -269,7 +271,7 @@ def _section(source: Source, rows: list[Found], query: str | None) -> Section:
 
 
 def _references(index: str) -> Iterable[str]:
-    """What events about the holder are filed under: the CPF, simulation groups, sessions and proposals."""
+    """The references of events about the holder: the CPF, simulation groups, sessions and proposals."""
     if cpf := _cpf_of(index):
         yield cpf
     newest = Query.objects.filter(cpf_index=index, simulation_group__isnull=False).order_by("-created_at")
@@ -279,7 +281,8 @@ def _references(index: str) -> Iterable[str]:
 
 
 def _cpf_of(index: str) -> str | None:
-    """The holder's CPF, from the newest row that has it: to mask it, and to find what is filed under it."""
+    """The holder's CPF, from the newest row that stores it. It is needed for its masked form and for finding events by
+    it."""
     query = Query.objects.filter(cpf_index=index).only("request").order_by("-created_at").first()
     if query is not None:
         return str(query.request["cpf"])

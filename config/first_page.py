@@ -1,5 +1,5 @@
-"""The back office's first page: what needs a person now, each with a link to the rows in question; then the figures of
-today beside those of a week ago, and by the hour."""
+"""The back office's first page: what needs an operator, with a link to the rows concerned; then the figures of today
+compared with a week ago, and by hour."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from providers.breaker import Breaker
 from providers.models import Circuit, Provider
 from webhooks.models import UNREACHABLE, Event
 
-#: Sweeps come every few seconds: what has been due for longer waits for a process that does not run.
+#: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
-#: A key without an end that is older should be replaced.
+#: A key without expiry that is older should be replaced.
 OLD_KEY = timedelta(days=365)
-#: A bank is degraded whose answers of the last hours failed to this part (percent), of at least so many.
+#: A bank is degraded if this percentage of its recent answers failed, out of at least this number.
 DEGRADED_SHARE, DEGRADED_LEAST = 10, 10
 _DEGRADED_HOURS = timedelta(hours=1)
-#: So many names stand in a line.
+#: The maximum number of names in one line.
 _NAMES = 5
 
 
 @dataclass(frozen=True)
 class Concern:
-    """A line of the page. `count` is 0 where all is well, `what` may add words to the number, and `since` is when the
-    oldest of them began to wait."""
+    """One line of the page. `count` is 0 if nothing is wrong. `what` adds words to the number. `since` is the time of
+    the oldest row concerned."""
 
     title: str
     count: int
@@ -52,7 +52,7 @@ class Concern:
 
 @dataclass(frozen=True)
 class Card:
-    """A figure of today. `change` is in percent of that of a week ago, None where that was nothing."""
+    """A figure of today. `change` is in percent compared with a week ago; None if the value was 0 then."""
 
     title: str
     value: str
@@ -62,15 +62,15 @@ class Card:
 
 
 def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """UNFOLD's DASHBOARD_CALLBACK. A user sees only the concerns whose rows that user may view, and the figures with
-    their permission. All in at most 16 statements."""
+    """UNFOLD's DASHBOARD_CALLBACK. Users see only the concerns whose rows they may view, and the figures only with the
+    permission for them. At most 16 SQL statements."""
     concerns = list(_concerns(request.user.has_perm))
     context["concerns"] = concerns
     waiting = [each.since for each in concerns if each.count and each.since]
     context["oldest"] = min(waiting, default=None)
     if request.user.has_perm(PERMISSION):
         now, period = timezone.now(), period_of(request)
-        # One look for both: a week and a day back for the comparison, or the whole period.
+        # One query for both: a week and a day back for the comparison, or the whole period.
         hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
         context["cards"] = [_card(each) for each in reports.today_compared(hours, now)]
         context["plots"] = _plots(hours, period.all_hours(now))
@@ -132,7 +132,7 @@ def _concerns(may: Any) -> Iterator[Concern]:
     if may("proposals.view_proposal"):
         unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
         found = unknown.aggregate(count=Count("pk"), since=Min("created_at"))
-        # With the second condition the list comes by the index of the first.
+        # The second condition makes PostgreSQL use the index of the first.
         asked = "submission__exact=unknown&next_reconcile_at__isnull=False"
         address = f"{reverse('admin:proposals_proposal_changelist')}?{asked}"
         yield Concern("Propostas de resultado desconhecido", found["count"], "", address, found["since"])
@@ -148,7 +148,7 @@ def _webhook_concerns(late: datetime) -> Iterator[Concern]:
     now, address = timezone.now(), reverse("admin:webhooks_event_changelist")
     due = Q(state=Event.State.DUE)
     overdue = due & ~UNREACHABLE & Q(next_attempt_at__lt=late) & (Q(claimed_until=None) | Q(claimed_until__lte=now))
-    # Two statements, each over an index of its own: one for both states would read all events ever sent.
+    # Two statements, each with its own index. One statement for both states would read all events ever sent.
     failed = Event.objects.filter(state=Event.State.FAILED, purged_at=None).count()
     found = Event.objects.filter(due).aggregate(
         overdue=Count("pk", filter=overdue),
@@ -170,15 +170,14 @@ def _webhook_concerns(late: datetime) -> Iterator[Concern]:
 
 
 def _refusing_partners() -> list[tuple[str, datetime]]:
-    """The partners an event of whom was tried without success and is going to be tried again: name, and when the oldest
-    of these events was made."""
+    """The partners with a failed attempt that will be repeated: name, and the time of the oldest such event."""
     failing = Event.objects.filter(~UNREACHABLE, state=Event.State.DUE, failures__gt=0).order_by()
     rows = failing.values_list("partner__name").annotate(since=Min("created_at"))
     return sorted(rows, key=lambda row: row[1])
 
 
 def _degraded() -> list[str]:
-    """The banks whose answers failed often in this hour and the last, with the part of them in percent."""
+    """The banks whose answers often failed in this hour and the previous one, with the percentage."""
     found = reports.banks(hour_of(timezone.now()) - _DEGRADED_HOURS)
     told = [(each.bank, each.share("failed") or 0) for each in found if each.answers >= DEGRADED_LEAST]
     return [f"{name} ({share:.0f}%)" for name, share in told if share >= DEGRADED_SHARE]
@@ -190,8 +189,8 @@ def _named(names: list[str]) -> str:
 
 
 def _held_back() -> list[str]:
-    """The banks that nobody calls now, by name: switched off, or the breaker is open. Of a breaker that can't be
-    read nothing is said; the bank's own page does."""
+    """The names of the banks that are not called now: disabled, or with an open breaker. If the breaker cannot be read,
+    the bank is left out here; its own page says so."""
     banks = list(Provider.objects.values_list("name", "enabled", "circuit"))
     circuits = {name: circuit for name, enabled, circuit in banks if enabled}
     try:

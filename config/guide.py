@@ -1,4 +1,4 @@
-"""The guide's web pages at `/docs/guia/`, as `config/local/guide.py` made them."""
+"""Serves the guide's web pages at `/docs/guia/`. `config/local/guide.py` generates them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLICY = {
     "style-src": [SELF],
     "img-src": [SELF, "data:"],
     "font-src": [SELF],
-    "connect-src": [SELF],  # the search fetches the pages that it found, to quote them
+    "connect-src": [SELF],  # the search fetches the pages that it quotes
     "form-action": [SELF],
     "base-uri": [NONE],
     "frame-ancestors": [NONE],
@@ -25,5 +25,5 @@ _POLICY = {
 @require_safe
 @csp(_POLICY)
 def page(request: HttpRequest, path: str = "index.html") -> HttpResponseBase:
-    """A page of the guide, or a file that it needs; 404 for others, and where the guide was not made."""
+    """A page of the guide or one of its files. 404 for any other path, and if the guide was not generated."""
     return serve(request, path, document_root=str(settings.GUIDE_ROOT))

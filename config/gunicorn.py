@@ -1,4 +1,4 @@
-"""How the web processes run, here and in production: `gunicorn -c config/gunicorn.py config.wsgi`."""
+"""Configuration of the web processes, here and in production: `gunicorn -c config/gunicorn.py config.wsgi`."""
 
 import contextlib
 import errno
@@ -25,24 +25,24 @@ from gunicorn.http.errors import (
 )
 from gunicorn.workers.ggevent import GeventWorker
 
-#: So long a request's body may take; its headers, and an idle connection, have `keepalive`.
+#: The maximum time for a request's body, in seconds. Headers, and an idle connection, are limited by `keepalive`.
 BODY_TIMEOUT_S = float(os.environ.get("BODY_TIMEOUT_S", "20"))
-#: So long a client may take to take its answer; of a stream, each single write.
+#: The maximum time for a client to receive a response, in seconds. For a stream, the limit of each write.
 SEND_TIMEOUT_S = float(os.environ.get("SEND_TIMEOUT_S", "30"))
-#: How long, and how much, the rest of a refused body is still read before its connection is closed.
+#: How long, and how many bytes of, a refused body are still read before its connection is closed.
 LINGER_S = 5
 LINGER_BYTES = 8 * 1024 * 1024
-#: Answers of any length: streams of events, and exported lists (foundation/backoffice/exporting.py).
+#: Content types of responses of any length: event streams and exported lists (foundation/backoffice/exporting.py).
 _STREAMED = {("Content-Type", "text/event-stream"), ("Content-Type", "text/csv; charset=utf-8")}
-#: Between two reads of it: 6 MB a second of each connection. Without it four clients kept a process busy with reading.
+#: The pause between two such reads, which limits a connection to 6 MB a second. Without it four clients kept a process
+#: busy with reading.
 LINGER_PAUSE_S = 0.01
 
 
 class Worker(GeventWorker):
-    """gevent's worker with five differences: what fails before or beyond the application (a malformed request,
-    headers that are too large) is answered with the contract's error object and a request id too, not with a page of
-    HTML; a refusal does not wait for the body that it leaves unread; nor is a client asked to send such a body;
-    a body has its time; and so has an answer."""
+    """gevent's worker with five differences. Failures outside of the application (a malformed request, oversized
+    headers) get the contract's error object and a request id instead of an HTML page. A refusal does not wait for the
+    unread body. A client is not asked to send such a body. A body has a time limit. A response has a time limit."""
 
     wsgi: Any
 
@@ -62,10 +62,11 @@ class Worker(GeventWorker):
         self.wsgi = timed
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
-        """Serve one request. Raises StopIteration where the connection ends with it."""
+        """Serve one request. Raises StopIteration if the connection ends with it."""
         body = req.body
         if _may_be_too_long(body):
-            # gunicorn would read all of it before the next request, without a pause in which others have their turn.
+            # Without this, gunicorn would read the whole body before the next request, without letting other greenlets
+            # run.
             req.must_close = True
         if req._expected_100_continue:
             req._expected_100_continue = False
@@ -79,8 +80,8 @@ class Worker(GeventWorker):
             req.body = body
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
-        """Answer on the bare socket `client` and log the kind of `exc`: its text may quote a key or a secret path."""
-        # Here, since this file is read before gevent has patched what the project imports.
+        """Answer on the socket `client` and log the type of `exc`. Its text may quote a key or a secret path."""
+        # Imported here, because this file is read before gevent has patched the standard library.
         from foundation.errors import ApiError, InternalError, InvalidInput, NotSupported, PayloadTooLarge
 
         error: ApiError = InvalidInput("Requisição HTTP malformada.")
@@ -108,7 +109,7 @@ class Worker(GeventWorker):
 
 
 def post_worker_init(worker: Any) -> None:
-    """gunicorn's hook: the application is loaded, no request has been taken yet."""
+    """gunicorn's hook: the application is loaded, and no request has been accepted yet."""
     from foundation.memory import freeze_what_is_loaded
 
     freeze_what_is_loaded()
@@ -119,15 +120,15 @@ def post_worker_init(worker: Any) -> None:
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """gunicorn's hook: the process ends, all its requests are answered."""
+    """gunicorn's hook: the process ends after answering all its requests."""
     from partners.failed_calls import write
 
     write()
 
 
 class TimedBody:
-    """A request's body, all of which has to come within `BODY_TIMEOUT_S` of the first look at it, however it drips.
-    Then reading it raises OSError, as where the client is gone. No database connection is held meanwhile."""
+    """A request's body that must arrive within `BODY_TIMEOUT_S` of its first read. After that, reading raises OSError,
+    as for a client that disconnected. No database connection is held while reading."""
 
     def __init__(self, body: Any) -> None:
         self._body = body
@@ -151,9 +152,9 @@ class TimedBody:
 
 
 class TimedSocket:
-    """A client's socket, for one answer, all of which has to leave within `SEND_TIMEOUT_S` of its first byte; of a
-    stream (`is_stream`), each write. Else the connection is reset, and sending raises BrokenPipeError: a client that
-    never reads would keep it for as long as it likes."""
+    """A client's socket for one response, which must be sent within `SEND_TIMEOUT_S` of its first byte; for a stream
+    (`is_stream`), the limit holds per write. Otherwise the connection is reset and sending raises BrokenPipeError.
+    Without the limit, a client that never reads would keep the socket forever."""
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
@@ -178,14 +179,14 @@ class TimedSocket:
                 send(*arguments)
         except BrokenPipeError as error:
             if error is late:
-                # What the kernel still holds for this client is not sent any more either.
+                # Also discard what the kernel has buffered for this client.
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raise
 
 
 class AwaitedBody:
-    """The body of a client that waits for `100 Continue`, which it gets when the body is first read. One that never
-    is may come or not: the connection has no known place for a next request, and ends."""
+    """The body of a client that waits for `100 Continue`, which is sent when the body is first read. If the body is
+    never read, it may or may not arrive, so the next request's position is unknown and the connection ends."""
 
     def __init__(self, req: Any, sock: Any) -> None:
         self._req, self._body, self._sock = req, req.body, sock
@@ -205,7 +206,7 @@ class AwaitedBody:
 
 
 def _may_be_too_long(body: Any) -> bool:
-    """True for a body that announces more than the service takes, and for one in chunks, which announces nothing."""
+    """True for a body whose announced length exceeds the limit, and for a chunked one, which announces no length."""
     from django.conf import settings
 
     length = getattr(body.reader, "length", None)
@@ -213,21 +214,21 @@ def _may_be_too_long(body: Any) -> bool:
 
 
 def _read_out(body: Any, sock: Any) -> None:
-    """After the answer, before the connection is closed: read what was left of the body. A socket that is closed on
-    unread data is reset, and a client that is still sending would lose the answer."""
-    if getattr(body.reader, "length", None) == 0:  # all was read, or there was none
+    """Read the rest of the body after the answer, before the connection is closed. Closing a socket with unread data
+    resets the connection, and a client that is still sending would lose the answer."""
+    if getattr(body.reader, "length", None) == 0:  # everything was read, or there was no body
         return
     with contextlib.suppress(OSError), gevent.Timeout(LINGER_S, False):
         sock.shutdown(socket.SHUT_WR)
         for _ in range(LINGER_BYTES // 65536):
             if not sock.recv(65536):
                 return
-            gevent.sleep(LINGER_PAUSE_S)  # other requests have their turn, and the client its own pace
+            gevent.sleep(LINGER_PAUSE_S)  # other greenlets run, and the client is not read faster than it sends
 
 
 class Log(glogging.Logger):
-    """gunicorn's own lines in UTC, as those of the application: its workers would write local time, since Django sets
-    the process's zone, and its master whatever the machine has."""
+    """gunicorn's log lines in UTC, like those of the application. Otherwise workers would log in Django's time zone and
+    the master in the machine's."""
 
     datefmt = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -240,22 +241,23 @@ class Log(glogging.Logger):
 
 bind = f"{os.environ.get('HOST', '127.0.0.1')}:{os.environ.get('PORT', '8000')}"
 workers = int(os.environ.get("WEB_CONCURRENCY", min(2, os.cpu_count() or 1)))
-# A request waits for banks most of its time: greenlets hold thousands of them.
+# A request mostly waits for banks. One process can hold thousands of waiting greenlets.
 worker_class = Worker
 logger_class = Log
 worker_connections = 2000
-# The kernel spreads connections over the workers; a shared listener leaves most of them with one.
+# The kernel distributes connections over the workers. A shared listener would leave most of them to one worker.
 reuse_port = True
-# Longer than the deadline of an aggregated query, which a deployment must not cut off.
+# Longer than the deadline of an aggregated query, so that a deployment does not interrupt one.
 graceful_timeout = 40
 timeout = 60
 keepalive = 75
-# Heartbeat files belong in memory, not on a disk that may stall.
+# Heartbeat files are kept in memory, because a disk may stall.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - gunicorn makes its own unlinked file
-# Only these may say that a request came in by https.
+# Only these proxies may say that a request came by https.
 forwarded_allow_ips = os.environ.get("TRUSTED_PROXIES", "")
-# No header says where the application begins, a trusted proxy's neither: it may hand on what its client wrote.
+# No header may set the application's root path, not even from a trusted proxy, which may pass on its client's header.
 forwarder_headers = ""
 control_socket_disable = True
-# An oversized header is the application's to refuse, with the contract's error object, not with a page of HTML.
+# The application refuses oversized headers, because gunicorn would answer with an HTML page instead of the error
+# object.
 limit_request_field_size = 64 * 1024

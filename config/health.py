@@ -1,4 +1,4 @@
-"""Liveness and readiness, for a supervisor or a load balancer. Neither says anything of partners or banks."""
+"""Liveness and readiness checks for a supervisor or load balancer. They reveal nothing about partners or banks."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from config.middleware import kept_id
 from foundation import workers
 from foundation.redis import redis
 
-#: Seconds for which a look at the parts counts.
+#: How long the result of a readiness check is reused, in seconds.
 FRESH_S = 2.0
 
 
 def live(request: HttpRequest) -> JsonResponse:
-    """200 while the process answers at all."""
+    """200 while the process answers."""
     return JsonResponse(_LIVE)
 
 
 def ready(request: HttpRequest) -> JsonResponse:
-    """200 only when the database, the broker and a bank worker answer, else 503; each part by name."""
+    """200 if the database, the broker and a bank worker answer, otherwise 503, with the state of each part."""
     status, body = _readiness()
     return JsonResponse(body, status=status)
 
 
 def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes] | None:
-    """What `live` or `ready` answers, as a WSGI application does; None for any other request.
+    """The WSGI response of `live` or `ready`; None for any other request.
 
-    Both are public and asked for without end. Django's middleware would cost ten times as much as they do.
+    Both are public and called all the time. Django's middleware would cost ten times as much as the checks.
     """
     path, method = environ.get("PATH_INFO"), environ["REQUEST_METHOD"]
     if path not in _PATHS or method not in ("GET", "HEAD") or _has_body(environ):
@@ -67,8 +67,8 @@ def _has_body(environ: dict[str, Any]) -> bool:
 
 
 def _readiness() -> tuple[int, dict[str, Any]]:
-    """Status and body, told from a look that this process took at most `FRESH_S` ago: a look costs a worker's answer.
-    While one request looks, the others wait for what it finds."""
+    """Status and body. The result of a check is reused for `FRESH_S`, because each check costs a worker's answer. While
+    one request checks, the others wait for its result."""
     with _looking:
         if time.monotonic() > _state.good_until:
             _state.parts = _look()

@@ -1,4 +1,4 @@
-"""Logging: structured lines on standard error, JSON outside development, and a last net for personal data."""
+"""Logging: structured lines on standard error (JSON outside development), and a final filter for personal data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foundation.formats import without_personal_data
 
 
 def hide_personal_data(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
-    """A structlog processor: text values without anything that looks like personal data or a secret."""
+    """A structlog processor that removes anything that looks like personal data or a secret from text values."""
     for key, value in event.items():
         if isinstance(value, str) and key not in ("timestamp", "request_id"):
             event[key] = without_personal_data(value)
@@ -20,8 +20,8 @@ def hide_personal_data(logger: WrappedLogger, name: str, event: EventDict) -> Ev
 
 
 def traceback_without_words(error: BaseException | None) -> str:
-    """Where `error` and what led to it were raised, with their types but not their messages: those of the database
-    and of Django quote what was sent, such as a search's words or the id in an address."""
+    """Where `error` and its causes were raised, with their types but without their messages: messages of the database
+    and of Django quote sent values, such as search words or the id in a URL."""
     chain: list[str] = []
     while error is not None:
         chain.insert(0, "".join(traceback.format_tb(error.__traceback__)) + type(error).__qualname__)
@@ -30,7 +30,7 @@ def traceback_without_words(error: BaseException | None) -> str:
 
 
 def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
-    """Django's LOGGING, for structlog's and for the libraries' own loggers alike."""
+    """Django's LOGGING, for structlog's and the libraries' loggers."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -68,14 +68,15 @@ def logging_config(*, as_json: bool, level: str) -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
-            # Django logs the path of every refused request. Our own line has the route, which holds no secret.
+            # Django logs the path of every refused request. Our own line has the route, which contains no secret.
             "django.request": {"level": "CRITICAL"},
             "django.security.DisallowedHost": {"level": "CRITICAL"},
-            # It quotes whatever was typed for an account's name; foundation/backoffice/login.py notes log-ins.
+            # axes quotes whatever was typed as the account's name. foundation/backoffice/login.py records logins
+            # instead.
             "axes": {"level": "ERROR"},
-            # It names bank addresses at every new connection.
+            # urllib3 names bank hosts at every new connection.
             "urllib3": {"level": "ERROR"},
-            # A line for every sweep, every two seconds.
+            # beat writes a line for every sweep, every two seconds.
             "celery.beat": {"level": "WARNING"},
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},

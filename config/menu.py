@@ -1,4 +1,4 @@
-"""The back office's title, style sheet, scripts, first page and menu, as its theme (unfold) reads them."""
+"""The back office's title, style sheet, scripts, first page and menu: settings of its theme (unfold)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from config.environment import ENVIRONMENT
 
 
 def _section(title: str, icon: str, page: str) -> dict[str, Any]:
-    """An entry of the admin's menu, shown to those who may look at it: a model's rows, as `partners_partner`, or a page
-    of figures, as `figures:banks`."""
+    """A menu entry for the users who may view the page: a model's list, such as `partners_partner`, or a page of
+    figures, such as `figures:banks`."""
     if ":" in page:
         return _entry(title, icon, page, "figures.view_bankhour")
     app, name = page.split("_")
@@ -33,7 +33,7 @@ BACK_OFFICE: dict[str, Any] = {
     "SITE_HEADER": "Originação consignada",
     "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT),
     "SITE_SYMBOL": "account_balance",
-    # Without one, browsers ask for /favicon.ico. The holder's page bears the same shield.
+    # Without an icon, browsers request /favicon.ico. The holder's page shows the same shield.
     "SITE_FAVICONS": [
         {
             "rel": "icon",

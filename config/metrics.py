@@ -1,9 +1,9 @@
-"""`/metrics` for Prometheus. No label holds anything of a holder, a partner or a request but its route.
+"""`/metrics` for Prometheus. No label contains data of a holder or partner, and of a request only its route.
 
 With PROMETHEUS_MULTIPROC_DIR set, all processes of a machine write their counts below that directory, and each web
-process shows the sum. Files of processes that ended stay, since a sum that shrinks would look like a restart to
-Prometheus and count everything again; the directory is emptied when all of them start anew. What stands in the
-database and in Redis is read when it is asked for.
+process serves the sum. Files of ended processes stay: if the sum decreased, Prometheus would assume a restart and count
+everything again. The directory is emptied when all processes are started anew. Values from the database and Redis are
+read at each scrape.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ HTTP_REQUESTS = Histogram(
 
 
 def count_request(request: HttpRequest, status: int, seconds: float) -> None:
-    """Count an answered request under the template of its route. A path is no label: it may hold a secret."""
+    """Count an answered request under its route's template. The path is not a label, because it may contain a
+    secret."""
     route = request.resolver_match.route if request.resolver_match else "(none)"
     method = request.method if request.method in METHODS else "(other)"
     HTTP_REQUESTS.labels(route, method, status).observe(seconds)
@@ -55,29 +56,29 @@ def count_request(request: HttpRequest, status: int, seconds: float) -> None:
 
 @csrf_exempt
 def metrics(request: HttpRequest) -> HttpResponse:
-    """All metrics as Prometheus text, for callers in METRICS_NETWORKS. All others get 404."""
+    """All metrics as Prometheus text, for clients in METRICS_NETWORKS. All others get 404."""
     if request.method not in ("GET", "HEAD") or not _may_read(request):
         raise Http404
     return HttpResponse(generate_latest(_counts()) + generate_latest(_gauges), content_type=CONTENT_TYPE_LATEST)
 
 
 def _may_read(request: HttpRequest) -> bool:
-    """Whether the request comes from METRICS_NETWORKS.
+    """True if the request comes from METRICS_NETWORKS.
 
-    Its origin is what the trusted proxies say. Where something else passed the request on, nobody can tell for
-    whom: a proxy on this machine that TRUSTED_PROXIES forgets would otherwise open the page to everybody.
+    The trusted proxies tell its origin. If an unknown proxy passed the request on, the origin is unknown and the answer
+    is False: a local proxy missing in TRUSTED_PROXIES would otherwise make the page public.
     """
     try:
         peer, origin = ipaddress.ip_address(request.META["REMOTE_ADDR"]), ipaddress.ip_address(client_ip(request))
     except (KeyError, ValueError):
-        return False  # not over TCP
+        return False  # the connection is not TCP
     if origin in (peer, getattr(peer, "ipv4_mapped", None)) and _FORWARDED & request.META.keys():
         return False
     return any(origin in ipaddress.ip_network(network, strict=False) for network in settings.METRICS_NETWORKS)
 
 
 def _counts() -> CollectorRegistry:
-    """What the processes of this machine counted; of this process alone where they share no directory."""
+    """The metrics of all processes of this machine, or of this process alone without a shared directory."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return REGISTRY
     shared = CollectorRegistry()
@@ -86,10 +87,10 @@ def _counts() -> CollectorRegistry:
 
 
 class StateCollector(Collector):
-    """The state of banks, steps, proposals and the outbox at this moment, in a few counts over partial indexes.
+    """Metrics of banks, steps, proposals and the outbox, counted at each scrape by partial indexes.
 
-    Without database or Redis the counts of the processes still have to be seen: what would come from there is
-    absent then, and `database_up` or `redis_up` is 0.
+    If the database or Redis is unavailable, their metrics are absent, `database_up` or `redis_up` is 0, and the
+    processes' own metrics are still served.
     """
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -111,7 +112,7 @@ class StateCollector(Collector):
     def _banks(self) -> Iterator[GaugeMetricFamily]:
         enabled = GaugeMetricFamily("bank_enabled", "Whether an operator has the bank switched on.", labels=["bank"])
         breaker = GaugeMetricFamily("bank_breaker", "1 at the state of the bank's breaker.", labels=["bank", "state"])
-        # Without their credentials, which nobody here needs and which a wrong key makes unreadable.
+        # Credentials are not loaded: they are not needed, and a wrong key would raise.
         banks = list(Provider.objects.only("name", "enabled", "circuit").filter(name__in=registry.names()))
         try:
             states: dict[str, str] | None = Breaker.states(bank.name for bank in banks)
@@ -120,7 +121,7 @@ class StateCollector(Collector):
             states = None
         for bank in banks:
             enabled.add_metric([bank.name], bank.enabled)
-            # What an operator forced counts, whatever the breaker thinks.
+            # An operator's setting goes before the breaker's state.
             forced = None if bank.circuit == Circuit.AUTO else f"forced_{bank.circuit}"
             if current := forced or (states or {}).get(bank.name):
                 for state in BREAKER_STATES:

@@ -1,4 +1,4 @@
-"""Request id, one log line per request, and bodies that come in chunks."""
+"""Request id, one log line per request, and chunked bodies."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from foundation.errors import PayloadTooLarge
 
 log = structlog.get_logger("request")
 
-QUIET = ("/health/live", "/health/ready", "/metrics")  # asked for every few seconds
+QUIET = ("/health/live", "/health/ready", "/metrics")  # called every few seconds
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,128}", re.ASCII)
 
 
 class RequestMiddleware:
-    """Keeps a sound incoming `X-Request-Id` or makes one, binds it to every log line, and returns it.
+    """Keeps a valid incoming `X-Request-Id` or creates one, binds it to every log line, and returns it.
 
-    The log line names the route, never the path: authorization ids and auction keys in it are secrets.
+    The log line names the route and never the path, because authorization ids and auction keys in paths are secrets.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        # What proves something bears an id that is ours for certain; a caller may choose the other.
+        # Evidence needs an id that is certainly our own. The caller may choose the other one.
         own_id = uuid.uuid4().hex
         request_id = kept_id(request.headers.get("X-Request-Id", "")) or own_id
         request.request_id, request.own_id = request_id, own_id  # type: ignore[attr-defined]
@@ -47,7 +47,8 @@ class RequestMiddleware:
         response = _refuse_large_body(request) or self.get_response(request)
         response["X-Request-Id"] = request_id
         if request.method == "HEAD" and not response.streaming:
-            # The length that a GET has, and nothing to send: the server warns of a body that it has to drop.
+            # A HEAD response has the length of the GET response and no body. The server would warn of a body that it
+            # has to drop.
             response["Content-Length"], response.content = str(len(response.content)), b""
         seconds = time.monotonic() - started
         count_request(request, response.status_code, seconds)
@@ -66,14 +67,14 @@ class RequestMiddleware:
 
 
 def kept_id(incoming: str) -> str | None:
-    """The request id that a caller sent, where it is sound."""
+    """The request id that the caller sent, if it is valid."""
     return incoming if _REQUEST_ID.fullmatch(incoming) else None
 
 
 def _buffer_chunks(request: HttpRequest) -> None:
-    """Give a chunked body a length: Django takes a request without Content-Length for an empty one.
+    """Give a chunked body a length: Django takes a request without Content-Length for one with an empty body.
 
-    One byte more than allowed is read, so that the parser sees that the body is too large.
+    Reads one byte more than allowed, so that the parser notices a body that is too large.
     """
     environ = request.META
     if environ.get("CONTENT_LENGTH") or not _comes_in_chunks(request):
@@ -81,7 +82,7 @@ def _buffer_chunks(request: HttpRequest) -> None:
     try:
         body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
     except (OSError, ParseException):
-        environ["CONTENT_LENGTH"] = "1"  # not the empty body that it looks like
+        environ["CONTENT_LENGTH"] = "1"  # so that Django does not take the body for empty
         request._stream = io.BufferedReader(_BrokenBody())
         return
     environ["CONTENT_LENGTH"] = str(len(body))
@@ -89,8 +90,8 @@ def _buffer_chunks(request: HttpRequest) -> None:
 
 
 def _refuse_large_body(request: HttpRequest) -> HttpResponse | None:
-    """The refusal of a body that is longer than allowed, before a byte of the body is read. Routes of the API refuse
-    in their own turn, after path, key and method: for these the body is replaced by one that can't be read."""
+    """The refusal of a body that is longer than allowed, before any of it is read. Routes of the API refuse later,
+    after path, key and method; for these the body is replaced by an unreadable one."""
     if not _length(request) > settings.MAX_BODY_BYTES:
         return None
     if is_api(request):
@@ -102,12 +103,12 @@ def _refuse_large_body(request: HttpRequest) -> HttpResponse | None:
 def _length(request: HttpRequest) -> int:
     try:
         return int(request.META.get("CONTENT_LENGTH") or 0)
-    except ValueError:  # Django reads nothing of such a body
+    except ValueError:  # Django reads no body with such a length
         return 0
 
 
 class _LargeBody(io.RawIOBase):
-    """A body of which nothing is read: whoever tries says so to the client."""
+    """An unreadable body. Reading it raises the error that the body is too large."""
 
     def readable(self) -> bool:
         return True
@@ -117,8 +118,8 @@ class _LargeBody(io.RawIOBase):
 
 
 class _BrokenBody(io.RawIOBase):
-    """A body whose chunks are malformed or end early: whoever reads it hears of a broken connection, and tells
-    the client in its own turn, after path, key and method."""
+    """A body whose chunks are malformed or end early. Reading it raises the error of a broken connection, which the API
+    reports after path, key and method."""
 
     def readable(self) -> bool:
         return True

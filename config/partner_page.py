@@ -1,5 +1,5 @@
-"""The back office's page of what a partner does: links with counts, the deliveries of a day, the use of its limits, and
-a test event."""
+"""The back office's page of a partner's activity: counts with links, the deliveries of one day, the use of its limits,
+and a test event."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from proposals.models import Proposal
 from webhooks import events
 from webhooks.models import Event
 
-#: A link's count goes so far. To count all of a large partner's rows would read them all.
+#: The maximum of a link's count. Counting all rows of a large partner would read them all.
 MOST = 1_000
 _KINDS: tuple[tuple[str, type[Model]], ...] = (
     ("Consultas", Query),
@@ -46,7 +46,7 @@ _KINDS: tuple[tuple[str, type[Model]], ...] = (
 
 @dataclass(frozen=True)
 class Link:
-    """A list of the partner's rows: its title, how many they are, and its address."""
+    """A list of the partner's rows: title, number of rows, and URL."""
 
     title: str
     count: str
@@ -54,7 +54,7 @@ class Link:
 
 
 def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
-    """The page; a POST sends a test event. Raises Http404 and PermissionDenied."""
+    """The page. A POST sends a test event. Raises Http404 and PermissionDenied."""
     if not request.user.has_perm("partners.view_partner"):
         raise PermissionDenied
     partner = registration.with_facts(Partner.objects.defer(*SECRET_FIELDS)).filter(pk=partner_id).first()
@@ -72,7 +72,7 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
         "partner": partner,
         "settings": reverse("admin:partners_partner_change", args=[partner.pk]),
         "gaps": registration.gaps(partner),
-        "use": admin.site.get_model_admin(Partner).use(partner),  # type: ignore[attr-defined]  # a column of its list
+        "use": admin.site.get_model_admin(Partner).use(partner),  # type: ignore[attr-defined]  # a column of the list
         "links": list(_links(request, partner)),
         "plot": _deliveries(partner) if may_see_events else None,
         "may_test": may_test,
@@ -94,7 +94,7 @@ def _count(rows: QuerySet[Model]) -> str:
 
 
 def _deliveries(partner: Partner) -> Plot:
-    """The events of the last 24 hours by the hour that caused them, as they stand now."""
+    """The events of the last 24 hours by hour of creation, with their current states."""
     now = timezone.localtime().replace(minute=0, second=0, microsecond=0)
     hours = [now - timedelta(hours=back) for back in reversed(range(24))]
     mine = Event.objects.filter(partner=partner, created_at__gte=hours[0]).order_by()
@@ -109,7 +109,7 @@ def _deliveries(partner: Partner) -> Plot:
 
 
 def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:
-    """Queue a test event and lead to its page, where the attempt shows."""
+    """Queue a test event and redirect to its page, which shows the attempt."""
     try:
         event = events.send_test(Partner.objects.get(pk=partner.pk))
     except InvalidState as fault:

@@ -1,4 +1,4 @@
-"""The API's schema, as `/docs/` shows it and as generators fetch it."""
+"""The API's schema, for `/docs/` and for generators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 
-#: What the page of the reference may load: its own files. Its styles stand in the page.
+#: The page of the reference may load only its own files. Its styles are inline.
 POLICY = {
     "default-src": [NONE],
     "script-src": [SELF],
@@ -25,7 +25,7 @@ POLICY = {
     "frame-ancestors": [NONE],
 }
 _YAML = OpenApiYamlRenderer.media_type
-#: What may stand in `Accept`, the one that counts where nothing is preferred first; each with its ending.
+#: The media types for `Accept`, with their file endings. The first one is the default.
 _FORMATS = {
     _YAML: "yaml",
     "application/yaml": "yaml",
@@ -36,7 +36,7 @@ _FORMATS = {
 
 @require_safe
 def schema(request: HttpRequest) -> HttpResponse:
-    """The OpenAPI schema, for everybody: JSON where `Accept` or `?format=json` asks for it, else YAML."""
+    """The OpenAPI schema, public: JSON if `Accept` or `?format=json` asks for it, otherwise YAML."""
     preferred = request.get_preferred_type(list(_FORMATS)) or _YAML
     ending = request.GET.get("format", _FORMATS[preferred])
     is_json = ending == "json"
@@ -51,7 +51,8 @@ def schema(request: HttpRequest) -> HttpResponse:
 
 @cache
 def document() -> dict[str, Any]:
-    """The schema, made once per process: it costs half a second of CPU time, and anybody may ask without a key."""
+    """The schema, generated once per process: it takes half a second of CPU time, and anyone may request it without a
+    key."""
     made: dict[str, Any] = SchemaGenerator(urlconf="config.urls").get_schema(request=None, public=True)
     return made
 

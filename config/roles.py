@@ -1,11 +1,11 @@
-"""What each role of the back office may see and do: the groups that come with the service.
+"""The permissions of each back office role that comes with the service.
 
-`foundation/backoffice/roles.py` makes the groups. A superuser gives an account its role, or makes further groups.
+`foundation/backoffice/roles.py` creates the groups. A superuser gives an account its role or creates more groups.
 """
 
 from __future__ import annotations
 
-#: What every role reads: how things stand, with CPFs masked.
+#: Every role may view these, with CPFs masked.
 _READ = (
     "partners.view_partner",
     "partners.view_allowance",
@@ -27,7 +27,7 @@ _READ = (
     "figures.view_bankhour",
     "providers.view_maintenance",
 )
-#: The permissions of each role, as `app.codename`, by the group's name.
+#: The permissions of each role as `app.codename`, by group name.
 ROLES: dict[str, tuple[str, ...]] = {
     "Papel: suporte": _READ,
     "Papel: operação": (

@@ -1,7 +1,7 @@
-"""The one settings file. Everything that differs between deployments comes from the environment (see `.env.example`).
+"""The only settings file. All values that differ between deployments come from the environment (see `.env.example`).
 
-Without DATABASE_URL and REDIS_URL the addresses of the embedded services are read from the state that
-`make run` keeps under DATA_DIR, so that `manage.py` acts on the running service's database.
+Without DATABASE_URL and REDIS_URL, the URLs of the embedded servers are read from the files that `make run` keeps in
+DATA_DIR, so that `manage.py` uses the running service's database.
 """
 
 from __future__ import annotations
@@ -56,27 +56,28 @@ def _derived(label: str) -> str:
     return hmac.new(SECRET_KEY.encode(), label.encode(), hashlib.sha256).hexdigest()
 
 
-# Values of earlier releases are bound to no row: `write` goes on making such (while processes of that release run
-# beside), `read` takes them, `refuse` does not any more (after `reencrypt`).
+# Values of earlier releases are not bound to a row. `write` still writes such values (while processes of that release
+# run), `read` reads them, `refuse` refuses them (after `reencrypt`).
 FIELD_ENCRYPTION_UNBOUND = env.str("FIELD_ENCRYPTION_UNBOUND", "") or "read"
 if FIELD_ENCRYPTION_UNBOUND not in ("write", "read", "refuse"):
     raise ImproperlyConfigured("FIELD_ENCRYPTION_UNBOUND must be write, read or refuse")
 
-# X25519 keys, 32 bytes in hex: processes that call banks have the private ones, the first of which is the current one;
-# all others have the public key of that one, and can write credentials but not read them.
+# X25519 keys, 32 bytes in hex. Processes that call banks have the private keys, the current one first. All others have
+# the public key of the current one: they can encrypt credentials but not decrypt them.
 BANK_CREDENTIALS_KEYS, BANK_CREDENTIALS_PUBLIC_KEY = credentials_keys(_derived("bank-credentials"))
 
-# Set both before SECRET_KEY is ever rotated: stored digests hang on them.
+# Set both before SECRET_KEY is ever rotated, because stored digests depend on them.
 API_KEY_PEPPER = env.str("API_KEY_PEPPER", "") or _derived("api-key-pepper")
 BLIND_INDEX_KEY = env.str("BLIND_INDEX_KEY", "") or _derived("blind-index")
 not_guessable("API_KEY_PEPPER", API_KEY_PEPPER, least=32)
 not_guessable("BLIND_INDEX_KEY", BLIND_INDEX_KEY, least=32)
 
-# Ed25519 seed, 32 bytes in hex, that evidence is signed with; set it too before SECRET_KEY is rotated. When it is
-# replaced, its public key (`verify_evidence` prints it) joins the retired ones, so that old evidence still verifies.
-# Production needs one of its own: what proves an acceptance must not hang on the key of sessions and cookies.
+# The Ed25519 seed that signs evidence, 32 bytes in hex. Set it, too, before SECRET_KEY is rotated. When it is replaced,
+# its public key (printed by `verify_evidence`) must be added to the retired ones, so that old evidence can still be
+# verified. Production needs a separate key: the proof of an acceptance must not depend on the key of sessions and
+# cookies.
 EVIDENCE_SIGNING_KEY = required_in_production("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
-if not re.fullmatch(r"[0-9A-Fa-f]{64}", EVIDENCE_SIGNING_KEY):  # else the first holder who accepts would find out
+if not re.fullmatch(r"[0-9A-Fa-f]{64}", EVIDENCE_SIGNING_KEY):  # otherwise the first acceptance would fail
     raise ImproperlyConfigured("EVIDENCE_SIGNING_KEY must be 32 bytes in hex")
 not_guessable("EVIDENCE_SIGNING_KEY", EVIDENCE_SIGNING_KEY, least=64)
 EVIDENCE_RETIRED_PUBLIC_KEYS = env.list("EVIDENCE_RETIRED_PUBLIC_KEYS", default=[])
@@ -99,11 +100,11 @@ TRUSTED_PROXIES = networks("TRUSTED_PROXIES", [])
 if PRODUCTION and "TRUSTED_PROXIES" not in env.ENVIRON:
     raise ImproperlyConfigured("TRUSTED_PROXIES must be set in production (empty where no proxy stands in front)")
 for _proxy in TRUSTED_PROXIES if PRODUCTION else ():
-    if ipaddress.ip_network(_proxy, strict=False).prefixlen < 8:  # whoever is in it chooses the address he comes from
+    if ipaddress.ip_network(_proxy, strict=False).prefixlen < 8:  # clients in it could fake their address
         raise ImproperlyConfigured(f"TRUSTED_PROXIES: {_proxy!r} is too wide: name the proxies")
 
 
-# What is known to everybody (`admin` / `admin`, the keys that stand in this file) opens no sandbox that others reach.
+# Publicly known secrets (`admin` / `admin`, the keys in this file) must not work in a sandbox that others can reach.
 DEVELOPMENT_SECRETS_ALLOWED = ENVIRONMENT == "development" or (
     ENVIRONMENT == "sandbox"
     and (is_local(urlsplit(PUBLIC_BASE_URL).hostname or "") or flag("ALLOW_DEVELOPMENT_SECRETS", False))
@@ -118,7 +119,7 @@ if not DEVELOPMENT_SECRETS_ALLOWED and not PRODUCTION:
                 f"{_name} must be set in a sandbox at a public address, or ALLOW_DEVELOPMENT_SECRETS=true"
             )
 SIMULATOR_URL = env.str("SIMULATOR_URL", f"http://127.0.0.1:{whole('SIMULATOR_PORT', 8100)}").rstrip("/")
-# Text messages to holders (authorizations/texting.py). Empty: this deployment sends none.
+# Text messages to holders (authorizations/texting.py). If empty, this deployment sends none.
 SMS_GATEWAY_URL = env.str("SMS_GATEWAY_URL", "" if PRODUCTION else f"{SIMULATOR_URL}/sms").strip()
 SMS_GATEWAY_TOKEN = env.str("SMS_GATEWAY_TOKEN", "") or ("" if PRODUCTION else "sandbox")
 if SMS_GATEWAY_URL:
@@ -164,7 +165,7 @@ MIDDLEWARE = [
     "django_otp.middleware.OTPMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "csp.middleware.CSPMiddleware",  # sets a policy only where a view, or the next one, names one
+    "csp.middleware.CSPMiddleware",  # sets a policy only for views, or by the next middleware, that name one
     "foundation.backoffice.gate.BackOfficeMiddleware",
 ]
 
@@ -172,7 +173,7 @@ ROOT_URLCONF = "config.urls"
 CSRF_FAILURE_VIEW = "config.exceptions.csrf_failure"
 WSGI_APPLICATION = "config.wsgi.application"
 APPEND_SLASH = False
-FORCE_SCRIPT_NAME = ""  # the service stands at the root, whatever a header says
+FORCE_SCRIPT_NAME = ""  # the service's root path is /, whatever a header says
 
 TEMPLATES = [
     {
@@ -193,71 +194,73 @@ if DATABASE_URL and not DATABASE_URL.startswith(("postgres://", "postgresql://")
     raise no_address("DATABASE_URL", "postgres")
 try:
     DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://unset@127.0.0.1:1/unset")}
-except ValueError:  # its words would tell what it takes for the port, which may be part of the password
+except ValueError:  # the exception's text would quote what it takes for the port, which may be part of the password
     raise no_address("DATABASE_URL", "postgres") from None
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 _pool_size = whole("DATABASE_POOL_SIZE", 0, least=0)
 if _pool_size:
-    # A pool makes giving the connection back during a wait on the network cheap: close() returns it.
-    # Looked at before each use, a connection that died with the database costs a wait for a new one, not a request.
+    # With a pool, giving a connection back during a wait for the network is cheap: close() returns it. Connections are
+    # checked before each use, so one that died with the database costs a wait for a new one, not a failed request.
     DATABASES["default"]["ENGINE"] = "foundation.postgresql"
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"]["OPTIONS"] = {
         **DATABASES["default"].get("OPTIONS", {}),
-        # Between two looks for a database that is away the pool waits ever longer, and begins anew after
-        # `reconnect_timeout`: one that was away for a minute would be found only after another. A second less than a
-        # request waits: it gets what the last look finds.
+        # While the database is unavailable, the pool waits longer after each attempt and starts again after
+        # `reconnect_timeout`; without that limit, an outage of a minute would be extended by another minute. It is a
+        # second less than a request waits, so the request gets the connection of the last attempt.
         "pool": {"min_size": 1, "max_size": _pool_size, "timeout": 10, "reconnect_timeout": 9},
-        # The statements of foundation/statements.py are prepared at their second use on a connection. A connection that
-        # serves one request only would not have them twice.
+        # The statements of foundation/statements.py are prepared at their second use on a connection. A connection for
+        # a single request would never reach that.
         "prepare_threshold": 1 if flag("DATABASE_PREPARE", True) else None,
     }
 
 if PRODUCTION:
-    # TLS ends at a trusted proxy, whose word for the scheme config/gunicorn.py takes, and nobody else's.
+    # TLS ends at a trusted proxy. config/gunicorn.py believes only that proxy about the scheme.
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
-    # Names that browsers take from this very host by https only: no other host of the domain can set them.
+    # With the prefix __Host-, browsers accept these cookies only from this host by https, and no other host of the
+    # domain can set them.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-session", "__Host-csrf"
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
 BACKOFFICE_ROLES = ROLES
 SILENCED_SYSTEM_CHECKS = [
     "security.W005",  # HSTS for subdomains and
-    "security.W021",  # its preload list are for the domain's owner to decide
-    "security.W008",  # a key sent by plain http must fail, not be redirected: the proxy has no http listener
+    "security.W021",  # the preload list are the domain owner's decision
+    "security.W008",  # a key sent by plain http must fail instead of being redirected: the proxy has no http listener
 ]
 
-# --- Log-in to the back office (foundation/backoffice/login.py) ------------------------------------------------
+# --- Login to the back office (foundation/backoffice/login.py) ---------------------------------------------
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 PASSWORD_HASHERS = ["foundation.hashing.OutsideTheLoop"]
-# So many failures of one account, or from one address, within this time, and neither is looked at again meanwhile.
+# After this many failures of one account, or from one address, within the time below, further logins are refused.
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-# A log-in forgets no failure: who has one account could else begin anew against all others.
+# A successful login does not clear failures. Otherwise the owner of one account could keep guessing the passwords of
+# others.
 AXES_RESET_ON_SUCCESS = False
-# A refusal takes this time, in which its client can't ask again by the same connection.
+# A refusal is delayed by this many seconds, so that its client cannot repeat at once on the same connection.
 REFUSED_LOG_IN_WAIT_S = 2
 AXES_USERNAME_CALLABLE = "foundation.backoffice.login.account_of"
 AXES_CLIENT_IP_CALLABLE = "foundation.backoffice.login.network_of"
-# axes keeps what a form sent; nothing of these.
+# axes stores what a form sent, except these.
 AXES_SENSITIVE_PARAMETERS = ["username", "password", "csrfmiddlewaretoken", "next"]
-AXES_DISABLE_ACCESS_LOG = True  # the log lines tell
+AXES_DISABLE_ACCESS_LOG = True  # the log lines suffice
 AXES_ENABLE_ADMIN = False
-SILENCED_SYSTEM_CHECKS.append("axes.W002")  # its middleware: the page was rendered by then, which is most of the cost
+SILENCED_SYSTEM_CHECKS.append("axes.W002")  # the middleware comes after the rendering, too late to save cost
 
-# A session ends after so long without a page, and so long after its log-in. Production takes less, and not more.
+# A session ends this long after its last page, and this long after its login. Production may set lower values only.
 SESSION_IDLE_S = whole("SESSION_IDLE_MINUTES", 30) * 60
 SESSION_COOKIE_AGE = whole("SESSION_HOURS", 12) * 3600
 for _name, _most in {"SESSION_IDLE_MINUTES": 30, "SESSION_HOURS": 12}.items():
     if PRODUCTION and whole(_name, _most) > _most:
         raise ImproperlyConfigured(f"{_name} must not be above {_most} in production")
-# Operators give a code of their phone after the password.
+# Operators must also enter a code from their phone.
 SECOND_FACTOR = flag("SECOND_FACTOR", PRODUCTION)
-# A holder is erased when one operator asked for it and another confirmed.
+# A holder's erasure must be requested by one operator and confirmed by another.
 ERASURE_BY_TWO = flag("ERASURE_BY_TWO", False)
 OTP_TOTP_ISSUER = "Originação consignada"
-# The back office is served on this host and on no other, which serves nothing else. Empty: on every host.
+# The back office is served only on this host, which serves nothing else. If empty, on every host.
 BACKOFFICE_HOST = env.str("BACKOFFICE_HOST", "").strip().lower()
 if BACKOFFICE_HOST and not re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", BACKOFFICE_HOST):
     raise ImproperlyConfigured("BACKOFFICE_HOST must be a host name, without scheme, port and path")
@@ -273,54 +276,54 @@ AUTH_PASSWORD_VALIDATORS = [
 
 LANGUAGE_CODE = "pt-br"
 FORMAT_MODULE_PATH = ["config.formats"]
-LOCALE_PATHS = [BASE_DIR / "locale"]  # what the admin's theme lacks in Portuguese
+LOCALE_PATHS = [BASE_DIR / "locale"]  # Portuguese texts that the admin's theme lacks
 TIME_ZONE = "America/Sao_Paulo"
 USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
-#: The guide's web pages, which `python -m config.local.guide` makes.
+#: The guide's web pages, generated by `python -m config.local.guide`.
 GUIDE_ROOT = Path(env.str("GUIDE_ROOT", default=str(BASE_DIR / "var" / "guide")))
 
 # --- Limits and times of the contract -------------------------------------------------------------------
 BANK_TIMEOUT_S = whole("BANK_TIMEOUT_S", 25)
 QUERY_DEADLINE_S = whole("QUERY_DEADLINE_S", 30)
-AUTHORIZATION_MAX_AGE_DAYS = whole("AUTHORIZATION_MAX_AGE_DAYS", 30)  # an older authorization serves no new query
-# Silence after which a comment line keeps a stream's connection alive.
+AUTHORIZATION_MAX_AGE_DAYS = whole("AUTHORIZATION_MAX_AGE_DAYS", 30)  # older ones serve no new query
+# After this many seconds of silence, a comment line keeps a stream's connection alive.
 STREAM_HEARTBEAT_S = env.float("STREAM_HEARTBEAT_S", 10.0)
 QUERIES_IN_FLIGHT = whole("QUERIES_IN_FLIGHT", 1000)  # per web process; beyond it 429 (consultas/admission.py)
-PROPOSAL_WAIT_S = whole("PROPOSAL_WAIT_S", 30)  # a partner's call waits so long for its bank
-# Tests let a worker die in the middle of a submission (proposals/killpoints.py).
+PROPOSAL_WAIT_S = whole("PROPOSAL_WAIT_S", 30)  # how long a partner's call waits for its bank
+# Tests make a worker die during a submission (proposals/killpoints.py).
 CRASH_AT = "" if PRODUCTION else env.str("CRASH_AT", "")
 MAX_BODY_BYTES = 256 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
-# Nothing of a request is written to the disk: a body of the greatest size fits into memory.
+# No request writes to the disk: a body of maximum size fits into memory.
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
 
-# --- Webhooks ---------------------------------------------------------------------------------------------
-# Receivers over plain http and at private addresses: for development and the sandbox only.
+# --- Webhooks --------------------------------------------------------------------------------------------
+# Receivers by plain http and at private addresses: only for development and the sandbox.
 WEBHOOKS_ALLOW_PRIVATE = flag("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)
 if PRODUCTION and WEBHOOKS_ALLOW_PRIVATE:
     raise ImproperlyConfigured("WEBHOOKS_ALLOW_PRIVATE must not be set in production")
 WEBHOOK_PORTS = [int(port) for port in env.list("WEBHOOK_PORTS", default=["443", "8443"])]  # empty: any
 WEBHOOK_TIMEOUT_S = whole("WEBHOOK_TIMEOUT_S", 10)
-# After it the event of a process that died is tried again. Longer than an attempt: its time-out, the name look-up
-# that no time-out bounds, storing the outcome.
+# After this time the event of a dead process is sent again. Longer than an attempt: its time-out, the name resolution,
+# which has no time-out, and storing the outcome.
 WEBHOOK_LEASE_S = whole("WEBHOOK_LEASE_S", 30)
 WEBHOOK_CONCURRENCY = whole("WEBHOOK_CONCURRENCY", 256)  # deliveries in flight per delivery process
 WEBHOOK_PARTNER_LIMIT = whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, over all processes
 
 
-# --- Retention (docs/operations.md says why so long) --------------------------------------------------------
-# At least a day: what is under way, a repeat of a query too, is younger.
-QUERY_RETENTION_DAYS = whole("QUERY_RETENTION_DAYS", 90)  # and offers and steps; since their last use
+# --- Retention (reasons in docs/operations.md) ------------------------------------------------------------
+# At least a day, because running work, and repeated queries, refer to younger rows.
+QUERY_RETENTION_DAYS = whole("QUERY_RETENTION_DAYS", 90)  # of queries, offers and steps, after their last use
 SUBMISSION_RETENTION_DAYS = whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
 SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
 WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
-# The database deletes no younger entry of the audit trail, whoever asks (foundation/migrations/0001_audit_trail.py).
+# The database refuses to delete younger entries of the audit trail (foundation/migrations/0001_audit_trail.py).
 AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)
 FAILED_CALL_RETENTION_DAYS = whole("FAILED_CALL_RETENTION_DAYS", 30)
 if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
-    # A holder's leads are found by the holder's queries (proposals/retention.py).
+    # A holder's leads are found through the holder's queries (proposals/retention.py).
     raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
 
 # --- API --------------------------------------------------------------------------------------------------
@@ -336,18 +339,18 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
 }
 
-# --- Celery -------------------------------------------------------------------------------------------------
-# A Redis of its own for the messages, where one server is not enough (docs/scale.md).
+# --- Celery ------------------------------------------------------------------------------------------------
+# A separate Redis for messages, if one server is not enough (docs/scale.md).
 _broker = env.str("BROKER_URL", "").strip()
 CELERY_BROKER_URL = address("BROKER_URL", _broker, "redis", "rediss") if _broker else REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_RESULT_BACKEND_THREAD_SAFE = True  # there is none; else each greenlet would make its own
+CELERY_RESULT_BACKEND_THREAD_SAFE = True  # there is no result backend; otherwise each greenlet would create one
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
 CELERY_TASK_ROUTES = {
     "proposals.tasks.purge": {"queue": "default"},
-    # A holder waits for the code, as a partner waits for a bank. The sweep process sends what this task lost.
+    # A holder waits for the code like a partner waits for a bank. The sweep process sends codes whose task was lost.
     "authorizations.tasks.send_code": {"queue": "banks"},
     "foundation.tasks.pong": {"queue": "banks"},
     "consultas.tasks.*": {"queue": "banks"},
@@ -361,14 +364,14 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker for
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 5,
     "socket_connect_timeout": 1,
-    # More than a worker has tasks. Each may acknowledge its message at the same moment, and where kombu has no further
-    # connection it does not wait: the message would stay unacknowledged and keep its place in the worker.
+    # More than a worker has tasks. All may acknowledge their messages at the same moment. If kombu had no connection
+    # left, it would not wait: the message would stay unacknowledged and keep its place in the worker.
     "max_connections": 2048,
     "visibility_timeout": 3600,
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
-    # A task that waited longer than its interval is dropped: the next one does its work.
+    # A task that waited longer than its interval is dropped, because the next one does its work.
     "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
     "count-figures": {"task": "figures.tasks.advance", "schedule": 60, "options": {"expires": 60}},
     "purge-failed-calls": {"task": "partners.tasks.purge_failed_calls", "schedule": 3600, "options": {"expires": 3600}},

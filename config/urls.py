@@ -14,7 +14,7 @@ urlpatterns = [
     path("health/live", health.live),
     path("health/ready", health.ready),
     path("metrics", metrics),
-    # Django's redirect to a row's own page elsewhere, which no row has here; an id that can't be one breaks it.
+    # Django's redirect to a row's own page. No row has one here, and an invalid id would raise.
     path("admin/r/<path:row>", exceptions.unknown),
     path("admin/login/", login),
     path("admin/second-factor/", second_factor),

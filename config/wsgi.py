@@ -10,12 +10,13 @@ from django.urls import get_resolver
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 _django = get_wsgi_application()
-# The routes, and with them all views, now: else the first request to each process waits for half a second of imports.
+# Load the routes, and with them all views, now. Otherwise the first request of each process waits half a second for
+# imports.
 get_resolver().url_patterns  # noqa: B018 - a property that loads them
 
 from config import health  # noqa: E402 - needs the settings
 
 
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    """Answers a look at liveness or readiness by itself, and hands everything else to Django."""
+    """Answers liveness and readiness checks itself, and passes everything else to Django."""
     return health.answer(environ, start_response) or _django(environ, start_response)

