@@ -252,7 +252,8 @@ class Proposal(Submittable):
         if not self.is_final:
             self._keep(found)
         if found.status is not None:
-            self._move(found.status, cause, found.native_status)
+            why = reasons.of_refused(self.provider, found)
+            self._move(found.status, cause, found.native_status, why=why)
         self.plan_refresh()
 
     def _keep(self, found: BankProposal) -> None:

@@ -6,7 +6,7 @@ from providers import registry
 from providers.bank import Bank
 from providers.errors import OfferExpired
 from providers.reasons import Reason, ReasonCode, ReasonSource
-from providers.types import ProposalStatus
+from providers.types import BankProposal, ProposalStatus
 
 
 def of_refusal(provider: str, error: Exception) -> Reason:
@@ -16,11 +16,19 @@ def of_refusal(provider: str, error: Exception) -> Reason:
     return (registry.get(provider) or Bank).reason(str(error))
 
 
+def of_refused(provider: str, found: BankProposal) -> Reason | None:
+    """Why the bank refused a proposal after its submission, as it tells it now. None where the proposal is not refused,
+    and where the bank does not say."""
+    if found.status is not ProposalStatus.REJECTED or not found.reason:
+        return None
+    return (registry.get(provider) or Bank).reason(found.reason)
+
+
 def of_move(before: str, after: ProposalStatus, *, by_partner: bool, word: str) -> Reason | None:
     """Why a proposal moved from the status `before` to `after`, whose native word is `word`; None where `after` is no
     end of that kind.
 
-    Banks tell no more than the word, but what a proposal was waiting for says who did not want it.
+    Most banks tell no more than the word, but what a proposal was waiting for says who did not want it.
     """
     match after:
         case ProposalStatus.CANCELLED:

@@ -277,11 +277,12 @@ class Bank:
         contract_number: str | None = None,
         disbursed_at: datetime | None = None,
         disbursed_amount: Decimal | None = None,
+        reason: str | None = None,
         data: dict[str, Any] | None = None,
     ) -> BankProposal:
         """A proposal of the bank. `word` is the bank's own status. `link` is the signature URL, valid until
-        `link_ends_at`. `disbursed_amount` is in reais, paid at `disbursed_at`. Values that the bank does not give are
-        None."""
+        `link_ends_at`. `disbursed_amount` is in reais, paid at `disbursed_at`. `reason` is the bank's sentence for
+        refusing it. Values that the bank does not give are None."""
         return BankProposal(
             native_id,
             word,
@@ -291,6 +292,7 @@ class Bank:
             contract_number=contract_number,
             disbursed_at=disbursed_at,
             disbursed_amount=disbursed_amount,
+            reason=reason,
             data=data or {},
         )
 

@@ -94,6 +94,11 @@ class Simulator:
         body = {"provider": provider, "step": step, "outcome": outcome}
         self.control(f"holders/{cpf}/complete", body)
 
+    def lab(self, cpf: str, path: str, **order: Any) -> None:
+        """Give the laboratory an order about one holder."""
+        answer = self._http.request("POST", f"{self.url}/lab/holders/{cpf}/{path}", json=order)
+        assert answer.status < 300, f"{path}: {answer.status} {answer.data[:500]!r}"
+
     def advance(self, seconds: float) -> None:
         """Move the simulator's clock forward."""
         self.control("clock", {"advance_s": seconds})

@@ -103,6 +103,7 @@ class Proposal(Struct):
     situacao: str
     url_formalizacao: str | None
     validade_url: str | None
+    motivo_reprovacao: str | None = None
 
 
 class OneProposal(Struct):
@@ -302,7 +303,8 @@ class Aroeira(Bank):
 
     def _proposal(self, proposal: Proposal) -> BankProposal:
         ends_at = from_br_moment(proposal.validade_url) if proposal.validade_url else None
-        return self.proposal(proposal.ade, proposal.situacao, link=proposal.url_formalizacao, link_ends_at=ends_at)
+        link, why = proposal.url_formalizacao, proposal.motivo_reprovacao
+        return self.proposal(proposal.ade, proposal.situacao, link=link, link_ends_at=ends_at, reason=why)
 
 
 def _is_page(reply: Reply) -> bool:

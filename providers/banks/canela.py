@@ -117,6 +117,7 @@ class Operation(Struct, rename="camel"):
     operacao_id: str
     situacao: str
     formalizacao: Formalization | None
+    motivo_recusa: str | None = None
 
 
 class Operations(Struct):
@@ -282,13 +283,9 @@ class Canela(Bank):
         return self._proposal(self.call("GET", f"{_operation_path(native_id)}/detalhe", safe=True).read(Operation))
 
     def _proposal(self, operation: Operation) -> BankProposal:
-        link = operation.formalizacao
-        return self.proposal(
-            operation.operacao_id,
-            operation.situacao,
-            link=link.link if link else None,
-            link_ends_at=link.validade.astimezone(UTC) if link else None,
-        )
+        issued, why = operation.formalizacao, operation.motivo_recusa
+        link, ends_at = (issued.link, issued.validade.astimezone(UTC)) if issued else (None, None)
+        return self.proposal(operation.operacao_id, operation.situacao, link=link, link_ends_at=ends_at, reason=why)
 
 
 def _says(reply: Reply, status: int, sentence: str) -> bool:

@@ -109,6 +109,7 @@ class Operation(Struct):
     status: str
     formalization_url: str | None
     formalization_expires_at: str | None
+    denial_reason: str | None = None
 
 
 class Fault(Struct):
@@ -258,7 +259,8 @@ class Cedro(Bank):
     def _proposal(self, reply: Reply) -> BankProposal:
         operation = reply.read(Operation)
         ends_at = from_iso_utc(operation.formalization_expires_at) if operation.formalization_expires_at else None
-        return self.proposal(operation.id, operation.status, link=operation.formalization_url, link_ends_at=ends_at)
+        link, why = operation.formalization_url, operation.denial_reason
+        return self.proposal(operation.id, operation.status, link=link, link_ends_at=ends_at, reason=why)
 
 
 def _operation_path(native_id: str) -> str:

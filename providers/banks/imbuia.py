@@ -109,6 +109,7 @@ class Proposal(Struct):
     numero_proposta: str
     situacao: str
     formalizacao: Formalization | None
+    motivo_reprovacao: str | None = None
 
 
 class FaultDetail(Struct):
@@ -258,6 +259,7 @@ class Imbuia(Bank):
             proposal.situacao,
             link=link.url if link else None,
             link_ends_at=from_iso_utc(link.data_expiracao) if link else None,
+            reason=proposal.motivo_reprovacao,
         )
 
 

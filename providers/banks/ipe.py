@@ -96,6 +96,7 @@ class Debt(Struct):
     signature: Signature | None
     contract_number: str | None = None
     payment: Payment | None = None
+    refusal_reason: str | None = None
 
 
 class Debts(Struct):
@@ -220,6 +221,7 @@ class Ipe(Bank):
             contract_number=debt.contract_number,
             disbursed_at=_moment(payment.paid_at) if payment else None,
             disbursed_amount=payment.amount if payment else None,
+            reason=debt.refusal_reason,
         )
 
 

@@ -103,6 +103,7 @@ class Proposal(Struct, rename="camel"):
     numero_contrato: str | None = None
     data_liquidacao: str | None = None
     valor_liquidado: int | None = None
+    motivo_recusa: str | None = None
 
 
 class Jatoba(Bank):
@@ -271,6 +272,7 @@ class Jatoba(Bank):
             contract_number=proposal.numero_contrato,
             disbursed_at=from_br_moment(paid_at) if paid_at else None,
             disbursed_amount=from_cents(cents) if cents is not None else None,
+            reason=proposal.motivo_recusa,
         )
 
 

@@ -90,6 +90,7 @@ class Proposta(Struct, rename="pascal"):
     situacao: str
     link_assinatura: str | None
     link_valido_ate: str | None
+    motivo_reprovacao: str | None = None
 
 
 class Proposal(Struct, rename="pascal"):
@@ -216,7 +217,8 @@ class Peroba(Bank):
     def _proposal(self, reply: Reply) -> BankProposal:
         found = reply.read(Proposal).proposta
         ends_at = from_iso_utc(found.link_valido_ate) if found.link_valido_ate else None
-        return self.proposal(found.codigo, found.situacao, link=found.link_assinatura, link_ends_at=ends_at)
+        link, why = found.link_assinatura, found.motivo_reprovacao
+        return self.proposal(found.codigo, found.situacao, link=link, link_ends_at=ends_at, reason=why)
 
 
 def _holder(query: BankQuery) -> dict[str, Any]:

@@ -89,6 +89,7 @@ class Operacao(Struct, rename="kebab"):
     assinatura: Assinatura | None
     numero_contrato: str | None = None
     liquidacao: Liquidacao | None = None
+    motivo_indeferimento: str | None = None
 
 
 class Operacoes(Struct, rename="kebab"):
@@ -222,6 +223,7 @@ class Sucupira(Bank):
             contract_number=found.numero_contrato,
             disbursed_at=_moment(paid.em) if paid else None,
             disbursed_amount=from_cents(int(paid.valor_centavos)) if paid else None,
+            reason=found.motivo_indeferimento,
             data={"portfolio": found.carteira},
         )
 

@@ -346,6 +346,10 @@ class Bank:
             return contract.native_status
         return words[contract.status]
 
+    def why_refused(self, contract: Contract, field: str) -> dict[str, str]:
+        """The bank's sentence for refusing the contract as its `field`; nothing where it says none."""
+        return {field: contract.refused_because} if contract.refused_because else {}
+
     def _step_ended(self, step: Step, at: datetime) -> None:
         if step.contract is not None:
             self.ledger.step_ended(step, at)

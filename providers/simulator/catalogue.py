@@ -1,4 +1,6 @@
-"""The fixed test holders: which CPF makes which bank answer what. Read once from `catalogue.json`."""
+"""The fixed test holders: which CPF makes which bank answer what; and how each bank words a refusal. Read once from
+`catalogue.json` and `refusals.json`.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +86,8 @@ def _scenario(entry: dict[str, Any]) -> Scenario:
     return Scenario(**entry)
 
 
+#: By bank and code of the service: the sentence of the bank's manual for refusing a holder.
+REFUSALS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("refusals.json").read_text("utf-8"))
 AUCTION_KEYS: dict[str, str] = _data["auction_keys"]
 AUCTION_CUSTOMER_CPF: str = _data["auction_customer_cpf"]
 HOLDERS: tuple[dict[str, str], ...] = tuple(

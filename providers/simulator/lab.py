@@ -19,7 +19,7 @@ from providers.simulator.faults import Behaviour
 from providers.simulator.lab_reference import Words, reference
 from providers.simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, Contract, WrongState
 from providers.simulator.messages import answer
-from providers.simulator.orders import conflict, integer, no_such, order, refuse, word
+from providers.simulator.orders import conflict, integer, no_such, order, refuse, sentence, word
 from providers.simulator.world import STEPS, Step, World
 
 VERBS = {"approve": "approved", "refuse": "refused", "expire": "expired"}
@@ -30,6 +30,9 @@ ENDINGS = ("expired_offer", "expired_link")
 FAULTS = (*CALL_FAULTS, *ENDINGS)
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "any")
 STATUSES = (*WAY[1:], *ENDS)
+#: Why a bank refuses a proposal: the codes that any bank has a sentence for.
+REASONS = tuple(sorted({code for words in catalogue.REFUSALS.values() for code in words}))
+LONGEST_WORDS = 200
 LONGEST_LATENCY_MS = 60_000
 HOLDERS_WITH_FAULTS = 20_000
 
@@ -53,6 +56,8 @@ class Lab:
             operations=OPERATIONS,
             longest_latency_ms=LONGEST_LATENCY_MS,
             disbursed_after_s=DISBURSED_AFTER_S,
+            reasons=REASONS,
+            longest_words=LONGEST_WORDS,
         )
         self._reference = reference(world.public_url, words)
         sidecar = find_spec("drf_spectacular_sidecar")
@@ -159,13 +164,18 @@ class Lab:
     async def advance(self, request: web.Request) -> web.Response:
         """Advance the newest proposal of those that the body describes."""
         cpf = self._cpf(request)
-        body = await order(request, "status", "provider", "contract")
+        body = await order(request, "status", "provider", "contract", "reason", "words")
         status = str(word(body, "status", STATUSES, required=True))
+        reason, words = word(body, "reason", REASONS), sentence(body, "words", LONGEST_WORDS)
+        if (reason or words) and status != "rejected":
+            refuse("reason" if reason else "words", "só com status rejected")
+        if reason and words:
+            refuse("words", "informe reason ou words, não os dois")
         provider, wanted = word(body, "provider", self._banks), body.get("contract")
         for bank, contract in reversed(self._contracts(cpf)):
             if provider in (None, bank.name) and wanted in (None, contract.id):
                 try:
-                    bank.ledger.advance(contract, status)
+                    bank.ledger.advance(contract, status, words or _sentence_of(bank, reason))
                 except WrongState as wrong:
                     raise conflict(f"A proposta está {wrong}: não chega a {status}.") from None
                 return answer(_proposal(bank, contract))
@@ -272,6 +282,16 @@ def _proposal(bank: Bank, contract: Contract) -> dict[str, Any]:
         "signature_url": contract.signature_url,
         "created_at": iso(contract.created_at),
     }
+
+
+def _sentence_of(bank: Bank, reason: str | None) -> str | None:
+    """The bank's own sentence for a refusal with the code `reason`. Raises 422 where it has none."""
+    if reason is None:
+        return None
+    words = catalogue.REFUSALS.get(bank.name, {}).get(reason)
+    if words is None:
+        refuse("reason", f"{bank.name} não tem frase para este motivo")
+    return words
 
 
 def _is_cpf(text: str) -> bool:

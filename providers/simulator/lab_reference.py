@@ -36,6 +36,8 @@ class Words:
     operations: Sequence[str]
     longest_latency_ms: int
     disbursed_after_s: float
+    reasons: Sequence[str]
+    longest_words: int
 
     @property
     def provider(self) -> dict[str, Any]:
@@ -185,6 +187,16 @@ def _proposal_paths(words: Words) -> dict[str, Any]:
         "status": _choice(words.statuses, "Até onde levar."),
         "provider": words.provider,
         "contract": _text("Uma proposta certa, da lista."),
+        "reason": _choice(
+            words.reasons,
+            "Só com `rejected`: por quê, num código de motivo do serviço. O banco o diz nas palavras dele.",
+        ),
+        "words": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": words.longest_words,
+            "description": "Em vez de `reason`: a frase que o banco diz. Uma que ninguém conhece chega como `other`.",
+        },
     }
     return {
         "/proposals": {"get": _operation("Listar as propostas", listed, about="A mais nova primeiro.")},

@@ -62,7 +62,8 @@ class Contract:
     cancelled or expired.
 
     `reference` is the caller's own. `native_status`, where the scenario sets one, is the word to tell instead
-    of the bank's own while the status is `created`. `data` is the bank's to use.
+    of the bank's own while the status is `created`. `refused_because` is the bank's sentence for refusing it, where it
+    says why. `data` is the bank's to use.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Contract:
     signature: Step | None = None
     channel: str | None = None
     disbursed_at: datetime | None = None
+    refused_because: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -216,16 +218,17 @@ class Ledger:
                 self._world.end_step(contract.signature, "expired")
         return contract
 
-    def advance(self, contract: Contract, status: str) -> None:
+    def advance(self, contract: Contract, status: str, reason: str | None = None) -> None:
         """Move a contract on to a status of `WAY` or `ENDS`, through all that lies before it, as if bank and
-        holder had done their part now. Raises `WrongState` where no way leads there.
+        holder had done their part now; `reason` is the bank's sentence for refusing it. Raises `WrongState` where no
+        way leads there.
         """
         if contract.status == status:
             return
         if contract.status not in OPEN or (status == "expired" and contract.status == "signed"):
             raise WrongState(contract.status)
         if status in ENDS:
-            contract.status = status
+            contract.status, contract.refused_because = status, reason
             self._end_steps(contract, "expired")
             return
         if WAY.index(status) < WAY.index(contract.status):

@@ -63,5 +63,15 @@ def word(body: dict[str, Any], key: str, allowed: Collection[str], *, required: 
     return value
 
 
+def sentence(body: dict[str, Any], key: str, longest: int) -> str | None:
+    """Text of 1 to `longest` printable characters, or None where the field is absent or null. Else 422."""
+    value = body.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip() or len(value) > longest or not value.isprintable():
+        refuse(key, f"texto de 1 a {longest} caracteres")
+    return value
+
+
 def _error(kind: type[web.HTTPException], payload: dict[str, Any]) -> web.HTTPException:
     return kind(body=answer(payload).body, content_type="application/json")

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from foundation.formats import sentence
 from providers.limits import MAX_NATIVE_ID, MAX_PAID, check_text, rounded
 from providers.types.query import BankOffer, BankQuery
 
@@ -146,7 +147,8 @@ class BankSubmission:
 
 @dataclass(frozen=True)
 class BankProposal:
-    """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word.
+    """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word,
+    `reason` its sentence for refusing the proposal, cleaned by `formats.sentence`.
 
     `status` is None where the word is not known: the caller then leaves its status as it was. Raises ValueError for an
     identifier or a word beyond `providers.limits`. A long word is cut where it is stored.
@@ -160,9 +162,11 @@ class BankProposal:
     disbursed_at: datetime | None = None
     disbursed_amount: Decimal | None = None
     contract_number: str | None = None
+    reason: str | None = None
     data: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", sentence(self.reason or "") or None)
         check_text(self.native_id, MAX_NATIVE_ID)
         check_text(self.contract_number or "", MAX_NATIVE_ID)
         rounded(self.disbursed_amount or Decimal(0), 2, MAX_PAID)

@@ -47,6 +47,24 @@ def test_a_story_of_ones_own_holder(client: Client, simulator: Simulator) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("why", "code", "message"),
+    [
+        ({"reason": "invalid_account"}, "invalid_account", "conta de credito invalida"),
+        ({"words": "Chuva em Marte"}, "other", "Chuva em Marte"),
+    ],
+)
+def test_a_bank_refuses_for_the_reason_that_was_ordered(
+    client: Client, simulator: Simulator, why: dict[str, str], code: str, message: str
+) -> None:
+    order(simulator, "PUT", "", {"scenario": "full_flow"})
+    [offer, _] = client.query(OWN_CPF, providers=["ipe"])["proposals"]
+    proposal_id = client.post("/proposals", dataset(offer, cpf=OWN_CPF)).json()["proposal_id"]
+    order(simulator, "POST", "/proposals/advance", {"status": "rejected", **why})
+    told = client.get(f"/proposals/{proposal_id}").json()
+    assert (told["status"], told["reason"]["code"], told["reason"]["message"]) == ("rejected", code, message)
+
+
 @pytest.mark.parametrize("scenario", ["submit_unknown", "submit_unavailable"])
 def test_the_repeat_of_a_submission_that_failed_finds_one_contract(
     client: Client, simulator: Simulator, scenario: str

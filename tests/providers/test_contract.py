@@ -21,6 +21,7 @@ from providers.breaker import Breaker
 from providers.errors import BankFailure, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
+from providers.simulator.catalogue import REFUSALS
 from providers.tokens import forget_all
 from providers.types import (
     AppAuthorization,
@@ -420,6 +421,19 @@ def test_a_refused_signature_rejects_the_proposal(
     bank.formalize(submitted.native_id, None)
     simulator.complete(FULL_FLOW, bank.name, "signature", "refused")
     assert bank.status(submitted.native_id).status is ProposalStatus.REJECTED
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_bank_that_refuses_after_the_submission_says_why_in_its_own_words(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
+    """As the laboratory has it refuse. What a proposal was waiting for tells less."""
+    assert submitted.reason is None
+    code, words = next(iter(REFUSALS[bank.name].items()))
+    simulator.lab(FULL_FLOW, "proposals/advance", status="rejected", provider=bank.name, reason=code)
+    found = bank.status(submitted.native_id)
+    assert (found.status, found.reason) == (ProposalStatus.REJECTED, words)
+    assert bank.adapter.reason(words).code == code
 
 
 @pytest.mark.parametrize(("channel", "told_by"), [("sms", "sms"), ("whatsapp", "chat")])

@@ -216,6 +216,7 @@ class Aroeira(Bank):
             "ade": contract.id,
             "codigo_externo": contract.reference,
             "situacao": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "motivo_reprovacao"),
             "url_formalizacao": url,
             "validade_url": f"{ends_at:%d/%m/%Y %H:%M:%S}" if ends_at else None,
         }

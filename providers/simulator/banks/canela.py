@@ -240,6 +240,7 @@ class Canela(Bank):
             "operacaoId": contract.id,
             "identificadorExterno": contract.reference,
             "situacao": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "motivoRecusa"),
             "dataCriacao": _moment(contract.created_at),
             "formalizacao": {"link": url, "validade": _until(step)} if url and step else None,
         }

@@ -244,6 +244,7 @@ class Cedro(Bank):
             "id": contract.id,
             "external_id": contract.reference,
             "status": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "denial_reason"),
             "created_at": contract.created_at.strftime(TIME),
             "formalization_url": url,
             "formalization_expires_at": _time(step.expires_at) if url and step else None,

@@ -263,6 +263,7 @@ class Imbuia(Bank):
             "numero_proposta": contract.id,
             "identificador_parceiro": contract.reference,
             "situacao": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "motivo_reprovacao"),
             "data_inclusao": contract.created_at.strftime(TIME),
             "formalizacao": {"url": url, "situacao": "ATIVA", "data_expiracao": _time(step.expires_at)}
             if url and step

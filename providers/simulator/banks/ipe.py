@@ -189,6 +189,7 @@ class Ipe(Bank):
             "debt_key": contract.id,
             "requester_identifier_key": contract.reference,
             "status": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "refusal_reason"),
             "created_at": contract.created_at.strftime(TIMESTAMP),
             "simulation_key": contract.offer.key,
             "contract_number": contract.number,

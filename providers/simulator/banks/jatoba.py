@@ -175,6 +175,7 @@ class Jatoba(Bank):
             "numeroProposta": contract.id,
             "identificadorParceiro": contract.reference,
             "situacao": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "motivoRecusa"),
             "linkAssinatura": url,
             "validadeLink": _local(step.expires_at) if url and step and step.expires_at else None,
             "numeroContrato": contract.number,

@@ -216,6 +216,7 @@ class Peroba(Bank):
             "IdentificadorExterno": contract.reference,
             "CodigoSimulacao": contract.offer.key,
             "Situacao": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "MotivoReprovacao"),
             "CriadaEm": _moment(contract.created_at),
             "LinkAssinatura": url,
             "LinkValidoAte": _moment(step.expires_at) if url and step else None,

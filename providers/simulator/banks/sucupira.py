@@ -225,6 +225,7 @@ class Sucupira(Bank):
             "id-simulacao": contract.offer.key,
             "carteira": self._portfolio(contract.offer),
             "situacao": self.status_word(contract, STATUS_WORDS),
+            **self.why_refused(contract, "motivo-indeferimento"),
             "criada-em": _ms(contract.created_at),
             "assinatura": {"link": url, "valida-ate": _ms(expires_at) if expires_at else None} if url else None,
             "numero-contrato": contract.number,

@@ -21,7 +21,9 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded, refusals_of
-from providers.types import BankResult, ProposalStatus, QueryStatus, StepOutcome
+from providers.simulator.catalogue import REFUSALS
+from providers.simulator.lab import REASONS
+from providers.types import BankProposal, BankResult, ProposalStatus, QueryStatus, StepOutcome
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 SOURCES = {"bank": "banco", "holder": "titular", "partner": "parceiro", "service": "serviço"}
@@ -50,6 +52,16 @@ def test_a_banks_words_are_those_of_its_manual(name: str) -> None:
     assert sorted(refusals_of(name)) == sorted(folded(words) for words in documented)
     # The catalogue's holders are refused by sentences of these two; a manual may have none for the others.
     assert {ReasonCode.NO_MARGIN, ReasonCode.EXISTING_CONTRACT} <= set(bank.reasons.values())
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_the_laboratory_has_a_bank_say_is_known_by_its_adapter(name: str) -> None:
+    bank = registry.get(name)
+    assert bank is not None
+    assert set(REASONS) >= {"no_margin", "existing_contract", "credit_policy", "invalid_account"}
+    told = {code: bank.reason(words).code for code, words in REFUSALS[name].items()}
+    assert told == {code: ReasonCode(code) for code in told}
+    assert {folded(words) for words in REFUSALS[name].values()} <= set(refusals_of(name))
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -113,6 +125,24 @@ def test_why_a_proposal_ended(before: str, after: str, by_partner: bool, code: s
 
 def test_a_move_that_is_no_such_end_has_no_reason() -> None:
     assert reasons.of_move("signed", ProposalStatus.DISBURSED, by_partner=False, word="x") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "code"),
+    [
+        (ProposalStatus.REJECTED, "Margem consignavel insuficiente.", "no_margin"),
+        (ProposalStatus.REJECTED, "Chuva em Marte.", "other"),
+        (ProposalStatus.REJECTED, "\0", None),
+        (ProposalStatus.REJECTED, None, None),
+        (ProposalStatus.CANCELLED, "Margem consignavel insuficiente.", None),
+        (None, "Margem consignavel insuficiente.", None),
+    ],
+)
+def test_why_a_bank_refused_what_it_had_taken(
+    status: ProposalStatus | None, words: str | None, code: str | None
+) -> None:
+    found = reasons.of_refused("ipe", BankProposal("1", "refused", status, reason=words))
+    assert (found and found.code) == code
 
 
 def test_why_a_submission_was_refused() -> None:
