@@ -1,8 +1,10 @@
-"""A volume of rows to measure with: queries, offers, steps, proposals with moves, and events, over the last days.
+"""A volume of rows to measure with: queries, offers, steps, sessions, proposals with moves, and events, over the last
+days.
 
 PostgreSQL makes the rows, a day at a time (volume.sql). What is encrypted is true ciphertext: of a few hundred holders
 and answers, each used again and again. By CPF only rows of these few are found: all others bear a hash of nobody. The
-answers tell other offers than the rows of offers do.
+answers tell other offers than the rows of offers do. Accepted sessions have no evidence: nobody can write that but by
+accepting.
 """
 
 from __future__ import annotations
@@ -115,6 +117,7 @@ def delete() -> Iterator[tuple[str, int]]:
     conditions = {
         "proposals_move": "proposal_id IN (SELECT id FROM proposals_proposal WHERE partner_id = ANY(%(partners)s))",
         "proposals_proposal": of_partner,
+        "authorizations_session": of_partner,
         "consultas_pending": of_partner,
         "consultas_offer": of_partner,
         "consultas_query": of_partner,
@@ -147,7 +150,8 @@ def _write_pool() -> None:
         cursor.execute("DROP TABLE IF EXISTS pg_temp.seed_pool, pg_temp.seed_partners")
         cursor.execute(
             "CREATE TEMP TABLE seed_pool (number int PRIMARY KEY,"
-            " cpf_index text, request text, answers text, dataset text, terms text, empty text)"
+            " cpf_index text, request text, answers text, dataset text, terms text, empty text,"
+            " cpf text, name text, phone text)"
         )
         rows: list[list[int | str]] = []
         for number in range(_POOL):
@@ -164,10 +168,9 @@ def _write_pool() -> None:
             answers = json.dumps(_answers(chance))
             dataset = json.dumps({**_DATASET, "titular": {**_DATASET["titular"], "cpf": cpf}})
             terms = json.dumps({"loanValue": 5000, "installments": 48})
-            rows.append(
-                [number, blind_index("cpf", cpf), request, *map(encrypt_unbound, (answers, dataset, terms, "{}"))]
-            )
-        cursor.executemany("INSERT INTO seed_pool VALUES (%s, %s, %s, %s, %s, %s, %s)", rows)
+            texts = (answers, dataset, terms, "{}", cpf, holder.name, holder.phone)
+            rows.append([number, blind_index("cpf", cpf), request, *map(encrypt_unbound, texts)])
+        cursor.executemany("INSERT INTO seed_pool VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", rows)
         cursor.execute("ANALYZE seed_pool")
         cursor.execute(
             "CREATE TEMP TABLE seed_partners AS SELECT id, row_number() OVER (ORDER BY name) - 1 AS number"

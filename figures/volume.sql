@@ -35,6 +35,17 @@ SELECT q.partner_id, q.id, (%(banks)s::text[])[1 + floor(random() * cardinality(
 FROM consultas_query q
 WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = %(mark)s AND random() < 0.06
 ---
+INSERT INTO authorizations_session (authorization_id, partner_id, cpf, cpf_index, name, phone, terms_id, status, created_at,
+    expires_at, declined_at, revoked_by, use_count)
+SELECT md5('session' || q.id), q.partner_id, pool.cpf, q.cpf_index, pool.name, pool.phone, terms.id,
+    CASE WHEN q.chance < 0.8 THEN 'authorized' ELSE 'expired' END, q.created_at - interval '5 minutes',
+    q.created_at + interval '3 days', CASE WHEN q.chance > 0.95 THEN q.created_at END, '', 0
+FROM (SELECT *, random() AS chance FROM consultas_query WHERE created_at >= %(start)s AND created_at < %(until)s
+        AND request_id = %(mark)s) q
+    JOIN seed_pool pool ON pool.number = get_byte(decode(md5(q.id::text), 'hex'), 1) %% (SELECT count(*) FROM seed_pool),
+    (SELECT max(id) AS id FROM authorizations_terms) terms
+WHERE get_byte(decode(md5(q.id::text), 'hex'), 2) < 110
+---
 INSERT INTO proposals_proposal (id, partner_id, offer_id, origin_query_id, provider, cpf_index, reference, dataset, terms, status,
     submission, native_id, native_status, data, channel, attempts, reconciles, moved_at, request_id, created_at, updated_at)
 SELECT gen_random_uuid(), o.partner_id, o.id, o.query_id, o.provider, o.cpf_index, md5(o.id::text), pool.dataset, pool.terms,

@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
+from authorizations.models import Session
 from consultas.models import Offer, Query, Step
 from figures import sweep
 from figures.models import BankHour, QueryHour
@@ -47,7 +48,7 @@ def test_a_small_volume_comes_and_goes(admin_client: Client) -> None:
         assert all(after in MOVES[before] for before, after in pairwise(way))  # type: ignore[index]
     assert Event.objects.count() == Move.objects.count()
 
-    for model in (Query, Offer, Step, Proposal, Event):
+    for model in (Query, Offer, Step, Session, Proposal, Event):
         meta = model._meta
         address = f"/admin/{meta.app_label}/{meta.model_name}/"
         assert admin_client.get(address).status_code == 200
@@ -57,7 +58,7 @@ def test_a_small_volume_comes_and_goes(admin_client: Client) -> None:
     assert BankHour.objects.exists()
 
     seed("--delete")
-    for model in (Query, Offer, Step, Proposal, Move, Event, QueryHour, BankHour):
+    for model in (Query, Offer, Step, Session, Proposal, Move, Event, QueryHour, BankHour):
         assert model.objects.count() == 0
     assert not Partner.objects.filter(name__startswith="Volume").exists()
 

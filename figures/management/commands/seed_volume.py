@@ -12,7 +12,7 @@ from foundation.commands import AuditedCommand
 
 class Command(AuditedCommand):
     help = (
-        "Cria linhas para medir: consultas, ofertas, passos, propostas e eventos de parceiros fictícios. "
+        "Cria linhas para medir: consultas, ofertas, passos, sessões, propostas e eventos de parceiros fictícios. "
         "Um milhão de consultas ocupa uns 12 GB. Só em desenvolvimento e no sandbox."
     )
 
