@@ -271,11 +271,11 @@ def _section(source: Source, rows: list[Found], query: str | None) -> Section:
 
 
 def _references(index: str) -> Iterable[str]:
-    """The references of events about the holder: the CPF, simulation groups, sessions and proposals."""
+    """The references of events about the holder: the CPF, queries, sessions and proposals."""
     if cpf := _cpf_of(index):
         yield cpf
-    newest = Query.objects.filter(cpf_index=index, simulation_group__isnull=False).order_by("-created_at")
-    yield from map(str, newest.values_list("simulation_group", flat=True)[:MOST])
+    newest = Query.objects.filter(cpf_index=index).order_by("-created_at")
+    yield from map(str, newest.values_list("pk", flat=True)[:MOST])
     yield from Session.objects.filter(cpf_index=index).values_list("authorization_id", flat=True)[:MOST]
     yield from map(str, Proposal.objects.filter(cpf_index=index).values_list("pk", flat=True)[:MOST])
 

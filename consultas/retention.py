@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
@@ -47,7 +47,7 @@ def _unreferred() -> tuple[Combinable, Combinable]:
 @dataclass(frozen=True)
 class Erased:
     """How many rows went; `answers` of queries that stay for their offers; `kept_…` for what is in use; `running`
-    queries that had to be left. `groups` are the simulation groups of which partners were told."""
+    queries that had to be left. `references` are what events about the ended queries are filed under."""
 
     steps: int
     offers: int
@@ -56,7 +56,7 @@ class Erased:
     kept_offers: int
     kept_queries: int
     running: int
-    groups: list[str]
+    references: list[str]
 
 
 def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
@@ -71,7 +71,6 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
     left = queries.filter(running).count()
     ended = list(queries.exclude(running).order_by("pk").values_list("pk", flat=True))
     mine = queries.filter(pk__in=ended)
-    groups = [str(pk) for pk in mine.filter(simulation_group=F("pk")).values_list("pk", flat=True)]
 
     # A check of a step under way finds nothing to close afterwards, so it keeps no offer and tells nobody.
     steps = _locked(Step.objects.filter(query__in=ended), "pk")
@@ -89,7 +88,7 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
         kept_offers=offers.count(),
         kept_queries=mine.count(),
         running=left,
-        groups=groups,
+        references=list(map(str, ended)),
     )
 
 

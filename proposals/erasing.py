@@ -47,17 +47,23 @@ def waiting_for(cpf: str) -> ErasureRequest | None:
     return requests.filter(asked_at__gt=timezone.now() - VALID).first()
 
 
+def ask(cpf: str, by: str) -> tuple[ErasureRequest, bool]:
+    """The request for the holder `cpf` that waits for a second person, and whether it was made now, by `by`. Inside a
+    transaction, until whose end nobody else can confirm it."""
+    asked = waiting_for(cpf)
+    if asked is not None:
+        asked = ErasureRequest.objects.select_for_update().get(pk=asked.pk)
+    if asked is not None and asked.is_waiting:
+        return asked, False
+    return ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by), True
+
+
 def ask_or_confirm(cpf: str, by: str) -> Erasure | None:
     """Note that `by` asks to erase the holder `cpf`; or erase, where somebody else asked before. None where it still
     waits for another person, who may not be `by`."""
     with transaction.atomic():
-        asked = waiting_for(cpf)
-        if asked is not None:
-            asked = ErasureRequest.objects.select_for_update().get(pk=asked.pk)
-        if asked is None or not asked.is_waiting:
-            ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by)
-            return None
-        if asked.asked_by == by:
+        asked, is_new = ask(cpf, by)
+        if is_new or asked.asked_by == by:
             return None
         asked.erasure = retention.erase(cpf, f"{asked.asked_by} e {by}"[:150])
         asked.save(update_fields=["erasure"])

@@ -87,7 +87,7 @@ def _erase(cpf: str, by: str) -> Erasure:
     _, submissions = unwanted.only("pk").delete()
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
-    events = webhooks.models.erase([cpf, *queries.groups, *sessions.authorization_ids])
+    events = webhooks.models.erase([cpf, *queries.references, *sessions.authorization_ids])
     return Erasure.objects.create(
         cpf_index=index,
         by=by,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.utils import quote
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -16,6 +16,7 @@ from foundation.encryption import blind_index
 from foundation.models import AuditEntry
 from tests.backoffice.story import Story
 from tests.partners.test_admin import staff
+from webhooks import outbox
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
@@ -70,8 +71,10 @@ def test_a_cpf_leads_to_the_holder_without_standing_in_the_address(admin_client:
     for typed in (story.cpf, f"{story.cpf[:3]}.{story.cpf[3:6]}.{story.cpf[6:9]}-{story.cpf[9:]}"):
         address = find(admin_client, typed)
         assert address == f"/admin/titular/?cpf_index={blind_index('cpf', story.cpf)}"
+    with transaction.atomic():
+        completed = outbox.store(story.partner, "query.completed", str(story.query.pk), {})
     shown = html.unescape(admin_client.get(address).content.decode())
-    for row in (story.query, story.offer, story.proposal, story.step, story.event):
+    for row in (story.query, story.offer, story.proposal, story.step, story.event, completed):
         assert page_of(row) in shown
     assert story.cpf not in shown
     assert "***.000.001-**" in shown

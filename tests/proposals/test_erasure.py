@@ -436,6 +436,36 @@ def test_where_two_are_asked_for_one_alone_erases_nothing(
     assert "feita" in admin_client.get("/admin/proposals/erasurerequest/").content.decode()
 
 
+def test_where_two_are_asked_for_the_command_only_asks(
+    admin_client: Client, partner: Partner, erase: Callable[..., dict[str, Any]], settings: Any
+) -> None:
+    """Before the fix, the command erased at once. Two names behind `--by` are no two persons."""
+    settings.ERASURE_BY_TWO = True
+    an_answered_offer(partner)
+    for by in ("maria", "rui"):
+        printed = erase(FULL_FLOW, "--by", by)
+    request = ErasureRequest.objects.get()
+    assert printed == {
+        "erasure_request_id": request.pk,
+        "cpf_index": blind_index("cpf", FULL_FLOW),
+        "asked_by": "maria",
+        "valid_until": printed["valid_until"],
+    }
+    assert Query.objects.exists()
+    assert "Apagados: " in confirm(admin_client).content.decode()
+    assert Erasure.objects.get().by == "maria e admin"
+
+
+def test_the_event_about_a_query_without_offers_is_erased(db: None, erase: Callable[..., dict[str, Any]]) -> None:
+    """Before the fix, `query.completed` stayed, and could be sent again."""
+    query = an_offer(PartnerFactory(webhook_events=["query.completed"]), "ipe").query
+    ending.end(query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())], BankTimedOut())
+    assert tables_with(str(query.pk)) >= {"consultas.Query", "webhooks.Event"}
+    assert erase()["erased"]["events"] == 1
+    assert tables_with(str(query.pk)) == set()
+    assert not Event.objects.filter(purged_at=None).exists()
+
+
 def test_a_request_that_nobody_confirmed_in_time_has_to_be_made_again(partner: Partner) -> None:
     an_answered_offer(partner)
     assert erasing.ask_or_confirm(FULL_FLOW, "maria") is None

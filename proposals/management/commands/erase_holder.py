@@ -5,18 +5,22 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandError
 
 from foundation import audit
 from foundation.formats import cpf_is_valid, only_digits
 from partners.management.base import JSONCommand
-from proposals import retention
+from proposals import erasing, retention
 
 
 class Command(JSONCommand):
     """The CPF is no argument, because lists of processes and the shell's history keep those."""
 
-    help = "Apaga os dados de um titular, a pedido dele. O CPF vem da entrada padrão, nunca como argumento."
+    help = (
+        "Apaga os dados de um titular, a pedido dele. O CPF vem da entrada padrão, nunca como argumento. Com "
+        "ERASURE_BY_TWO só pede a exclusão: outra pessoa a confirma na administração."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--by", metavar="NAME", help="quem apaga, para o registro (padrão: o usuário do sistema)")
@@ -25,7 +29,20 @@ class Command(JSONCommand):
         super().handle(*args, cpf=_read_cpf(), **options)  # asked before the transaction begins
 
     def act(self, *, cpf: str, by: str | None, **options: Any) -> dict[str, Any]:
-        """`{erasure_id, cpf_index, erased, kept, left}`; where `left` counts anything, to be run again later."""
+        """`{erasure_id, cpf_index, erased, kept, left}`; where `left` counts anything, to be run again later.
+
+        Where a deployment asks for two persons it only asks, and answers `{erasure_request_id, cpf_index, asked_by,
+        valid_until}`: anybody can write two names behind `--by`, so the second person confirms in the back office.
+        """
+        if settings.ERASURE_BY_TWO:
+            asked, is_new = erasing.ask(cpf, by or audit.system_user())
+            audit.concerns(asked, is_new=is_new)
+            return {
+                "erasure_request_id": asked.pk,
+                "cpf_index": asked.cpf_index,
+                "asked_by": asked.asked_by,
+                "valid_until": asked.asked_at + erasing.VALID,
+            }
         erasure = retention.erase(cpf, by or audit.system_user())
         audit.concerns(erasure, is_new=True)
         return {
