@@ -143,11 +143,14 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
 
 
 def steps(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count the external steps that ended in [since, until); returns how many."""
+    """Count the external steps that ended in [since, until), and the queries that they brought offers to; returns how
+    many steps."""
     rows = Step.objects.filter(closed_at__gte=since, closed_at__lt=until).order_by()
-    number = 0
-    for step in _each(rows.only("partner_id", "provider", "state", "closed_at", "offers", "best_offer")):
+    number, fruitful = 0, []
+    for step in _each(rows.only("partner_id", "query_id", "provider", "state", "closed_at", "offers", "best_offer")):
         number += 1
+        if step.offers:
+            fruitful.append(step)
         assert step.closed_at is not None  # noqa: S101 - the filter above
         key = (hour_of(step.closed_at), step.provider, step.partner_id)
         found = step.offers or 0
@@ -161,7 +164,32 @@ def steps(since: datetime, until: datetime, tally: Tally) -> int:
         )
         if code := _STEP_CODES.get(Step.State(step.state)):
             tally.add(ReasonHour, (*key, Stage.OFFER.value, code.value), count=1)
+    _later_offers(fruitful, until, tally)
     return number
+
+
+def _later_offers(steps: list[Step], until: datetime, tally: Tally) -> None:
+    """Count the queries that got their first offer, or a greater one, from one of the `steps`, which ended before
+    `until`. A query counts once, however many of its banks bring offers. Two statements."""
+    if not steps:
+        return
+    counted = {step.pk: step for step in steps}
+    best = dict.fromkeys((step.query_id for step in steps), Decimal(0))
+    for query in _each(Query.objects.filter(pk__in=best).order_by().only("answers")):
+        answers = msgspec.convert(query.answers or [], list[_Answer])
+        best[query.pk] = max((offer.loan_value for answer in answers for offer in answer.offers), default=Decimal(0))
+    ended = Step.objects.filter(query__in=best, offers__gt=0, closed_at__lt=until).order_by("closed_at", "pk")
+    for step in ended.only("query_id", "best_offer", "closed_at", "partner_id"):
+        before, offered = best[step.query_id], step.best_offer or Decimal(0)
+        best[step.query_id] = max(before, offered)
+        if step.pk in counted:
+            assert step.closed_at is not None  # noqa: S101 - the filter above
+            tally.add(
+                QueryHour,
+                (hour_of(step.closed_at), step.partner_id),
+                later_with_offers=not before,
+                later_offered=max(Decimal(0), offered - before),
+            )
 
 
 def moves(since: datetime, until: datetime, tally: Tally) -> int:

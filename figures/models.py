@@ -39,7 +39,9 @@ class QueryHour(models.Model):
     """The queries that a partner began within an hour.
 
     `with_offers` are those to which a bank answered with an offer, `offered` is the sum of the greatest offer of each.
-    `unfinished` are those whose process died. `offers` are the offers in all answers.
+    `unfinished` are those whose process died. `offers` are the offers in all answers. `later_with_offers` are queries,
+    begun whenever, that got their first offer within the hour, when a step of the holder ended; `later_offered` is by
+    how much such ends raised the greatest offers.
     """
 
     hour = models.DateTimeField("hora")
@@ -49,6 +51,8 @@ class QueryHour(models.Model):
     with_offers = _count("com ofertas")
     offers = _count("ofertas")
     offered = _amount("valor ofertado")
+    later_with_offers = _count("com ofertas depois de autorização")
+    later_offered = _amount("valor ofertado depois de autorização")
 
     class Meta:
         default_permissions = ()
@@ -177,6 +181,7 @@ class BreakerMove(models.Model):
                 fields=("bank", "at", "partner_id", "is_open"), name="one_row_of_a_breaker", nulls_distinct=False
             )
         ]
+        indexes = [models.Index(fields=("at",), name="breaker_move_at")]
 
     def __str__(self) -> str:
         return f"{self.bank} {self.at:%Y-%m-%d %H:%M:%S}"

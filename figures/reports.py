@@ -18,7 +18,15 @@ HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
 Row = dict[str, Any]
 #: The columns of `QueryHour` and of `BankHour` that are summed.
-QUERY_COLUMNS = ("queries", "unfinished", "with_offers", "offers", "offered")
+QUERY_COLUMNS = (
+    "queries",
+    "unfinished",
+    "with_offers",
+    "offers",
+    "offered",
+    "later_with_offers",
+    "later_offered",
+)
 BANK_COLUMNS = tuple(
     each.name for each in BankHour._meta.concrete_fields if each.name not in ("id", "hour", "partner", "bank")
 )
@@ -55,6 +63,15 @@ def _plain(row: Row) -> Row:
     return {name.removeprefix("sum_"): value or 0 for name, value in row.items() if name.startswith("sum_")}
 
 
+def _of_queries(row: Row) -> Row:
+    """The sums of a partner's or an hour's queries. Offers that came later, after a step of the holder, count like
+    those that came at once: every page says "com ofertas" of the same rows."""
+    plain = _plain(row)
+    for name in ("with_offers", "offered"):
+        plain[name] += plain.pop(f"later_{name}")
+    return plain
+
+
 @dataclass(frozen=True)
 class Hours:
     """Sums by hour. An hour without a row has zeros."""
@@ -78,10 +95,12 @@ def hours_of_all(since: datetime) -> Hours:
     """The sums of all partners and banks since then: queries and proposals. Two statements."""
     found: dict[datetime, Row] = {}
     for row in _sums(QueryHour.objects.filter(hour__gte=since), "hour", QUERY_COLUMNS):
-        found.setdefault(row["hour"], {}).update(_plain(row))
-    sold = ("submitted", "submitted_amount", "signed", "disbursed", "disbursed_amount")
+        found[row["hour"]] = _of_queries(row)
+    sold = ("submitted", "submitted_amount", "signed", "disbursed", "disbursed_amount", "step_offers")
     for row in _sums(BankHour.objects.filter(hour__gte=since), "hour", sold):
-        found.setdefault(row["hour"], {}).update(_plain(row))
+        of_hour, of_banks = found.setdefault(row["hour"], {}), _plain(row)
+        of_hour["offers"] = of_hour.get("offers", 0) + of_banks.pop("step_offers")
+        of_hour.update(of_banks)
     return Hours(found)
 
 
@@ -260,15 +279,19 @@ class Funnel:
 
 def _funnel(name: str, key: str, row: Row, queries: Row | None = None) -> Funnel:
     """Of a bank's sums; with the sums of the queries, of all banks."""
-    answers = BankFigures(key, row)
-    waited, amount = row.get("steps_with_offers", 0), row.get("step_offered", Decimal(0))
-    first = queries if queries is not None else {"queries": answers.answers, "with_offers": answers.ok, **row}
+    if queries is None:
+        answers = BankFigures(key, row)
+        queries = {
+            "queries": answers.answers,
+            "with_offers": answers.ok + row.get("steps_with_offers", 0),
+            "offered": row.get("offered", Decimal(0)) + row.get("step_offered", Decimal(0)),
+        }
     return Funnel(
         name,
         key,
-        asked=first.get("queries", 0),
-        with_offers=first.get("with_offers", 0) + waited,
-        offered=first.get("offered", Decimal(0)) + amount,
+        asked=queries.get("queries", 0),
+        with_offers=queries.get("with_offers", 0),
+        offered=queries.get("offered", Decimal(0)),
         **{
             column: row.get(column, 0)
             for each in ("submitted", "signed", "disbursed")
@@ -304,7 +327,7 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
     asked: dict[Any, Row] = {}
     if not bank:
         queries = _of(QueryHour.objects.filter(hour__gte=since), "", partner)
-        asked = {row["partner_id"]: _plain(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
+        asked = {row["partner_id"]: _of_queries(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
 
     def added(found: Iterable[Row]) -> Row:
         whole: Row = {}

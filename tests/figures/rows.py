@@ -56,11 +56,17 @@ def a_counted_query(partner: Partner, at: datetime, answers: Sequence[Answer] | 
     )
 
 
-def an_ended_step(partner: Partner, bank: str, at: datetime, state: Step.State, *amounts: int) -> Step:
-    """A step that ended at the moment `at`, and what offers came of it."""
+def an_ended_step(
+    partner: Partner, bank: str, at: datetime, state: Step.State, *amounts: int, query: Query | None = None
+) -> Step:
+    """A step that ended at the moment `at`, and what offers came of it; of `query`, else of one of its own."""
     amount = Decimal(max(amounts)) if amounts else None
     changes = {"state": state, "closed_at": at, "next_check_at": None, "offers": len(amounts), "best_offer": amount}
-    return a_step(an_offer(partner, bank), **changes)
+    step = a_step(an_offer(partner, bank), **changes)
+    if query is not None:
+        step.query = query
+        step.save(update_fields=["query"])
+    return step
 
 
 def a_moved_proposal(

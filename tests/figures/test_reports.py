@@ -70,9 +70,15 @@ def test_the_hours_of_a_period() -> None:
 
 def test_funnels() -> None:
     one, other = PartnerFactory(name="Um"), PartnerFactory(name="Outro")
-    for partner, queries, with_offers in ((one, 100, 40), (other, 10, 10)):
+    for partner, queries, with_offers, later in ((one, 100, 40, 6), (other, 10, 10, 0)):
         QueryHour.objects.create(
-            hour=NOW, partner=partner, queries=queries, with_offers=with_offers, offered=Decimal(with_offers * 1000)
+            hour=NOW,
+            partner=partner,
+            queries=queries,
+            with_offers=with_offers,
+            offered=Decimal(with_offers * 1000),
+            later_with_offers=later,
+            later_offered=Decimal(later * 500),
         )
     values = {"submitted": 5, "signed": 3, "disbursed": 2, "disbursed_amount": Decimal(2000)}
     BankHour.objects.create(hour=NOW, partner=one, bank="ipe", ok=30, no_offers=50, failed=20, **values)
@@ -84,14 +90,15 @@ def test_funnels() -> None:
         return funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed
 
     all_of_it = reports.funnels(NOW - 24 * HOUR)
-    assert shown(all_of_it.whole) == (110, 57, 6, 3, 2), "with the offers that came after a step"
+    assert shown(all_of_it.whole) == (110, 56, 6, 3, 2), "with the offers that came after a step"
+    assert all_of_it.whole.offered == 53_000
     assert {each.name: shown(each) for each in all_of_it.by_bank} == {
         "cedro": (100, 7, 1, 0, 0),
         "ipe": (110, 40, 5, 3, 2),
     }
     assert {each.name: shown(each) for each in all_of_it.by_partner} == {
         "Outro": (10, 10, 0, 0, 0),
-        "Um": (100, 47, 6, 3, 2),
+        "Um": (100, 46, 6, 3, 2),
     }
     assert shown(reports.funnels(NOW - 24 * HOUR, bank="ipe").whole) == (110, 40, 5, 3, 2), "answers of that bank"
     assert shown(reports.funnels(NOW - 24 * HOUR, partner=other.pk).whole) == (10, 10, 0, 0, 0)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import models
+from django.db.models.functions import Concat
 from django.forms.models import model_to_dict
 from django.utils import timezone
 from prometheus_client import REGISTRY
@@ -19,7 +20,7 @@ from prometheus_client import REGISTRY
 from consultas import pending
 from consultas.ending import answers_of
 from consultas.models import Query, Step
-from figures import sweep
+from figures import reports, sweep
 from figures.counting import KEYS, LONGER_MS, latency_class
 from figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour
 from partners.models import Partner
@@ -72,6 +73,9 @@ def rows(partners: list[Partner]) -> None:
         if state != Step.State.OPEN:
             amounts = (4000, 7000) if state == Step.State.APPROVED and number % 2 else ()
             an_ended_step(chance.choice(partners), chance.choice(BANKS), moment(), state, *amounts)
+    for query in Query.objects.filter(created_at__lt=LATER)[::9]:
+        for bank, amounts in (("jatoba", (2000, chance.randint(1000, 12_000))), ("cedro", (3000,))):
+            an_ended_step(query.partner, bank, moment(), Step.State.APPROVED, *amounts, query=query)
     ways = (
         (["created", "awaiting_signature", "signed", "disbursed"], None),
         (["created", "rejected"], ReasonCode.DATA_MISMATCH),
@@ -131,6 +135,15 @@ def full_count(until: datetime) -> Figures:
                 reason_hours[*of_bank, "offer", answer.coded[0].code.value, "count"] += 1
             if answer.reached and answer.answered_at >= query.created_at.timestamp():
                 latency_hours[at, answer.provider, latency_class(answer.elapsed_ms), "count"] += 1
+    for query in Query.objects.all():
+        greatest = max(
+            (offer.loan_value for answer in answers_of(query) for offer in answer.offers), default=Decimal(0)
+        )
+        steps = Step.objects.filter(query=query, offers__gt=0, closed_at__lt=until)
+        for ended, offered in steps.order_by("closed_at").values_list("closed_at", "best_offer"):
+            query_hours[hour(ended), query.partner_id, "later_with_offers"] += not greatest
+            query_hours[hour(ended), query.partner_id, "later_offered"] += max(0, offered - greatest)
+            greatest = max(greatest, offered)
     for step in Step.objects.filter(closed_at__lt=until):
         assert step.closed_at is not None
         of_bank = (hour(step.closed_at), step.provider, step.partner_id)
@@ -172,6 +185,19 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     figures = stored()
     assert figures == full_count(LATER)
     assert all(figures.values()), "each table has figures"
+    later = Counter(key[-1] for key in figures[QueryHour.__name__])
+    assert min(later["later_with_offers"], later["later_offered"]) > 0
+    # The first page and the funnel say the same: before the fix, the first page left out what came after a step, and
+    # the funnel counted a query once for each bank that brought offers so.
+    hours, funnel = reports.hours_of_all(START), reports.funnels(START).whole
+    told = [sum(hours.series(hours.rows, name)) for name in ("queries", "with_offers", "offered")]
+    assert told == [funnel.asked, funnel.with_offers, funnel.offered]
+    with_offers = {
+        query.pk
+        for query in Query.objects.filter(created_at__lt=LATER)
+        if any(answer.offers for answer in answers_of(query))
+    } | set(Step.objects.filter(offers__gt=0).values_list("query", flat=True))
+    assert funnel.with_offers == len(with_offers)
     assert {each.until for each in Progress.objects.all()} == {LATER}
     sweep.advance(settled(LATER))
     sweep.advance(settled(START))
@@ -249,7 +275,7 @@ def test_a_rebuild_finds_the_same(rows: None, partners: list[Partner]) -> None:
     figures = stored()
     BankHour.objects.filter(hour=START).delete()
     QueryHour.objects.update(queries=77)
-    ReasonHour.objects.update(bank="x", count=models.F("count") + models.F("pk"))
+    ReasonHour.objects.update(bank=Concat(models.Value("x"), "bank"), count=models.F("count") + models.F("pk"))
     LatencyHour.objects.update(count=1000)
     told, _ = rebuild()
     assert stored() == figures == full_count(half_hour)
