@@ -200,10 +200,14 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
     for move in _each(rows.only(*shown, "proposal__offer__loan_value")):
         number += 1
         status, proposal = ProposalStatus(move.to_status), move.proposal
-        if (column := _MOVES.get(status)) is None:
+        if status not in _MOVES:
             continue
         key, amount = (hour_of(move.at), proposal.provider, proposal.partner_id), proposal.offer.loan_value
-        tally.add(BankHour, key, **{column: 1, f"{column}_amount": amount})
+        columns = [_MOVES[status]]
+        if status is ProposalStatus.DISBURSED and move.from_status != ProposalStatus.SIGNED:
+            columns.append("signed")  # the bank never told of the signature that it paid for
+        for column in columns:
+            tally.add(BankHour, key, **{column: 1, f"{column}_amount": amount})
         if status in _ENDS:
             stage = Stage.PAYMENT if move.from_status == ProposalStatus.SIGNED else Stage.SIGNATURE
             # Proposals that ended before reasons were kept have none.

@@ -69,6 +69,7 @@ class BankHour(models.Model):
     bank's own errors, `failed` what was no answer (unreachable, timed out, unreadable, held back). `offered` is the sum
     of the greatest offer of each answer. Steps of holders, and what became of proposals, are counted in the hour in
     which it happened, with the amount of the proposal's offer. `submitted` are the proposals that the bank answered.
+    `signed` are also those that were paid without a word of their signature, in the hour of the payment.
     """
 
     hour = models.DateTimeField("hora")

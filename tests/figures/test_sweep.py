@@ -78,6 +78,7 @@ def rows(partners: list[Partner]) -> None:
             an_ended_step(query.partner, bank, moment(), Step.State.APPROVED, *amounts, query=query)
     ways = (
         (["created", "awaiting_signature", "signed", "disbursed"], None),
+        (["created", "awaiting_signature", "disbursed"], None),  # of a bank that tells of no signature
         (["created", "rejected"], ReasonCode.DATA_MISMATCH),
         (["created", "in_analysis", "awaiting_signature", "expired"], ReasonCode.SIGNATURE_EXPIRED),
         (["created", "awaiting_signature", "signed", "rejected"], ReasonCode.AVERBATION_REFUSED),
@@ -155,6 +156,11 @@ def full_count(until: datetime) -> Figures:
             reason_hours[*of_bank, "offer", f"authorization_{step.state}", "count"] += 1
     for proposal in Proposal.objects.all():
         amount = proposal.offer.loan_value
+        paid = proposal.moves.filter(to_status="disbursed", at__lt=until).first()
+        if paid is not None and not proposal.moves.filter(to_status="signed").exists():
+            of_bank = (hour(paid.at), proposal.provider, proposal.partner_id)
+            bank_hours[*of_bank, "signed"] += 1
+            bank_hours[*of_bank, "signed_amount"] += amount
         for move in proposal.moves.filter(at__lt=until):
             column = {"created": "submitted"}.get(move.to_status, move.to_status)
             if column in ("in_analysis", "awaiting_signature"):
@@ -192,6 +198,7 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     hours, funnel = reports.hours_of_all(START), reports.funnels(START).whole
     told = [sum(hours.series(hours.rows, name)) for name in ("queries", "with_offers", "offered")]
     assert told == [funnel.asked, funnel.with_offers, funnel.offered]
+    assert funnel.signed >= funnel.disbursed > 0
     with_offers = {
         query.pk
         for query in Query.objects.filter(created_at__lt=LATER)
