@@ -74,8 +74,7 @@ not_guessable("BLIND_INDEX_KEY", BLIND_INDEX_KEY, least=32)
 
 # The Ed25519 seed that signs evidence, 32 bytes in hex. Set it, too, before SECRET_KEY is rotated. When it is replaced,
 # its public key (printed by `verify_evidence`) must be added to the retired ones, so that old evidence can still be
-# verified. Production needs a separate key: the proof of an acceptance must not depend on the key of sessions and
-# cookies.
+# verified. Production needs a separate key: an acceptance's proof must not depend on the key of sessions.
 EVIDENCE_SIGNING_KEY = required_in_production("EVIDENCE_SIGNING_KEY", "") or _derived("evidence-signing")
 if not re.fullmatch(r"[0-9A-Fa-f]{64}", EVIDENCE_SIGNING_KEY):  # otherwise the first acceptance would fail
     raise ImproperlyConfigured("EVIDENCE_SIGNING_KEY must be 32 bytes in hex")
@@ -217,8 +216,7 @@ if _pool_size:
 if PRODUCTION:
     # TLS ends at a trusted proxy. config/gunicorn.py believes only that proxy about the scheme.
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
-    # With the prefix __Host-, browsers accept these cookies only from this host by https, and no other host of the
-    # domain can set them.
+    # With the prefix __Host-, browsers accept these cookies only from this very host by https.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-session", "__Host-csrf"
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
 BACKOFFICE_ROLES = ROLES
@@ -236,8 +234,7 @@ AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-# A successful login does not clear failures. Otherwise the owner of one account could keep guessing the passwords of
-# others.
+# A successful login clears no failures. Otherwise the owner of one account could keep guessing others' passwords.
 AXES_RESET_ON_SUCCESS = False
 # A refusal is delayed by this many seconds, so that its client cannot repeat at once on the same connection.
 REFUSED_LOG_IN_WAIT_S = 2
