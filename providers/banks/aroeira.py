@@ -1,6 +1,6 @@
-"""aroeira: requests are form data, numbers in answers are text; the adapter simulates again before a submission.
+"""aroeira: requests are forms, numbers in answers are text, and the adapter simulates again before a submission.
 
-Its manual is docs/banks/aroeira.md.
+The manual is docs/banks/aroeira.md.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from providers.types import (
     given,
 )
 
-#: The bank's codes by state and city, a copy of its GET /combos/cidades.
+#: The bank's city codes by state and city: a copy of its GET /combos/cidades.
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))
 NO_DELIVERY = "N"
 PAYROLL_TURN = "virada de folha"
 FORBIDDEN_NOW = "Situacao da proposta nao permite a operacao"
-#: What the holder chose and a fresh simulation has to give again. The first due date may move on.
+#: The holder's choice, which a fresh simulation must offer again. The first due date may be later.
 _terms = attrgetter(
     "registration", "table_code", "installments", "loan_value", "installment_value", "total_amount", "interest_rate"
 )
@@ -200,7 +200,7 @@ class Aroeira(Bank):
             **_person(query.name, query.cpf, to_br_date(query.birth_date), query.phone, query.email),
             **wish,
             "seguro": "S" if query.with_insurance else "N",
-            # The bank lends more on the evidence of an app.
+            # The bank lends more if an app collected the evidence.
             "tipo_evidencia": "2" if app else "1",
             "aceite_ip": query.client_ip,
             "aceite_data": accepted_on,
@@ -241,9 +241,10 @@ class Aroeira(Bank):
         return self._proposal(self.call("GET", path, safe=True).read(OneProposal).proposta)
 
     def _simulate_again(self, submission: BankSubmission) -> str:
-        """The id of a fresh simulation of the chosen table: the bank accepts no older one in a submission.
+        """The id of a fresh simulation of the chosen table, because the bank accepts no older simulation in a
+        submission.
 
-        Raises OfferExpired where the table is gone or its terms are no longer those that the holder chose.
+        Raises OfferExpired if the table is gone or its terms differ from those that the holder chose.
         """
         chosen, query = submission.offer, submission.query
         if query is None:
@@ -261,7 +262,7 @@ class Aroeira(Bank):
         try:
             found = self._simulate(form)
         except BankFailure as failure:
-            failure.sent = False  # only the simulation was sent
+            failure.sent = False  # only the simulation was sent, not the submission
             raise
         for each in found.operacoes:
             if _terms(_offer(each)) == _terms(chosen):
@@ -308,12 +309,12 @@ class Aroeira(Bank):
 
 
 def _is_page(reply: Reply) -> bool:
-    """True where the bank answers with the page of its "virada de folha", which it sends with HTTP 200."""
+    """True for the HTML page that the bank sends with HTTP 200 during its payroll closing ("virada de folha")."""
     return reply.headers.get("Content-Type", "").lower().startswith("text/html")
 
 
 def _present(**fields: str | None) -> dict[str, str]:
-    """The fields that have a value. The bank refuses empty ones."""
+    """The fields that have a value, because the bank refuses empty ones."""
     return {name: value for name, value in fields.items() if value}
 
 
@@ -327,12 +328,12 @@ def _phone(phone: str) -> str:
 
 
 def _number(value: Decimal | None) -> str | None:
-    """A coordinate or a distance as text, digit for digit, with a decimal comma."""
+    """A coordinate or a distance as text with the same digits and a decimal comma. None stays None."""
     return None if value is None else f"{value:f}".replace(".", ",")
 
 
 def _app_fields(app: AppAuthorization | None) -> dict[str, str]:
-    """The evidence of the partner's app; empty where none was collected."""
+    """The evidence from the partner's app. Empty if there is none."""
     if app is None:
         return {}
     evidence = app.collected
@@ -368,7 +369,7 @@ def _credit(submission: BankSubmission) -> dict[str, str]:
 
 
 def _employment(each: Employer) -> Employment:
-    """The employment. This bank reports no margin."""
+    """The employment. This bank does not report the margin."""
     return Employment(
         registration=each.matricula,
         employer_cnpj=each.cnpj,

@@ -1,6 +1,7 @@
-"""canela, the SMS bank: no link, a 500 for a bad token, 30 requests a minute per token, a desk, callbacks.
+"""canela, the SMS bank: authorization by SMS without a URL, a 500 for a bad token, 30 requests a minute per token, an
+analysis desk, callbacks.
 
-Its manual is docs/banks/canela.md.
+The manual is docs/banks/canela.md.
 """
 
 from __future__ import annotations
@@ -129,11 +130,11 @@ class Callback(Struct, rename="camel"):
 
 
 class NotEligible(ProviderRejected):
-    """The bank has nothing to offer to this holder."""
+    """The bank has no offer for this holder."""
 
 
 class NotAuthorized(StepOwed):
-    """The holder has to answer the SMS first. `authorization` is the open one, None where the bank does not tell it."""
+    """The holder must answer the SMS first. `authorization` is the open one, or None if the bank does not say."""
 
     def __init__(self, authorization: Authorization | None) -> None:
         super().__init__(NOT_AUTHORIZED)
@@ -189,16 +190,16 @@ class Canela(Bank):
         return _says(reply, 500, LOGIN_REFUSED) or super().login_refused(reply)
 
     def token_refused(self, reply: Reply) -> bool:
-        # Exactly these words mean that nothing was done; after any other 500 the outcome is unknown.
+        # Only this sentence means that the request had no effect. After any other 500 the outcome is unknown.
         return _says(reply, 500, TOKEN_REFUSED)
 
     @classmethod
     def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status == 429:
-            return ProviderUnavailable(sent=False)  # the token's limit: nothing was done
+            return ProviderUnavailable(sent=False)  # the token's limit: the request had no effect
         if reply.status not in (400, 403, 404, 409, 422):
             return None
-        fault = reply.read(Fault)  # raises where a gateway's error page came instead
+        fault = reply.read(Fault)  # raises if a gateway sent an error page instead
         if reply.status == 403:
             return NotAuthorized(fault.autorizacao)
         if reply.status == 404:
@@ -212,7 +213,7 @@ class Canela(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        # Never sent again: the bank may send the holder an SMS.
+        # Not safe to repeat: the bank may send the holder an SMS.
         return self._simulate("POST", "/v5/simulacoes/disponiveis", {**_holder(query), **self._wish(query)}, safe=False)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
@@ -309,7 +310,7 @@ def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> di
 
 
 def _holder(query: BankQuery) -> dict[str, Any]:
-    """The holder and the evidence of the acceptance; null is the bank's "not collected"."""
+    """The holder and the evidence of the acceptance. The bank expects null for evidence that was not collected."""
     return {
         "tomador": {
             **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
@@ -357,7 +358,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
             "nomeMae": holder.mother_name,
             "nomePai": holder.father_name,
             "estadoCivil": Canela.marital_statuses[holder.marital_status] if holder.marital_status else None,
-            # The bank refuses any further field of the job, such as the income.
+            # The bank refuses all other fields of the job, such as the income.
             "vinculoEmpregaticio": {"cargo": work.job_title, "nomeEmpregador": work.employer_name},
             "endereco": {
                 "cep": address.postal_code,
@@ -417,7 +418,7 @@ def _offer(each: Simulation) -> BankOffer:
         total_amount=each.valor_total,
         table_code=each.tabela_id,
         with_insurance=each.seguro,
-        first_due_date=each.primeiro_vencimento.date(),  # in the bank's own offset, as its manual says
+        first_due_date=each.primeiro_vencimento.date(),  # the date in the bank's own UTC offset, as its manual says
         registration=each.vinculo.registro_empregaticio,
         native={"cetMonthlyPercent": str(each.cet)},
         cet_monthly=each.cet,

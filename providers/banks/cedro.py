@@ -1,6 +1,6 @@
-"""cedro: a password grant, queries that are answered by polling, percents and terms as text.
+"""cedro: a password grant, queries whose answers are polled, percents and terms as text.
 
-Its manual is docs/banks/cedro.md.
+The manual is docs/banks/cedro.md.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ log = structlog.get_logger(__name__)
 CONSULTS = "/v1/private-consignment/consults"
 OPERATIONS = "/v1/private-consignment/operations"
 COUNTRY = "55"
-#: Seconds between looks at a consult: the first grows by the factor up to the longest.
+#: Seconds between polls of a consult: the first pause, its growth factor, the longest pause.
 FIRST_PAUSE_S, PAUSE_FACTOR, LONGEST_PAUSE_S = 0.05, 1.5, 1.0
 
 GENDERS = {"M": "male", "F": "female"}
 QUERY_GENDERS = {1: "male", 2: "female"}
 RELATIONSHIPS = ("spouse", "relative", "friend")
 
-#: The answer is on its way. An approved consent is not an answer yet.
+#: States of a consult without an answer yet. An approved consent is not the answer.
 UNDER_WAY = ("WAITING_CONSENT", "CONSENT_APPROVED", "WAITING_CREDIT_ANALYSIS")
 CONFIRMATION = "WAITING_CONFIRMATION"
 REFUSED_STEPS = {
@@ -126,7 +126,7 @@ class FieldFaults(Struct):
 
 
 class ConsultFailed(ProviderUnavailable):
-    """A system behind the bank failed. The consult never recovers: only a new consult can succeed."""
+    """A system behind the bank failed. This consult will never succeed; a new one may."""
 
 
 class Cedro(Bank):
@@ -181,7 +181,7 @@ class Cedro(Bank):
             return ProviderRejected("; ".join(f"{'.'.join(each.loc[1:])}: {each.msg}" for each in faults))
         if reply.status not in (400, 403, 404, 409):
             return None
-        detail = reply.read(Fault).detail  # raises where a gateway's error page came instead
+        detail = reply.read(Fault).detail  # raises if a gateway sent an error page instead
         if reply.status == 403:
             return StepOwed("O titular ainda não confirmou a autorização neste banco.")
         if reply.status == 404:
@@ -192,7 +192,7 @@ class Cedro(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         body = _known(**_consult_body(query), originatorCode=self.portfolio_of(query))
-        # Never sent again: the bank may send the holder a message.
+        # Not safe to repeat: the bank may send the holder a message.
         accepted = self.call("POST", CONSULTS, json=body).read(Accepted)
         return self._outcome(query, accepted.id)
 
@@ -205,7 +205,7 @@ class Cedro(Bank):
         return result if result.step else replace(result, step=StepOutcome.APPROVED)
 
     def _outcome(self, query: BankQuery, consult_id: str) -> BankResult:
-        """Poll a consult until its result is there. Raises BankTimedOut where the deadline comes first."""
+        """Poll a consult until it has a result. Raises BankTimedOut if the deadline comes first."""
         path = f"{CONSULTS}/{quote(consult_id, safe='')}?{urlencode(_wishes(query))}"
         pause = FIRST_PAUSE_S
         while True:
@@ -315,7 +315,7 @@ def _place(place: Geolocation | None) -> dict[str, Any]:
 
 
 def _wishes(query: BankQuery) -> dict[str, str]:
-    """What to simulate, as the query string of a poll. The bank takes an amount or an installment, never both."""
+    """What to simulate, as a poll's query string. The bank accepts an amount or an installment, never both."""
     wishes = {"withInsurance": "true" if query.with_insurance else "false"}
     if query.loan_value is not None:
         wishes["operationAmount"] = str(money(query.loan_value))

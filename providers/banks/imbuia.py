@@ -1,6 +1,6 @@
-"""imbuia: a liveness proof at a link, a version per route in `Accept`, a raw token, signed callbacks.
+"""imbuia: a liveness proof at a URL, an API version per route in `Accept`, a token without "Bearer", signed callbacks.
 
-Its manual is docs/banks/imbuia.md.
+The manual is docs/banks/imbuia.md.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class Imbuia(Bank):
 
     def query(self, query: BankQuery) -> BankResult:
         body = {**_query_body(query), "codigo_origem": self.portfolio_of(query)}
-        # A repeated query shows the same link and sends no message, so it may be sent again.
+        # Safe to repeat: a repeated query returns the same URL and sends no message.
         reply = self._ask("POST", "/marketplace/consultas", QUERY, json=body, safe=True)
         found = reply.read(Consulted)
         return _waiting(found.biometria) if found.biometria else _offers(found)
@@ -280,7 +280,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
         "aceite": {
             "data_hora": iso_utc_seconds(given(query.accepted_at)),
             "ip": query.client_ip,
-            # null means "not collected".
+            # The bank expects null for evidence that was not collected.
             "identificador": query.authorization_reference,
             "dispositivo": {
                 "agente_usuario": query.user_agent,
@@ -321,7 +321,7 @@ def _phone(phone: str) -> dict[str, str]:
 
 
 def _wishes(query: BankQuery) -> dict[str, Any]:
-    """What to simulate; an amount asked for goes before an installment."""
+    """What to simulate. A requested amount goes before a requested installment."""
     if query.loan_value is not None:
         wish = {"tipo": "POR_VALOR_SOLICITADO", "valor": query.loan_value}
     elif query.installment_value is not None:

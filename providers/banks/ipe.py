@@ -1,6 +1,6 @@
-"""ipe, the service's own bank: OAuth2, JSON in English, monthly rates as fractions, microseconds in every date.
+"""ipe, the service's own bank: OAuth2, JSON in English, monthly rates as fractions, dates with microseconds.
 
-Its manual is docs/banks/ipe.md.
+The manual is docs/banks/ipe.md.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
                 "authenticity": {
                     "ip_address": query.client_ip,
                     "timestamp": given(query.accepted_at).astimezone(UTC).strftime(TIMESTAMP),
-                    # The bank requires these fields; null means "not collected".
+                    # The bank requires these fields, with null for evidence that was not collected.
                     "session_id": query.authorization_reference,
                     "user_agent": query.user_agent,
                     "device_model": query.device_model,
@@ -341,7 +341,7 @@ def _offer(each: Simulation) -> BankOffer:
         loan_value=each.disbursed_amount,
         installment_value=each.installment_face_value,
         installments=each.number_of_installments,
-        # The rate is a fraction, although the CET beside it is a percentage.
+        # The rate is a fraction, while the CET in the same answer is a percentage.
         interest_rate=each.prefixed_interest_rate.monthly_rate * 100,
         total_amount=each.total_amount,
         table_code=each.table_code,

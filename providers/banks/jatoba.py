@@ -1,6 +1,6 @@
-"""jatoba: whole cents, errors told at HTTP 200, and an authorization term that the service signs by program.
+"""jatoba: whole cents, errors with HTTP 200, and an authorization term that the service signs.
 
-Its manual is docs/banks/jatoba.md.
+The manual is docs/banks/jatoba.md.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ class Jatoba(Bank):
         }
 
     def _term(self, query: BankQuery) -> dict[str, Any]:
-        """The term with its evidence, signed with the service's key. What was not collected is null. Without a
-        geolocation the bank answers that it makes no offer; the adapter leaves that decision to the bank."""
+        """The term with its evidence, signed with the service's key. Evidence that was not collected is null. Without a
+        geolocation the bank makes no offer; the adapter leaves that decision to the bank."""
         place = query.geolocation
         accepted_at = " ".join(to_br_time(given(query.accepted_at)))
         latitude, longitude = (_number(place.lat), _number(place.lng)) if place else (None, None)
@@ -286,7 +286,7 @@ def _phone(phone: str) -> dict[str, str]:
 
 
 def _number(value: Decimal) -> str:
-    """A coordinate or a distance as text, digit for digit."""
+    """A coordinate or a distance as text with the same digits."""
     return f"{value:f}"
 
 
@@ -363,7 +363,7 @@ def _offer(each: Offer) -> BankOffer:
         loan_value=from_cents(each.valor_liberado),
         installment_value=from_cents(each.valor_parcela),
         installments=each.quantidade_parcelas,
-        # The rate is in hundredths of a percent, as amounts are in hundredths of a real.
+        # The rate is in hundredths of a percent, just as amounts are in cents.
         interest_rate=from_cents(each.taxa_mensal),
         total_amount=from_cents(each.valor_total),
         table_code=each.codigo_tabela,

@@ -1,6 +1,6 @@
-"""peroba, the chat bank: two headers at once, PascalCase, decimals in text, the meaning in the HTTP status.
+"""peroba, the chat bank: two authentication headers, PascalCase, decimals as text, the outcome in the HTTP status.
 
-Its manual is docs/banks/peroba.md. It never calls back: a pending authorization is found out by `check`.
+The manual is docs/banks/peroba.md. The bank sends no callbacks, so `check` finds out how a step ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from providers.types import (
 )
 
 AUTHORIZE_FIRST = 202
-# H is homem and M is mulher here: the contract's M is the bank's H.
+# At this bank H means homem and M means mulher. The contract's M (male) is therefore the bank's H.
 GENDERS = {"M": "H", "F": "M"}
 QUERY_GENDERS = {1: "H", 2: "M"}
 CHAT_DETAIL = "O titular precisa confirmar a autorização por mensagem: envie a ele este link."
@@ -149,7 +149,7 @@ class Peroba(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status not in (400, 404, 409):
             return None
-        sentence = reply.read(Sentence).mensagem  # raises where a gateway's error page came instead
+        sentence = reply.read(Sentence).mensagem  # raises if a gateway sent an error page instead
         if reply.status == 404:
             return NotFound()
         if reply.status == 409:
@@ -162,7 +162,7 @@ class Peroba(Bank):
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        # Never sent again: the bank may send the holder a message.
+        # Not safe to repeat: the bank may send the holder a message.
         reply = self.call("POST", "/ConsignadoPrivado/Consultas", json={**_holder(query), **self._wish(query)})
         return _waiting(reply) if reply.status == AUTHORIZE_FIRST else _answer(reply.read(Consultation))
 
@@ -222,7 +222,7 @@ class Peroba(Bank):
 
 
 def _holder(query: BankQuery) -> dict[str, Any]:
-    """The holder and the evidence of the acceptance; null is the bank's "not collected"."""
+    """The holder and the evidence of the acceptance. The bank expects null for evidence that was not collected."""
     place = query.geolocation
     return {
         "Cliente": {
@@ -290,7 +290,7 @@ def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[s
 
 
 def _waiting(reply: Reply) -> BankResult:
-    """The holder has to answer in the chat first. The link stands in the field that is a remark in other answers."""
+    """The holder must answer in the chat first. The chat's URL is in the field that holds a remark in other answers."""
     waiting = reply.read(Waiting)
     if not waiting.mensagem.startswith(("https://", "http://")):
         raise ValueError("a sentence where the link should be")

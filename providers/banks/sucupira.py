@@ -1,7 +1,7 @@
-"""sucupira: every request signed, kebab-case, cents in text, milliseconds since 1970.
+"""sucupira: signed requests, kebab-case, cents as text, milliseconds since the epoch.
 
-Its manual is docs/banks/sucupira.md. It does not deduplicate submissions, so nothing here sends one twice
-unless the bank itself said that the first created nothing.
+The manual is docs/banks/sucupira.md. The bank does not deduplicate submissions, so the adapter repeats one only if the
+bank said that the first created nothing.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from providers.types import (
 
 WITHOUT_PIX = "CLT-ESPECIAL"
 DUE_DATE = "data-vencimento-inicial"
-SENTENCES = ("politica", "situacao")  # keys that are topics, not field names
-GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218, as the contract's own numbers of a query
+SENTENCES = ("politica", "situacao")  # keys for a subject, not field names
+GENDERS = {"M": 1, "F": 2}  # ISO/IEC 5218
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -101,7 +101,8 @@ class Errors(Struct, rename="kebab"):
 
 
 class DueDateMissing(ProviderRejected):
-    """The bank lost the first due date of the simulation and created nothing. Saving the simulation restores it."""
+    """The bank lost the first due date of the simulation and created nothing. Saving the simulation again restores
+    it."""
 
 
 class Sucupira(Bank):
@@ -151,7 +152,7 @@ class Sucupira(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         if reply.status not in (404, 409, 422):
             return None
-        errors = reply.read(Errors).errors  # raises where a gateway's error page came instead
+        errors = reply.read(Errors).errors  # raises if a gateway sent an error page instead
         if reply.status == 404:
             return NotFound()
         sentence = "; ".join(
@@ -177,8 +178,8 @@ class Sucupira(Bank):
         try:
             return self._submit(body)
         except DueDateMissing:
-            # The bank refused, so nothing exists yet and a second submission is safe. A lost answer raises another
-            # exception and is never followed by a second submission.
+            # The bank refused, so nothing was created and a second submission is safe. A lost answer raises another
+            # exception and is not repeated.
             self._save_simulation(submission.offer)
         return self._submit(body)
 
@@ -186,7 +187,7 @@ class Sucupira(Bank):
         return self._proposal(self.call("POST", "/credito/operacoes", json=body).read(Operacao))
 
     def _save_simulation(self, offer: BankOffer) -> None:
-        """Fix the offer's terms and first due date at the bank."""
+        """Store the offer's terms and first due date at the bank."""
         body = {
             "valor-centavos": str(to_cents(offer.loan_value)),
             "parcelas": offer.installments,
@@ -196,7 +197,7 @@ class Sucupira(Bank):
         try:
             self.call("PUT", path, json=body, safe=True)
         except BankFailure as failure:
-            failure.sent = False  # the submission itself was refused: its outcome is known
+            failure.sent = False  # the submission was refused: its outcome is known
             raise
 
     def find(self, reference: str) -> BankProposal | None:
@@ -229,7 +230,7 @@ class Sucupira(Bank):
 
 
 def _holder(query: BankQuery) -> dict[str, Any]:
-    """The holder, the evidence of the signature (null is the bank's "not collected"), and what is asked for."""
+    """The holder, the evidence of the signature (null if it was not collected), and the requested loan."""
     return {
         "cliente": {
             **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
@@ -289,7 +290,7 @@ def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> di
 
 
 def _submission_body(submission: BankSubmission) -> dict[str, Any]:
-    """The body of a submission. The bank takes the first due date from the simulation and refuses it here."""
+    """The body of a submission. The bank takes the first due date from the simulation and refuses it as a field."""
     holder, document, address = submission.holder, submission.document, submission.address
     return {
         "referencia-externa": submission.reference,
