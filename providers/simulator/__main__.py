@@ -1,8 +1,8 @@
-"""`python -m providers.simulator`: the simulated banks as one process.
+"""`python -m providers.simulator`: the simulated banks in one process.
 
 Environment: SIMULATOR_HOST (127.0.0.1), SIMULATOR_PORT (8100), SIMULATOR_CONTROL_TOKEN (dev-control),
-SIMULATOR_PUBLIC_URL (the base of the holder's links, http://127.0.0.1:PORT), CALLBACK_BASE_URL (where banks
-call back, http://127.0.0.1:8000).
+SIMULATOR_PUBLIC_URL (the base of the holder's URLs, http://127.0.0.1:PORT), CALLBACK_BASE_URL (the service that
+receives callbacks, http://127.0.0.1:8000).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("simulator")
 
 
 async def run() -> None:
-    """Serve until SIGTERM or SIGINT. Raises `OSError` where the address can't be bound."""
+    """Serve until SIGTERM or SIGINT. Raises `OSError` if the address cannot be bound."""
     host = os.environ.get("SIMULATOR_HOST", "127.0.0.1")
     port = int(os.environ.get("SIMULATOR_PORT", "8100"))
     settings = Settings(
@@ -37,7 +37,7 @@ async def run() -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
-    # handler_cancellation: a client that leaves frees the connection that hangs or is held back for it
+    # With handler_cancellation, a client that disconnects ends its hanging or delayed request.
     runner = web.AppRunner(
         create_app(settings), access_log=None, handler_cancellation=True, shutdown_timeout=LEAVE_AFTER_S
     )

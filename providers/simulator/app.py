@@ -1,6 +1,5 @@
-"""The application: every bank's routes, the recording of calls, faults and latency; controls and pages beside
-them.
-"""
+"""The web application: every bank's routes with recorded calls, faults and latency; also the controls and the holder's
+pages."""
 
 from __future__ import annotations
 
@@ -28,9 +27,8 @@ LARGEST_BODY_BYTES = 1024 * 1024
 
 @dataclass(frozen=True)
 class Settings:
-    """`public_url` is how a holder's browser reaches the simulator, `callback_base_url` where banks call
-    back.
-    """
+    """`public_url` is the simulator's base URL for holders' browsers, `callback_base_url` the service's base URL for
+    callbacks."""
 
     public_url: str
     callback_base_url: str
@@ -38,9 +36,8 @@ class Settings:
 
 
 def create_app(settings: Settings) -> web.Application:
-    """One world, its banks below `/<name>`, the controls below `/_control`, the laboratory below
-    `/lab`, the holder's pages.
-    """
+    """One world: banks below `/<name>`, controls below `/_control`, the laboratory below `/lab`, and the holder's
+    pages."""
     world = World(settings.public_url, settings.callback_base_url)
     banks = {kind.name: kind(world) for kind in BANKS}
     controls = Controls(world, banks, settings.control_token)
@@ -64,7 +61,7 @@ def create_app(settings: Settings) -> web.Application:
 
 
 def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """What serves the routes of one method and path; the body tells which of them is meant."""
+    """The handler for the `routes` of one method and path. The body decides which of them is called."""
 
     async def serve(incoming: web.Request) -> web.StreamResponse:
         request = Request(
@@ -124,7 +121,7 @@ def _worked(bank: Bank, made: Route, request: Request, call: Call) -> web.Respon
         done = bank.handle(made, request)
         call.worked = True
     except Stumble as stumble:
-        done = web.Response()  # takes the place of the answer that is lost
+        done = web.Response()  # replaces the answer that is lost
         call.fault, call.worked = stumble.fault, stumble.worked
     except Refusal as refusal:
         done = refusal.response

@@ -1,4 +1,4 @@
-"""What every simulated bank is made of; its own file holds the dialect only. See `docs/banks/README.md`."""
+"""The base class of the simulated banks. A bank's own file holds only its formats. See `docs/banks/README.md`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEP_TTL_S = {"liveness": 24 * 3600, "chat": 72 * 3600, "sms": 72 * 3600, "confi
 
 
 class Refusal(Exception):
-    """The bank says no: the answer to send instead. Nothing was done."""
+    """The bank refuses: `response` is its answer. The request had no effect."""
 
     def __init__(self, response: web.Response) -> None:
         super().__init__(response.status)
@@ -37,14 +37,13 @@ class Refusal(Exception):
 
 
 class NotLetIn(Refusal):
-    """A refusal of who calls, before the bank has looked at what is asked."""
+    """The bank refuses the caller, before looking at the request's content."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One request that arrived, as `GET /_control/banks/{name}/calls` shows it. `let_in`: the bank took the
-    caller for who it says it is; `worked`: it did what was asked.
-    """
+    """One request that arrived, as `GET /_control/banks/{name}/calls` shows it. `let_in`: the bank accepted the
+    caller's credentials. `worked`: the bank did what was asked."""
 
     operation: str
     reference: str | None
@@ -62,7 +61,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Consultation:
-    """What a query comes to, in no bank's words: an unfinished `step`, `offers`, or the `reason` for none."""
+    """The result of a query, independent of the bank: an unfinished `step`, `offers`, or the `reason` why there are
+    none."""
 
     scenario: Scenario
     step: Step | None = None
@@ -79,7 +79,7 @@ class Bank:
     """
 
     name: ClassVar[str]
-    title: ClassVar[str] = ""  # the name as holders read it, where it is not just the capitalized `name`
+    title: ClassVar[str] = ""  # the name for holders, if it is not the capitalized `name`
     rate: ClassVar[Decimal]  # percent a month
     tables: ClassVar[tuple[str, str]]  # the codes without and with insurance
     due_day: ClassVar[int] = 10
@@ -109,20 +109,20 @@ class Bank:
         )
 
     def forget_holder(self, cpf: str) -> None:
-        """Forget one holder's offers, contracts and faults. Calls and tokens stay: they are not the holder's."""
+        """Forget one holder's offers, contracts and faults. Calls and tokens stay, because they do not belong to the
+        holder."""
         self.expire_offers(cpf)
         self.ledger.forget(cpf)
         self.behaviours_of.pop(cpf, None)
 
     def expire_offers(self, cpf: str) -> None:
-        """Nothing that was offered to this holder so far can be submitted any more. Override where more than the
-        offer's key names it.
-        """
+        """Make all earlier offers to this holder unusable for submissions. Override if an offer can be named by more
+        than its key."""
         for key in [key for key, offer in self.offers.items() if offer.cpf == cpf]:
             del self.offers[key]
 
     def misbehaviour(self, operation: str, cpf: str | None) -> tuple[str | None, int]:
-        """(fault, latency in ms) for a call that arrives now: the bank's own, else the one for this holder."""
+        """(fault, latency in ms) for a call that arrives now: the bank's own, or else the one for this holder."""
         fault, latency_ms = self.behaviour.take(operation)
         if fault is None and cpf in self.behaviours_of:
             ordered = self.behaviours_of[cpf]
@@ -137,20 +137,18 @@ class Bank:
         """All marked methods' routes, in the order of the file."""
         return [made for member in vars(cls).values() for made in getattr(member, "routes", ())]
 
-    # --- what each bank says in its own way
+    # --- defined by each bank
 
     def authenticate(self, request: Request) -> None:
-        """Raise `Refusal` (mostly of `token_refused`) unless the caller may come in. Not asked on public
-        routes.
-        """
+        """Raise `Refusal` (mostly with `token_refused`) unless the caller is accepted. Not called for public routes."""
         raise NotImplementedError
 
     def token_refused(self) -> web.Response:
-        """The answer to an expired, unknown or missing token; also the fault `expired_token`."""
+        """The answer to an expired, unknown or missing token, and to the fault `expired_token`."""
         raise NotImplementedError
 
     def bad_field(self, field: str | None, problem: Problem) -> web.Response:
-        """The answer to a field that is wrong; `field` is its dotted name, None for the body as a whole."""
+        """The answer to an invalid field. `field` is its dotted name, None for the body as a whole."""
         raise NotImplementedError
 
     def no_contract(self) -> web.Response:
@@ -162,22 +160,21 @@ class Bank:
         raise NotImplementedError
 
     def new_contract_id(self) -> str:
-        """The bank's name for a new contract."""
+        """The bank's id for a new contract."""
         return secrets.token_hex(8)
 
     def new_offer_key(self) -> str:
-        """The bank's name for a new offer."""
+        """The bank's id for a new offer."""
         return secrets.token_hex(12)
 
     def step_ended(self, step: Step) -> None:
-        """Called when an external step of the query (not desk, not signature) ended: banks that call back do
-        it here.
-        """
+        """Called when an external step of a query (not desk or signature) has ended. Banks with callbacks send one
+        here."""
 
     # --- answering
 
     def handle(self, made: Route, request: Request) -> web.Response:
-        """Answer a request. Raises `Refusal`, `NotLetIn` where it is the caller's that is refused."""
+        """Answer a request. Raises `Refusal`; `NotLetIn` if the caller is refused."""
         if not made.public:
             try:
                 self.authenticate(request)
@@ -187,9 +184,7 @@ class Bank:
         return response
 
     def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
-        """(reference, cpf) of a request, as far as it bears them. Override where a route names a holder
-        indirectly.
-        """
+        """(reference, cpf) of a request, if it contains them. Override if a route names the holder indirectly."""
         contract = self.ledger.get(request.look_up(made.contract) or "") if made.contract else None
         if contract is not None:
             return contract.reference, contract.cpf
@@ -202,12 +197,12 @@ class Bank:
         return reference, cpf
 
     def json_fields(self, request: Request, media_type: str = "application/json") -> Fields:
-        """The body as a JSON object of that media type, or the bank's refusal of the body."""
+        """The body as a JSON object with that media type. Raises the bank's refusal otherwise."""
         return self._fields(request, media_type, request.json)
 
     def xml_fields(self, request: Request, root: str, media_type: str = "text/xml") -> Fields:
-        """The content of the XML body's root element of that name, or the bank's refusal of the body. An element
-        without children is text, whatever it means: read it by `text` with a pattern."""
+        """The content of the XML body's root element `root`. Raises the bank's refusal otherwise. An element without
+        children is always text; read it by `text` with a pattern."""
 
         def read() -> Any:
             return request.xml().get(root)
@@ -215,7 +210,7 @@ class Bank:
         return self._fields(request, media_type, read)
 
     def form_fields(self, request: Request) -> Fields:
-        """The body as an URL-encoded form, or the bank's refusal of the body."""
+        """The body as a URL-encoded form. Raises the bank's refusal otherwise."""
         return self._fields(request, "application/x-www-form-urlencoded", request.form)
 
     def refuse_field(self, field: str | None, problem: Problem) -> NoReturn:
@@ -248,9 +243,9 @@ class Bank:
     ) -> Consultation:
         """Ask for offers.
 
-        Opens the external step that the scenario needs, unless one is open or was approved. `opens=False`
-        only looks (a poll): the step is then the newest one, refused and expired ones too, or None.
-        `for_submission`: an offer made before is only priced again.
+        Opens the scenario's external step, unless one is open or was approved. With `opens=False` (a poll) no step is
+        opened; the result then holds the newest step, which may be refused or expired, or None. With `for_submission`,
+        an earlier offer is only priced again.
         """
         scenario = self.scenario(cpf)
         if scenario.answer == "no_offers":
@@ -269,15 +264,14 @@ class Bank:
         return Consultation(scenario, step=step, offers=offers, employments=scenario.employments)
 
     def authorized(self, cpf: str) -> bool:
-        """Whether the scenario's external step, if there is one, was approved."""
+        """True if the scenario has no external step, or if its step was approved."""
         scenario = self.scenario(cpf)
         step = self._step(cpf, scenario)
         return scenario.needs is None or (step is not None and step.status == "approved")
 
     def announce(self, step: Step) -> None:
-        """Tell the holder on the phone of a step just opened. An SMS and a chat message are sent; other links
-        go by the API.
-        """
+        """Notify the holder of a new step. SMS and chat messages go to the phone; other URLs are in the API's
+        answer."""
         bank = self.world.titles[self.name]
         if step.kind == "sms":
             text = f"{bank}: responda SIM para autorizar a consulta dos seus dados de folha."
@@ -341,7 +335,7 @@ class Bank:
             raise Refusal(self.wrong_state(contract)) from wrong
 
     def status_word(self, contract: Contract, words: Mapping[str, str]) -> str:
-        """The bank's word for the contract's status; the scenario's strange one where it has to be told."""
+        """The bank's word for the contract's status, or the scenario's unknown word if it has one."""
         if contract.native_status is not None and contract.status == "created":
             return contract.native_status
         return words[contract.status]
@@ -358,5 +352,5 @@ class Bank:
 
 
 def iso(moment: datetime) -> str:
-    """ISO 8601 UTC with milliseconds and `Z`, as the controls write times."""
+    """ISO 8601 in UTC with milliseconds and `Z`, the controls' format of times."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,6 +1,5 @@
-"""The fixed test holders: which CPF makes which bank answer what; and how each bank words a refusal. Read once from
-`catalogue.json` and `refusals.json`.
-"""
+"""The fixed test holders: how each bank answers for each CPF, and each bank's sentences for a refusal. Read once from
+`catalogue.json` and `refusals.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Employment:
-    """An employment link of a holder. `margin` in reais; only some banks tell it."""
+    """An employment of a holder. `margin` is in reais; only some banks return it."""
 
     cnpj: str
     name: str
@@ -46,11 +45,10 @@ EMPLOYMENTS = (
 
 @dataclass(frozen=True)
 class Scenario:
-    """What one bank does for one CPF. The names are those of the catalogue.
+    """How one bank behaves for one CPF. The names are those of the catalogue.
 
-    `answer`: offers, no_offers, or a fault of `faults.FAULTS` that a query meets. `needs` is the external
-    step that the holder has to finish first; it ends by itself with `outcome` after `auto_complete_s`, where
-    that is set.
+    `answer` is offers, no_offers, or a fault of `faults.FAULTS` for queries. `needs` is the external step that the
+    holder must finish first. If `auto_complete_s` is set, the step ends by itself with `outcome` after that time.
     """
 
     answer: str = "no_offers"
@@ -99,5 +97,5 @@ _by_cpf: dict[str, dict[str, Scenario]] = {
 
 
 def scenario(cpf: str, bank: str) -> Scenario:
-    """What `bank` does for `cpf`: `NO_OFFERS` for a stranger and where the catalogue says nothing."""
+    """How `bank` behaves for `cpf`. `NO_OFFERS` for a CPF or bank that the catalogue does not list."""
     return _by_cpf.get(cpf, {}).get(bank, NO_OFFERS)

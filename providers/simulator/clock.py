@@ -1,4 +1,4 @@
-"""The simulator's own clock: real time plus an offset that only moves forward, and what is due by it."""
+"""The simulator's clock: real time plus an offset that only increases. It also runs scheduled actions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ Action = Callable[[datetime], None]
 
 
 class Clock:
-    """Tells the time and runs what falls due, in order, also when the time is moved.
+    """Tells the time and runs scheduled actions in order, also when the time is moved.
 
-    An action gets the moment at which it was due, not the one at which it ran: a chain of actions (signature,
-    then disbursement) keeps its distances even where one big step of the clock makes all of it due at once.
+    An action gets the time for which it was scheduled, not the time at which it runs. The actions of a chain
+    (signature, then disbursement) therefore keep their distances even if one big step of the clock makes all of them
+    due.
     """
 
     def __init__(self) -> None:
@@ -24,30 +25,28 @@ class Clock:
         self.reset()
 
     def reset(self) -> None:
-        """Back to real time; whatever was due is forgotten."""
+        """Return to real time and drop all scheduled actions."""
         self._offset = timedelta()
         self._due: list[tuple[datetime, int, Action]] = []
         self._sleep_again()
 
     def now(self) -> datetime:
-        """Aware UTC."""
+        """The current time, aware, in UTC."""
         return datetime.now(UTC) + self._offset
 
     def advance(self, seconds: float) -> None:
-        """Move forward and run all that became due by it."""
+        """Move forward and run all actions that are due then."""
         self._offset += timedelta(seconds=seconds)
         self.run_due()
 
     def at(self, when: datetime, action: Action) -> None:
-        """Run `action(when)` once that moment has come. It can't be taken back: it has to look at the state
-        again.
-        """
+        """Schedule `action(when)`. It cannot be cancelled, so it must check the state when it runs."""
         heapq.heappush(self._due, (when, next(self._order), action))
         if self._due[0][0] == when:
             self._sleep_again()
 
     def run_due(self) -> None:
-        """Run what is due. Called by the event loop, by `advance` and before each request is answered."""
+        """Run the actions that are due. Called by the event loop, by `advance`, and before each request is answered."""
         if not self._due or self._due[0][0] > self.now():
             return
         try:

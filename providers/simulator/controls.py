@@ -1,4 +1,4 @@
-"""`/_control`: what tests and demonstrations may order. Only with the header `X-Control-Token`."""
+"""`/_control`: commands for tests and demonstrations. Requires the header `X-Control-Token`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Controls:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """401 without the token, for every path below `/_control`; and first whatever is due by the clock."""
+        """401 without the token, for every path below `/_control`. Before that, runs the actions that are due."""
         if request.path.startswith("/_control"):
             given = request.headers.get("X-Control-Token", "").encode("utf-8", "surrogateescape")
             if not hmac.compare_digest(given, self._token):

@@ -1,4 +1,4 @@
-"""How a bank misbehaves on the wire, as the controls or a scenario order it."""
+"""How a bank misbehaves on the network, as the controls or a scenario specify."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ _CHUNK = b"0" * 65536
 
 @dataclass
 class Behaviour:
-    """How a bank is told to behave: `latency_ms` before each answer and `fault`, for calls of `operation`,
-    `times` times (None: until it is replaced). `offers_times` gives every offer that often, under ids of its own.
-    """
+    """How a bank must behave: `latency_ms` before each answer, and `fault`, for calls of `operation`, `times` times
+    (None: until it is replaced). `offers_times` repeats every offer that often, each time with a new id."""
 
     latency_ms: int = 0
     fault: str | None = None
@@ -44,7 +43,7 @@ class Behaviour:
     offers_times: int = 1
 
     def take(self, operation: str) -> tuple[str | None, int]:
-        """(fault, latency in ms) for a call that arrives now; uses up one of `times`."""
+        """(fault, latency in ms) for a call that arrives now. Uses up one of `times`."""
         if self.operation not in ("any", operation) or self.times == 0:
             return None, 0
         if self.times is not None:
@@ -55,9 +54,8 @@ class Behaviour:
 async def play(
     fault: str, bank: Bank, request: web.Request, done: web.Response | None, cpf: str | None
 ) -> web.StreamResponse:
-    """Misbehave. `done` is the answer to work that was done, for the faults of `AFTER_WORK`. A call about `cpf`
-    that hangs is let go when that holder is forgotten.
-    """
+    """Misbehave. `done` is the answer to work that was done, for the faults in `AFTER_WORK`. A hanging call about `cpf`
+    ends when that holder is forgotten."""
     if fault in AFTER_WORK and done is None:
         raise ValueError(f"{fault} comes after the work")
     match fault:
@@ -88,7 +86,7 @@ async def play(
 
 
 def _cut(request: web.Request) -> web.Response:
-    """Cut the connection with an RST and without a byte. The response returned goes nowhere."""
+    """Reset the connection (RST) without sending a byte. The returned response is not sent."""
     transport = request.transport
     if transport is not None:
         sock = transport.get_extra_info("socket")
@@ -106,7 +104,7 @@ async def _start(request: web.Request, like: web.Response | None, length: int) -
 
 
 async def _half(request: web.Request, done: web.Response) -> web.StreamResponse:
-    """The headers promise all of the body, half of it comes, then the connection ends."""
+    """Announce the whole body, send half of it, then end the connection."""
     body = _body(done)
     stream = await _start(request, done, max(len(body), 2))
     await stream.write(body[: len(body) // 2])
@@ -125,7 +123,7 @@ async def _slow(request: web.Request, done: web.Response) -> web.StreamResponse:
 
 
 async def _huge(request: web.Request) -> web.StreamResponse:
-    """One JSON text of 50 MB, or as much of it as the client stays for."""
+    """One JSON text of 50 MB, or less if the client disconnects."""
     stream = await _start(request, None, HUGE_BODY_BYTES)
     with suppress(ConnectionResetError):
         await stream.write(b'"')

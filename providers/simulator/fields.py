@@ -1,6 +1,5 @@
-"""Reading a request strictly: the type, the format and the presence of each field, refused in the bank's own
-words.
-"""
+"""Strict reading of a request: the presence, type and format of each field. Faults are refused in the bank's own
+format."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ LARGEST_AMOUNT = Decimal(10) ** 12
 
 
 class Problem(StrEnum):
-    """What is wrong with a field. The value is a plain sentence that a bank may put into its own error."""
+    """A fault of a field. The value is a sentence that a bank may use in its error."""
 
     MISSING = "campo obrigatorio nao informado"
     TYPE = "tipo invalido"
@@ -39,7 +38,7 @@ class Problem(StrEnum):
 def parse_json(raw: bytes) -> Any:
     """JSON with exact decimals.
 
-    `ValueError` for all that is none: NaN, bad UTF-8, numbers and nesting that nobody means.
+    Raises `ValueError` for anything else: NaN, invalid UTF-8, excessive numbers and nesting.
     """
 
     def refuse(constant: str) -> NoReturn:
@@ -52,10 +51,8 @@ def parse_json(raw: bytes) -> Any:
 
 
 def parse_xml(raw: bytes) -> dict[str, Any]:
-    """XML as nested dicts under the root's name: text for an element without children (None where it is empty), a list
-    for one that stands several times. Namespaces and attributes are left out. `ValueError` for all that is no XML, and
-    for a DTD.
-    """
+    """XML as nested dicts under the root's name: text for an element without children (None if empty), a list for a
+    repeated element. Namespaces and attributes are dropped. Raises `ValueError` for invalid XML, and for a DTD."""
     try:
         root = fromstring(raw, forbid_dtd=True)
     except (ParseError, LookupError, RecursionError) as error:
@@ -83,9 +80,8 @@ def _local_name(element: Element) -> str:
 
 
 class Fields:
-    """One object of a request's body. Every reader returns the value or calls `refuse(dotted name, problem)`,
-    which raises.
-    """
+    """One object in a request's body. Every reader returns the value or calls `refuse(dotted name, problem)`, which
+    raises."""
 
     def __init__(self, data: Mapping[str, Any], refuse: Callable[[str, Problem], NoReturn], prefix: str = "") -> None:
         self.data = data
@@ -93,15 +89,15 @@ class Fields:
         self._prefix = prefix
 
     def refuse(self, name: str, problem: Problem) -> NoReturn:
-        """Refuse this field, for a rule that the readers don't know."""
+        """Refuse this field, for a rule that no reader knows."""
         self._refuse(self._prefix + name, problem)
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """True if the field is present and not null."""
         return self.data.get(name) is not None
 
     def require_keys(self, *names: str) -> None:
-        """Fields that may be null but have to be there."""
+        """Require fields that may be null."""
         for name in names:
             if name not in self.data:
                 self.refuse(name, Problem.MISSING)
@@ -114,7 +110,7 @@ class Fields:
         one_of: Collection[str] | None = None,
         longest: int = 255,
     ) -> str:
-        """Text that is not blank and matches the whole of `pattern`, or is one of a bank's own words."""
+        """Text that is not blank. It must match `pattern` completely, or be in `one_of`."""
         value = self._value(name, str)
         if not value.strip():
             self.refuse(name, Problem.MISSING)
@@ -133,7 +129,7 @@ class Fields:
         return value
 
     def number(self, name: str) -> Decimal:
-        """A JSON number, whole or not."""
+        """A JSON number, with or without a fraction."""
         return Decimal(self._value(name, (int, Decimal)))
 
     def money(self, name: str) -> Decimal:
@@ -141,20 +137,21 @@ class Fields:
         return self._positive(name, self.number(name))
 
     def money_text(self, name: str, pattern: str = r"\d+\.\d{2}") -> Decimal:
-        """An amount above zero in a text such as "1234.56"."""
+        """An amount above zero as text, such as "1234.56"."""
         return self._positive(name, Decimal(self.text(name, pattern)))
 
     def boolean(self, name: str) -> bool:
         return self._value(name, bool)
 
     def date(self, name: str, layout: str = ISO_DATE) -> date:
-        """A real date in a text of exactly this `strftime` layout."""
+        """A valid date in exactly this `strftime` layout."""
         return self.moment(name, layout).date()
 
     def moment(self, name: str, layout: str) -> datetime:
-        """A real moment in a text of exactly this `strftime` layout; UTC where the layout has no offset.
+        """A valid time in exactly this `strftime` layout; UTC if the layout has no offset.
 
-        The layout has to write what it read: `strptime` alone would take "1/1/1980" for "%d/%m/%Y".
+        Writing the time again in the layout must give the same text, because `strptime` alone would accept "1/1/1980"
+        for "%d/%m/%Y".
         """
         value = self.text(name)
         try:

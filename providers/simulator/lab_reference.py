@@ -1,6 +1,5 @@
-"""The laboratory's OpenAPI document. The words that a field takes come from the code that takes them, so that the two
-can't differ; `tests/providers/simulator/test_lab.py` compares the routes.
-"""
+"""The laboratory's OpenAPI document. The values that a field accepts come from the code that checks them, so that both
+agree. `tests/providers/simulator/test_lab.py` compares the routes."""
 
 from __future__ import annotations
 

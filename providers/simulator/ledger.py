@@ -1,4 +1,4 @@
-"""The contracts of one bank and how they move: the machinery that all banks share, in no bank's words."""
+"""The contracts of one bank and their state changes, shared by all banks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ OPEN = ("created", "in_analysis", "awaiting_signature", "signed")
 CHANNELS = {"sms": "sms", "whatsapp": "chat"}
 WAY = ("created", "in_analysis", "awaiting_signature", "signed", "disbursed")
 ENDS = ("rejected", "cancelled", "expired")
-#: How the first submission of an offer fails: the fault, and whether the contract is made nevertheless.
+#: How the first submission of an offer fails: the fault, and whether the contract is created nevertheless.
 STUMBLES = {"lost_answer": ("drop_after_accept", True), "unavailable_once": ("http_503", False)}
 
 
 class Stumble(Exception):
-    """The bank fails at a submission as the scenario has it: `fault` is a word of `faults.FAULTS`, `worked` tells
-    whether the contract was made nevertheless.
-    """
+    """The submission fails as the scenario says. `fault` is a word of `faults.FAULTS`. `worked` is True if the contract
+    was created nevertheless."""
 
     def __init__(self, fault: str, *, worked: bool) -> None:
         super().__init__(fault)
@@ -35,12 +34,12 @@ class Stumble(Exception):
 
 
 class WrongState(Exception):
-    """The contract's status forbids what was asked; the bank says so in its own way."""
+    """The contract's status does not allow the request. Each bank has its own answer for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An offer that a bank made: what a submission names by `key`. `table` is the bank's own code."""
+    """An offer that a bank made. A submission refers to it by `key`. `table` is the bank's own code."""
 
     key: str
     cpf: str
@@ -52,18 +51,18 @@ class Offer:
 
     @property
     def terms(self) -> tuple[object, ...]:
-        """What makes it the same offer under another key."""
+        """The values that identify the same offer under another key."""
         return self.cpf, self.employment.registration, self.table, self.quote
 
 
 @dataclass(eq=False)
 class Contract:
-    """One contract. `status` is created, in_analysis, awaiting_signature, signed, disbursed, rejected,
-    cancelled or expired.
+    """One contract. `status` is created, in_analysis, awaiting_signature, signed, disbursed, rejected, cancelled or
+    expired.
 
-    `reference` is the caller's own. `native_status`, where the scenario sets one, is the word to tell instead
-    of the bank's own while the status is `created`. `refused_because` is the bank's sentence for refusing it, where it
-    says why. `data` is the bank's to use.
+    `reference` is the caller's. `native_status`, if the scenario sets one, is shown instead of the bank's own word
+    while the status is `created`. `refused_because` is the bank's sentence for refusing the contract, if it gives one.
+    `data` is for the bank's file.
     """
 
     id: str
@@ -82,24 +81,24 @@ class Contract:
 
     @property
     def number(self) -> str | None:
-        """What a bank that tells it prints on the contract; None before it is issued."""
+        """The contract number, for banks that show one. None before the contract is issued."""
         if self.signature is None:
             return None
         return str(int(hashlib.sha256(self.id.encode()).hexdigest(), 16) % 10**10).zfill(10)
 
     @property
     def signature_url(self) -> str | None:
-        """The link that the holder signs at, while it can be used."""
+        """The URL at which the holder signs, while it is valid."""
         if self.status == "awaiting_signature" and self.signature is not None and self.signature.status == "open":
             return self.signature.url
         return None
 
 
 class Ledger:
-    """Creates, finds and moves the contracts of one bank.
+    """Creates, finds and changes the contracts of one bank.
 
-    `issues_after_s`: this bank issues the contract by itself, so long after the submission. `desk_s`: its
-    desk looks at every submission first and needs so long. Both are seconds of the simulator's clock.
+    `issues_after_s`: the bank issues the contract by itself this long after the submission. `desk_s`: the bank's desk
+    analyses every submission first, for this long. Both are seconds of the simulator's clock.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class Ledger:
         return list(self._of_holder.get(cpf, ()))
 
     def forget(self, cpf: str) -> None:
-        """Drop the contracts of one holder; none of them moves any more."""
+        """Drop the contracts of one holder. They no longer change."""
         for contract in self._of_holder.pop(cpf, ()):
             contract.status = "cancelled"
             del self._by_id[contract.id]
@@ -141,15 +140,12 @@ class Ledger:
         return self._by_id.get(contract_id)
 
     def find(self, reference: str) -> list[Contract]:
-        """All contracts of that reference, oldest first: more than one only where the bank does not
-        deduplicate.
-        """
+        """All contracts with that reference, oldest first. More than one only if the bank does not deduplicate."""
         return list(self._by_reference.get(reference, ()))
 
     def create(self, reference: str, offer: Offer, scenario: Scenario, *, channel: str | None = None) -> Contract:
-        """A new contract, whatever exists already. `channel` (sms, whatsapp) delivers the signature link
-        later. Raises `Stumble` at the first submission of an offer where the scenario has it so.
-        """
+        """Create a contract, even if the reference exists. `channel` (sms, whatsapp) later delivers the signature URL.
+        Raises `Stumble` at the first submission of an offer if the scenario says so."""
         if scenario.submit not in STUMBLES or offer.terms in self._stumbled:
             return self._create(reference, offer, scenario, channel)
         self._stumbled.add(offer.terms)
@@ -159,7 +155,7 @@ class Ledger:
         raise Stumble(fault, worked=worked)
 
     def offered(self, offer: Offer) -> None:
-        """An offer was made in answer to a holder's query: its first submission is still to come."""
+        """Note that an offer was made in answer to a query. Its next submission counts as the first one."""
         self._stumbled.discard(offer.terms)
 
     def _create(self, reference: str, offer: Offer, scenario: Scenario, channel: str | None) -> Contract:
@@ -195,11 +191,10 @@ class Ledger:
         return contract
 
     def formalize(self, contract: Contract, channel: str | None = None) -> Contract:
-        """Issue the contract and its signature link; the same link again while it can be used, else a fresh
-        one.
+        """Issue the contract and its signature URL: the same URL while it is valid, else a new one.
 
-        `channel` (sms, whatsapp) sends the link to the holder's phone, once per link. Raises `WrongState`
-        while the desk has not approved, and once the contract is signed or final.
+        `channel` (sms, whatsapp) sends the URL to the holder's phone, once per URL. Raises `WrongState` before the desk
+        has approved, and once the contract is signed or final.
         """
         if contract.status not in ("created", "awaiting_signature"):
             raise WrongState(contract.status)
@@ -207,9 +202,8 @@ class Ledger:
         return contract
 
     def cancel(self, contract: Contract) -> Contract:
-        """Cancel; a cancelled one stays as it is. `WrongState` for one that is disbursed, rejected or
-        expired.
-        """
+        """Cancel the contract; no change if it is cancelled already. Raises `WrongState` if it is disbursed, rejected
+        or expired."""
         if contract.status != "cancelled":
             if contract.status not in OPEN:
                 raise WrongState(contract.status)
@@ -219,9 +213,8 @@ class Ledger:
         return contract
 
     def advance(self, contract: Contract, status: str, reason: str | None = None) -> None:
-        """Move a contract on to a status of `WAY` or `ENDS`, through all that lies before it, as if bank and
-        holder had done their part now; `reason` is the bank's sentence for refusing it. Raises `WrongState` where no
-        way leads there.
+        """Move a contract to a status of `WAY` or `ENDS`, through all statuses before it, as if bank and holder had
+        acted now. `reason` is the bank's sentence for a refusal. Raises `WrongState` if that status cannot be reached.
         """
         if contract.status == status:
             return
@@ -250,7 +243,7 @@ class Ledger:
                 self._world.end_step(step, outcome)
 
     def step_ended(self, step: Step, at: datetime) -> None:
-        """A desk or a signature step of one of these contracts ended at that moment."""
+        """A desk or signature step of one of these contracts ended at that time."""
         contract = step.contract
         if contract is None:
             return
@@ -291,7 +284,7 @@ class Ledger:
             contract.status = "rejected"
         elif contract.scenario.signature == "expires":
             contract.status = "expired"
-        # else only the link is over: the contract still waits, and formalize gives a fresh one
+        # otherwise only the URL has expired: the contract still waits, and formalize gives a new URL
 
     @staticmethod
     def _disburse(contract: Contract, at: datetime) -> None:

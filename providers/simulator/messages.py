@@ -1,4 +1,4 @@
-"""The messages of a simulated bank: a request as its handlers see it, and answers in JSON or XML."""
+"""HTTP messages of a simulated bank: a request as its handlers get it, and answers in JSON or XML."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def answer(payload: Any, status: int = 200, media_type: str = "application/json"
 
 
 def answer_xml(root: str, payload: Mapping[str, Any], status: int = 200) -> web.Response:
-    """An XML answer: one root element, nested mappings, a list for an element that stands several times. None is an
-    element without content.
-    """
+    """An XML answer: one root element, nested mappings, a list for a repeated element. None gives an empty element."""
     element = Element(root)
     _fill(element, payload)
     body = tostring(element, encoding="utf-8", xml_declaration=True)
@@ -42,9 +40,8 @@ def _fill(element: Element, content: Any) -> None:
 
 
 class Request:
-    """A request as a bank's handler sees it. `params` are those of the path, `query` those behind the
-    question mark; `target` is both as they stood on the wire, for banks that sign them.
-    """
+    """A request as a bank's handler gets it. `params` come from the path, `query` from the query string. `target` is
+    the unparsed path with query string, for banks that sign it."""
 
     def __init__(
         self,
@@ -72,23 +69,23 @@ class Request:
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     def json(self) -> Any:
-        """The body as JSON, read once. `ValueError` where it is none."""
+        """The body as JSON, parsed once. Raises `ValueError` for any other body."""
         if self._json is None:
             self._json = parse_json(self.raw)
         return self._json
 
     def xml(self) -> dict[str, Any]:
-        """The body as XML (see `parse_xml`), read once. `ValueError` where it is none."""
+        """The body as XML (see `parse_xml`), parsed once. Raises `ValueError` for any other body."""
         if self._xml is None:
             self._xml = parse_xml(self.raw)
         return self._xml
 
     def form(self) -> dict[str, str]:
-        """The body as an URL-encoded form. `ValueError` where it is none."""
+        """The body as a URL-encoded form. Raises `ValueError` for any other body."""
         return dict(parse_qsl(self.raw.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(self.raw)))
 
     def bearer(self) -> str:
-        """The token of `Authorization: Bearer …`, empty where there is none."""
+        """The token of `Authorization: Bearer …`, or an empty text."""
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         return token if scheme == "Bearer" else ""
 
@@ -98,13 +95,13 @@ class Request:
         return secrets.compare_digest(self.headers.get("Authorization", "").encode(), expected)
 
     def look_up(self, source: str) -> str | None:
-        """The value under a dotted name in path, query string or body, without ever refusing anything."""
+        """The value with a dotted name in path, query string or body, or None. Never raises."""
         found: Any = self.params.get(source) or self.query.get(source) or self._in_body(source)
-        # a lone surrogate could not be written into the list of calls
+        # the list of calls could not contain a lone surrogate
         return found.encode("utf-8", "replace").decode() if isinstance(found, str) else None
 
     def matches(self, condition: str) -> bool:
-        """Whether the body has the dotted name of `condition`, with its value where one is given (`name=value`)."""
+        """True if the body has the dotted name in `condition`, and its value if one is given (`name=value`)."""
         name, has_value, value = condition.partition("=")
         found = self._in_body(name)
         return found == value if has_value else found is not None

@@ -1,8 +1,7 @@
-"""The simulator's arithmetic: a linear model, the same for every bank. It checks flow and ceilings, not
-pricing.
+"""The simulator's arithmetic: one linear model for every bank. It serves to check flows and ceilings, not prices.
 
-installment = amount × (1 + rate × n) / n, rounded half up to cents; total = installment × n. Insurance makes
-the total 2 % higher. Amounts in reais, rates in percent a month, terms in months.
+installment = amount × (1 + rate × n) / n, rounded half up to cents; total = installment × n. Insurance makes the total
+2 % higher. Amounts are in reais, rates in percent a month, terms in months.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ IOF_ONCE, IOF_A_DAY = Decimal("0.0038"), Decimal("0.000082")
 
 @dataclass(frozen=True)
 class Ask:
-    """What a query asks for. Nothing set: the ceiling. `amount` goes before `installment`, as the caller's
-    contract has it.
-    """
+    """What a query asks for. With nothing set, the ceiling. `amount` goes before `installment`, as in the service's
+    contract."""
 
     amount: Decimal | None = None
     installment: Decimal | None = None
@@ -43,7 +41,7 @@ class Quote:
 
     @property
     def monthly_cost(self) -> Decimal:
-        """Effective cost in percent a month, two decimals, in the same linear model (insurance included)."""
+        """The effective cost in percent a month, two decimals, in the same linear model, with insurance."""
         return cents((self.total / self.amount - 1) / self.term * 100)
 
     @cached_property
@@ -63,9 +61,8 @@ def cents(value: Decimal) -> Decimal:
 
 
 def nearest_term(asked: int | None, max_term: int) -> int:
-    """The longest term on offer that is neither above the one asked nor above the ceiling; the shortest of
-    all below that.
-    """
+    """The longest available term that is neither above the requested one nor above the ceiling; if there is none, the
+    shortest."""
     limit = max_term if asked is None else min(asked, max_term)
     return max((term for term in TERMS if term <= limit), default=TERMS[0])
 
@@ -78,9 +75,8 @@ def price(amount: Decimal, term: int, rate: Decimal, *, insured: bool) -> Quote:
 
 @lru_cache(maxsize=4096)
 def quotes(ceiling: Decimal, max_term: int, rate: Decimal, ask: Ask) -> tuple[Quote, ...]:
-    """One quote without insurance and, unless it is not wanted, one with. Asked above the ceiling, they are
-    at the ceiling; asked for so few cents that an installment would be none, there are none.
-    """
+    """One quote without insurance, and one with it unless it is declined. Requests above the ceiling give the ceiling.
+    A request for so few cents that an installment would be zero gives none."""
     term = nearest_term(ask.term, max_term)
     found = []
     for insured in (False, True) if ask.with_insurance else (False,):
@@ -95,7 +91,7 @@ def quotes(ceiling: Decimal, max_term: int, rate: Decimal, ask: Ask) -> tuple[Qu
 
 
 def first_due_date(today: date, day: int) -> date:
-    """That day of the month after next."""
+    """The given day of the month after next."""
     months = today.year * 12 + today.month - 1 + 2
     return date(months // 12, months % 12 + 1, day)
 

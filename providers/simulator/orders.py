@@ -1,6 +1,5 @@
-"""Reading what the controls and the laboratory are ordered to do, and refusing what makes no sense. The sentences
-are Portuguese: partners' engineers read them.
-"""
+"""Reads the bodies of the controls and the laboratory and refuses invalid ones. The messages are Portuguese, for
+partners' engineers."""
 
 from __future__ import annotations
 
@@ -14,22 +13,23 @@ from providers.simulator.messages import answer
 
 
 def refuse(field: str | None, message: str) -> NoReturn:
-    """422 that names the field; None for the body as a whole."""
+    """Raise 422 with the field's name; None for the body as a whole."""
     raise _error(web.HTTPUnprocessableEntity, {"field": field, "message": message})
 
 
 def no_such(what: str) -> web.HTTPException:
-    """404, to be raised."""
+    """A 404, for the caller to raise."""
     return _error(web.HTTPNotFound, {"message": f"{what}: não existe"})
 
 
 def conflict(message: str) -> web.HTTPException:
-    """409, to be raised: what is there forbids it."""
+    """A 409, for the caller to raise: the current state does not allow the command."""
     return _error(web.HTTPConflict, {"message": message})
 
 
 async def order(request: web.Request, *known: str) -> dict[str, Any]:
-    """The body as a JSON object with no other fields than these; an empty body is an empty object. Else 422."""
+    """The body as a JSON object with no other fields than `known`. An empty body is an empty object. Raises 422
+    otherwise."""
     raw = await request.read()
     try:
         body = parse_json(raw) if raw else {}
@@ -44,7 +44,7 @@ async def order(request: web.Request, *known: str) -> dict[str, Any]:
 
 
 def integer(body: dict[str, Any], key: str, least: int, most: int) -> int | None:
-    """A whole number within these bounds, or None where the field is absent or null. Else 422."""
+    """An integer within these bounds, or None if the field is missing or null. Raises 422 otherwise."""
     value = body.get(key)
     if value is None:
         return None
@@ -54,7 +54,7 @@ def integer(body: dict[str, Any], key: str, least: int, most: int) -> int | None
 
 
 def word(body: dict[str, Any], key: str, allowed: Collection[str], *, required: bool = False) -> str | None:
-    """One of the words that are allowed, or None where the field is absent or null and not `required`. Else 422."""
+    """One of the `allowed` words, or None if the field is missing or null and not `required`. Raises 422 otherwise."""
     value = body.get(key)
     if value is None and not required:
         return None

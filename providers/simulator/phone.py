@@ -1,6 +1,6 @@
-"""The holder's side: the phone with its messages and links, and the pages behind the links.
+"""The holder's side: the phone with its messages, and the pages behind the URLs.
 
-Nothing here is part of a bank's API. Every button does what the holder would do and leads back by 303.
+Nothing here belongs to a bank's API. Every button does what the holder would do and redirects with 303.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EXPLANATIONS = {
     "confirmation": "O banco pede uma confirmação a mais para consultar os seus dados de folha.",
     "signature": "Leia o contrato e assine para receber o crédito.",
 }
-# what the two buttons say: approve, refuse
+# the labels of the two buttons: approve, refuse
 BUTTONS = {
     "liveness": ("Fazer a prova de vida", "Falhar na prova de vida"),
     "chat": ("Enviar a mensagem", "Recusar"),
@@ -66,7 +66,7 @@ class Phone:
         app.router.add_post("/links/{token}", self.act)
 
     async def index(self, _: web.Request) -> web.Response:
-        """The catalogue, each holder with the way to the phone."""
+        """The catalogue: each holder with a link to the phone."""
         rows = "".join(
             f'<li><a href="/phone/{row["cpf"]}">{row["cpf"]}</a> <b>{escape(row["scenario"])}</b>'
             f'<p lang="en">{escape(row["description"])}</p></li>'
@@ -75,7 +75,8 @@ class Phone:
         return _page("Bancos simulados", _INDEX.substitute(rows=rows))
 
     async def phone(self, request: web.Request) -> web.Response:
-        """All messages and all links of a holder, newest first; text messages of the service are at their number."""
+        """All messages and URLs of a holder, newest first. The service's text messages are shown under their phone
+        number."""
         self._world.clock.run_due()
         cpf = request.match_info["cpf"]
         messages = "".join(
@@ -94,7 +95,7 @@ class Phone:
         )
 
     async def link(self, request: web.Request) -> web.Response:
-        """The page behind a link of the API."""
+        """The page behind a URL from the API."""
         self._world.clock.run_due()
         step = self._step(request)
         if step.url is None:
@@ -103,9 +104,7 @@ class Phone:
         return _page(TITLES[step.kind], _STEP.substitute(bank=escape(bank), step=_step(step, bank, back_to="link")))
 
     async def act(self, request: web.Request) -> web.Response:
-        """The holder pressed a button. One that comes too late changes nothing; the page says how the step
-        ended.
-        """
+        """A button was pressed. If the step has already ended, nothing changes and the page shows how it ended."""
         self._world.clock.run_due()
         step = self._step(request)
         form = await request.post()

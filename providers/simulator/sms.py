@@ -1,6 +1,6 @@
-"""`POST /sms`: a text-message gateway whose messages land on simulated phones, at `/phone/{number}`.
+"""`POST /sms`: a text-message gateway. Its messages appear at `/phone/{number}`.
 
-It speaks the plain protocol that docs/operations.md asks of a gateway; no bank has a part in it.
+It implements the gateway protocol of docs/operations.md. No bank takes part.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\+55(\d{10,11})", re.ASCII)
 
 
 class SmsGateway:
-    """The route. A repeat with the same reference is one message."""
+    """The gateway's route. A repeated reference is one message."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -33,7 +33,7 @@ class SmsGateway:
         app.router.add_post("/sms", self.take)
 
     async def take(self, request: web.Request) -> web.Response:
-        """202 with the reference; 401 without a bearer token, 422 for what is no message."""
+        """202 with the reference; 401 without a bearer token; 422 for an invalid message."""
         if not request.headers.get("Authorization", "").removeprefix("Bearer ").strip():
             return answer({"message": "Authorization: Bearer … is missing"}, 401)
         body = await order(request, "to", "text", "reference")

@@ -18,9 +18,8 @@ class _Token:
 
 
 class Tokens:
-    """Issues tokens that end by the simulator's clock. `kind` tells access from refresh tokens where a bank
-    has both.
-    """
+    """Issues tokens that expire by the simulator's clock. `kind` separates access from refresh tokens at banks with
+    both."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -33,12 +32,12 @@ class Tokens:
         return value
 
     def valid(self, value: str, kind: str = "access") -> bool:
-        """Whether the bank issued this token and it has not ended."""
+        """True if the bank issued this token and it has not expired."""
         token = self._tokens.get(value)
         return token is not None and token.kind == kind and token.expires_at > self._clock.now()
 
     def uses_in_last_minute(self, value: str) -> int:
-        """Count one more use of a valid token; how many the last 60 s saw, this one included."""
+        """Count one more use of a valid token. Returns the number of uses within the last 60 s, including this one."""
         now = self._clock.now()
         uses = self._tokens[value].uses
         uses.append(now)
@@ -47,12 +46,12 @@ class Tokens:
         return len(uses)
 
     def reset(self, keep: bool) -> None:
-        """Drop every token, or with `keep` only how often each was used."""
+        """Drop every token; with `keep`, reset only the counts of their uses."""
         if not keep:
             self._tokens.clear()
         for token in self._tokens.values():
             token.uses.clear()
 
     def forget(self, kind: str = "access") -> None:
-        """Drop every token of that kind, as a bank does that restarts its login service."""
+        """Drop every token of that kind, as a bank does when it restarts its login service."""
         self._tokens = {value: token for value, token in self._tokens.items() if token.kind != kind}

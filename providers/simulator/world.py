@@ -1,6 +1,5 @@
-"""What all simulated banks share: the clock, the holders' phones, the external steps, the callbacks to the
-service.
-"""
+"""What all simulated banks share: the clock, the holders' phones, the external steps, and the callbacks to the
+service."""
 
 from __future__ import annotations
 
@@ -43,11 +42,10 @@ class Message:
 
 @dataclass(eq=False)
 class Step:
-    """Something that has to be done outside the API: by the holder, or (`desk`) by the bank's own people.
+    """A step outside of the API: by the holder, or (`desk`) by the bank's staff.
 
-    `id` is the bank's name of the step, by which it may be polled; `token` is the capability in the holder's
-    link and never the same. `status` is open, approved, refused or expired. `contract` is set for `desk` and
-    `signature`.
+    `id` is the bank's id of the step, by which it can be polled. `token` is the secret in the holder's URL, always
+    different from `id`. `status` is open, approved, refused or expired. `contract` is set for `desk` and `signature`.
     """
 
     bank: str
@@ -64,21 +62,21 @@ class Step:
 
 
 class World:
-    """One world per process. `reset()` makes it new; nothing of it outlives the process."""
+    """One world per process, without persistence. `reset()` makes it new."""
 
     def __init__(self, public_url: str, callback_base_url: str) -> None:
         self.public_url = public_url.rstrip("/")
         self.callback_base_url = callback_base_url.rstrip("/")
         self.clock = Clock()
-        self.titles: dict[str, str] = {}  # the banks' names as holders read them
+        self.titles: dict[str, str] = {}  # the banks' names for holders
         self.on_step_end: dict[str, Callable[[Step, datetime], None]] = {}
-        self._callbacks: dict[asyncio.Task[None], str] = {}  # whose CPF each is about
+        self._callbacks: dict[asyncio.Task[None], str] = {}  # with the CPF of each
         self._hanging: defaultdict[str | None, asyncio.Event] = defaultdict(asyncio.Event)
         self._session: aiohttp.ClientSession | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything; connections that hang are let go, callbacks under way are dropped."""
+        """Forget everything. Hanging connections end, pending callbacks are dropped."""
         self.clock.reset()
         self.steps: dict[str, Step] = {}
         self._steps_of: defaultdict[str, list[Step]] = defaultdict(list)
@@ -91,9 +89,8 @@ class World:
         self._hanging.clear()
 
     def forget(self, cpf: str) -> None:
-        """Forget one holder: steps end without a word to their bank, messages and the role are gone, connections
-        that hang are let go, callbacks under way are dropped.
-        """
+        """Forget one holder: steps end without notice to their bank, messages and the role are removed, hanging
+        connections end, pending callbacks are dropped."""
         for step in self._steps_of.pop(cpf, ()):
             if step.status == "open":
                 step.status, step.ended_at = "expired", self.clock.now()
@@ -106,24 +103,25 @@ class World:
             self._hanging.pop(cpf).set()
 
     async def until_forgotten(self, cpf: str | None) -> None:
-        """Wait until this holder, or everything, is forgotten: what a connection does that hangs."""
+        """Wait until this holder, or everything, is forgotten. Used by hanging connections."""
         await self._hanging[cpf].wait()
 
     # --- roles
 
     def play(self, cpf: str, like: str) -> None:
-        """From now on every bank treats `cpf` as the catalogue's holder `like`. The oldest of very many roles ends."""
+        """Every bank treats `cpf` like the catalogue's holder `like` from now on. If there are very many roles, the
+        oldest is removed."""
         self._roles[cpf] = like
         self._roles.move_to_end(cpf)
         while len(self._roles) > ROLES_KEPT:
             self._roles.popitem(last=False)
 
     def plays(self, cpf: str) -> str:
-        """The CPF of the catalogue's holder that this one plays: mostly itself."""
+        """The CPF of the catalogue's holder that `cpf` plays; usually `cpf` itself."""
         return self._roles.get(cpf, cpf)
 
     async def close(self) -> None:
-        """Let everything go at the end of the process."""
+        """Release everything at the end of the process."""
         self.reset()
         if self._session is not None:
             await self._session.close()
@@ -131,9 +129,9 @@ class World:
     # --- the holder's phone
 
     def send(self, bank: str, cpf: str, channel: str, text: str, url: str | None = None) -> None:
-        """Put a message on the holder's phone. Every message sent is kept: tests count them.
+        """Add a message to the holder's phone. Every message is kept, because tests count them.
 
-        `cpf` is the phone's number for a text message that the service itself sent.
+        For a text message from the service, `cpf` is the phone's number.
         """
         self._messages_of[cpf].append(Message(bank, cpf, channel, text, self.clock.now(), url))
 
@@ -155,9 +153,8 @@ class World:
         contract: Contract | None = None,
         opened_at: datetime | None = None,
     ) -> Step:
-        """Open a step. It expires after `ttl_s`; it ends by itself with `outcome` after `ends_after_s`, where
-        given.
-        """
+        """Open a step. It expires after `ttl_s`. If `ends_after_s` is given, the step ends by itself with `outcome`
+        after that time."""
         start = opened_at or self.clock.now()
         token = secrets.token_urlsafe(24)
         url = None if kind in STEPS_WITHOUT_LINK else f"{self.public_url}/links/{token}"
@@ -172,14 +169,14 @@ class World:
         return step
 
     def end_step(self, step: Step, outcome: str, at: datetime | None = None) -> None:
-        """End an open step and tell its bank. One that has ended already stays as it is."""
+        """End an open step and notify its bank. Does nothing if the step has ended."""
         if step.status != "open":
             return
         step.status, step.ended_at = outcome, at or self.clock.now()
         self.on_step_end[step.bank](step, step.ended_at)
 
     def newest_step(self, bank: str, cpf: str, kind: str, *, only_open: bool = False) -> Step | None:
-        """The newest step of that kind, or the newest that is still open."""
+        """The newest step of that kind; with `only_open`, the newest open one. None if there is none."""
         for step in reversed(self._steps_of.get(cpf, ())):
             if (step.bank, step.kind) == (bank, kind) and (step.status == "open" or not only_open):
                 return step
@@ -190,14 +187,14 @@ class World:
         return list(self._steps_of.get(cpf, ()))
 
     def steps_on_phone(self, cpf: str) -> list[Step]:
-        """What the holder of this CPF was asked to do, newest first."""
+        """The steps that the holder of this CPF was asked to do, newest first."""
         found = [step for step in self.steps_of(cpf) if step.kind in HOLDER_STEPS]
         return sorted(found, key=lambda step: step.opened_at, reverse=True)
 
     # --- callbacks to the service
 
     def call_back(self, step: Step, body: bytes, headers: dict[str, str]) -> None:
-        """Send a bank's callback about a step in the background, a few times until it is taken (2xx)."""
+        """Send a bank's callback about a step in the background, with a few retries until the answer is 2xx."""
         task = asyncio.get_running_loop().create_task(self._deliver(step.bank, body, headers))
         self._callbacks[task] = step.cpf
         task.add_done_callback(lambda done: self._callbacks.pop(done, None))

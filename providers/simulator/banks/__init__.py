@@ -1,4 +1,4 @@
-"""The simulated banks. A new one is one file here and one line in `BANKS`."""
+"""The simulated banks. A new bank needs a file here and a line in `BANKS`."""
 
 from __future__ import annotations
 

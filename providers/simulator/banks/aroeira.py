@@ -1,6 +1,6 @@
-"""The simulated bank `aroeira`: form data in, JSON with every number as text out, codes from tables of its own.
+"""The simulated bank `aroeira`: forms in, JSON with numbers as text out, its own code tables.
 
-Its manual is `docs/banks/aroeira.md`.
+The manual is `docs/banks/aroeira.md`.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ APP_FIELDS = (
 
 
 def success(message: str = "", **data: Any) -> web.Response:
-    """An answer without an error."""
+    """A successful answer."""
     return answer({"erro": False, "mensagem": message, **data})
 
 
 def failure(message: str, status: int = 200) -> web.Response:
-    """An error, HTTP 200 but for logins and tokens."""
+    """An error. HTTP 200, except for logins and tokens."""
     return answer({"erro": True, "mensagem": message}, status)
 
 
@@ -90,9 +90,9 @@ class Aroeira(Bank):
 
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)
-        #: simulations made for one table, which can be submitted until then
+        #: Simulations of one table, and until when each can be submitted.
         self.submittable: OrderedDict[str, datetime] = OrderedDict()
-        #: holders whose tables were withdrawn since their last query without a table
+        #: Holders whose tables were withdrawn after their last query without a table.
         self.withdrawn: set[str] = set()
 
     def expire_offers(self, cpf: str) -> None:
@@ -175,7 +175,7 @@ class Aroeira(Bank):
         scenario = self.scenario(cpf)
         if scenario.submit == "rejected":
             raise Refusal(failure(scenario.message))
-        # A reference that came before is no matter to this bank: it makes a second contract.
+        # This bank ignores a repeated reference and creates a second contract.
         contract = self.ledger.create(reference, offer, scenario, channel=channel)
         return success("Proposta digitada com sucesso", proposta=self._proposal(contract))
 
@@ -265,7 +265,7 @@ def _acceptance(form: Fields) -> None:
 
 
 def _has_app_evidence(form: Fields) -> bool:
-    """Whether the stronger evidence of an app was given, which has to be more than a word."""
+    """True if an app collected the evidence. Its fields are then checked, too."""
     if form.text("tipo_evidencia", one_of=("1", "2")) == "1":
         return False
     given = [name for name in APP_FIELDS if form.has(name)]

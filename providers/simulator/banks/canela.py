@@ -1,6 +1,6 @@
-"""The simulated bank `canela`: an SMS without a link, 30 requests a minute per token, a desk, callbacks.
+"""The simulated bank `canela`: an SMS without a URL, 30 requests a minute per token, an analysis desk, callbacks.
 
-Its manual is `docs/banks/canela.md`.
+The manual is `docs/banks/canela.md`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ EMPLOYMENT_FIELDS = ("cargo", "nomeEmpregador")
 
 
 def error(status: int, message: str, **more: Any) -> web.Response:
-    """An error as this bank tells it."""
+    """An error in this bank's format."""
     return answer({"mensagem": message, **more}, status)
 
 
@@ -127,7 +127,7 @@ class Canela(Bank):
 
     def step_ended(self, step: Step) -> None:
         if step.status == "expired":
-            return  # there was no answer to tell of
+            return  # the query was never answered, so there is nothing to call back about
         moment = _moment(self.world.clock.now())
         body = json.dumps(
             {
@@ -225,7 +225,8 @@ class Canela(Bank):
         return step
 
     def _simulated(self, found: Consultation) -> web.Response:
-        # The errors are answers here and no `Refusal`: what was asked was done, an SMS may have been sent.
+        # The errors are ordinary answers and not `Refusal`s, because the request had effects: an SMS may have been
+        # sent.
         if found.reason is not None:
             return error(400, found.reason, motivo="SEM_OFERTA")
         if found.step is not None:
@@ -293,7 +294,7 @@ def _wish(body: Fields) -> Ask:
 
 
 def _person(holder: Fields) -> str:
-    """Who is asked for; returns the CPF."""
+    """The holder of a query; returns the CPF."""
     holder.text("nome", longest=120)
     _read_day(holder, "dataNascimento")
     holder.text("email", EMAIL)
@@ -325,7 +326,7 @@ def _place(fields: Fields) -> None:
 
 
 def _borrower(holder: Fields) -> str:
-    """Who borrows; returns the CPF."""
+    """The borrower; returns the CPF."""
     cpf = _person(holder)
     holder.text("sexo", one_of=SEXES)
     holder.text("nomeMae", longest=120)
@@ -343,7 +344,7 @@ def _borrower(holder: Fields) -> str:
 
 
 def _credit(bank: Fields, cpf: str) -> None:
-    """Where the money goes: an account or a PIX key, never fields of both."""
+    """The payment to an account or a PIX key; fields of both are refused."""
     way = bank.integer("formaCredito")
     if way not in (SAVINGS, CURRENT, PIX):
         bank.refuse("formaCredito", Problem.VALUE)
@@ -370,7 +371,7 @@ def _read_moment(fields: Fields, name: str) -> datetime:
 
 
 def _read_day(fields: Fields, name: str) -> date:
-    """A day is a midnight in its own offset."""
+    """A date, written as midnight in its own UTC offset."""
     moment = _read_moment(fields, name)
     if (moment.hour, moment.minute, moment.second) != (0, 0, 0):
         fields.refuse(name, Problem.FORMAT)

@@ -1,6 +1,6 @@
 """The simulated bank `cedro`: a password grant, queries that are answered later, percents and terms as text.
 
-Its manual is `docs/banks/cedro.md`.
+The manual is `docs/banks/cedro.md`.
 """
 
 from __future__ import annotations
@@ -67,9 +67,8 @@ OPERATIONS = "/v1/private-consignment/operations"
 
 @dataclass
 class Consult:
-    """A query under way. `step` is the confirmation that its holder owes, if any; `early_looks` is how often
-    it still answers that only the consent is there.
-    """
+    """A running query. `step` is the confirmation that its holder owes, if any. `early_looks` is how many more polls
+    are answered with the consent only."""
 
     id: str
     cpf: str
@@ -78,7 +77,7 @@ class Consult:
 
 
 def error(status: int, detail: str) -> web.Response:
-    """An error as this bank tells it."""
+    """An error in this bank's format."""
     return answer({"detail": detail}, status)
 
 
@@ -230,7 +229,7 @@ class Cedro(Bank):
         return answer(self._operation(self.contract(request.params["operation_id"])))
 
     def _body(self, request: Request) -> Fields:
-        """The body; this bank wants fields without a value left out."""
+        """The body. This bank refuses fields without a value."""
         body = self.json_fields(request)
         _refuse_nulls(body)
         return body
@@ -252,7 +251,7 @@ class Cedro(Bank):
 
 
 def _bad_field(place: str, field: str | None, problem: Problem) -> web.Response:
-    """A field that is wrong, with the way to it."""
+    """The answer to an invalid field, with the path to it."""
     way = [place, *(field.split(".") if field else ())]
     return answer({"detail": [{"loc": way, "msg": str(problem)}]}, 422)
 
@@ -283,7 +282,7 @@ def _place(fields: Fields) -> None:
 
 
 def _consent(consent: Fields) -> None:
-    """The holder's acceptance and its evidence; what was not collected is left out."""
+    """The holder's acceptance and its evidence. Evidence that was not collected must be missing."""
     consent.moment("acceptedAt", TIME)
     consent.ip("ipAddress")
     consent.optional_texts("sessionReference")
@@ -312,7 +311,7 @@ def _ask(parameters: Fields) -> Ask:
 
 
 def _borrower(borrower: Fields) -> str:
-    """Who borrows; returns the CPF."""
+    """The borrower; returns the CPF."""
     borrower.text("name", longest=120)
     borrower.date("birth_date")
     borrower.text("gender", one_of=GENDERS)

@@ -1,6 +1,6 @@
-"""The simulated bank `imbuia`: a liveness proof at a link, versioned media types, a raw token, callbacks.
+"""The simulated bank `imbuia`: a liveness proof at a URL, versioned media types, a token without "Bearer", callbacks.
 
-Its manual is `docs/banks/imbuia.md`.
+The manual is `docs/banks/imbuia.md`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ PROBLEMS = {
 
 
 def error(status: int, message: str, code: str, detail: str) -> web.Response:
-    """An error as this bank tells it."""
+    """An error in this bank's format."""
     return answer({"message": message, "details": [{"code": code, "message": detail}]}, status, ERROR_TYPE)
 
 
@@ -325,7 +325,7 @@ def _ask(simulation: Fields) -> Ask:
 
 
 def _holder(holder: Fields) -> str:
-    """Who borrows; returns the CPF."""
+    """The borrower; returns the CPF."""
     _person(holder)
     holder.text("sexo", one_of=SEXES)
     holder.text("nome_mae", longest=120)
@@ -339,7 +339,7 @@ def _holder(holder: Fields) -> str:
 
 
 def _payment(body: Fields, cpf: str) -> None:
-    """Where the money goes: a bank account or a PIX key, never both."""
+    """The payment to a bank account or a PIX key, never both."""
     if body.has("chave_pix"):
         if body.has("dados_bancarios"):
             body.refuse("dados_bancarios", Problem.VALUE)

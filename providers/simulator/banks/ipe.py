@@ -1,7 +1,7 @@
-"""The simulated bank `ipe`: OAuth2, English snake_case, rates as fractions beside costs in percent,
-microseconds everywhere.
+"""The simulated bank `ipe`: OAuth2, English snake_case, rates as fractions but costs in percent, times with
+microseconds.
 
-Its manual is `docs/banks/ipe.md`.
+The manual is `docs/banks/ipe.md`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CREDENTIALS = Credentials("sandbox-originator", "ipe-sandbox-secret-not-a-secret
 TOKEN_TTL_S = 20 * 60
 SIMULATION_TTL_S = 24 * 3600
 
-# It writes and reads every date as a timestamp, birth dates too.
+# All dates are timestamps, even birth dates.
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 STATUS_WORDS = {
@@ -66,7 +66,7 @@ PROBLEMS = {
 
 
 def error(status: int, code: str, title: str, translation: str) -> web.Response:
-    """An error as this bank tells it: English title, Portuguese translation."""
+    """An error in this bank's format: English title, Portuguese translation."""
     return answer({"code": code, "title": title, "translation": translation}, status)
 
 
@@ -210,7 +210,7 @@ class Ipe(Bank):
 
 
 def _person(borrower: Fields) -> str:
-    """What every request says of the holder; returns the CPF."""
+    """The holder's data in every request; returns the CPF."""
     borrower.text("name", longest=120)
     borrower.moment("birth_date", TIMESTAMP)
     borrower.text("email", EMAIL)
@@ -226,7 +226,7 @@ def _evidence(term: Fields) -> None:
     signature = term.object("signature")
     signature.text("authentication_type", one_of=("opt_in",))
     evidence = signature.object("authenticity")
-    # What was not collected is null, but it has to be said.
+    # Evidence that was not collected is null, but the fields are required.
     evidence.require_keys("session_id", "user_agent", "device_model", "geolocation")
     evidence.ip("ip_address")
     evidence.moment("timestamp", TIMESTAMP)
@@ -303,7 +303,7 @@ def _simulation(offer: Offer) -> dict[str, Any]:
         "prefixed_interest_rate": {"monthly_rate": quote.rate / 100},  # a fraction
         "cet": quote.monthly_cost,  # percent a month
         "annual_cet": quote.monthly_cost * 12,
-        "iof_amount": quote.iof,  # part of the total, as the insurance is
+        "iof_amount": quote.iof,  # part of the total, like the insurance
         "insurance_amount": quote.insurance,
         "with_insurance": quote.insured,
         "first_due_date": _midnight(offer.first_due_date),
@@ -320,7 +320,7 @@ def _midnight(day: date) -> str:
 
 
 def _auction_record(key: str, now: datetime) -> dict[str, Any]:
-    """The auction proposal as the institution passes it on, with nulls where it says nothing."""
+    """The auction proposal as the institution passes it on, with null for missing values."""
     employment = catalogue.EMPLOYMENTS[0]
     quote = numbers.price(Decimal(9000), 36, Ipe.rate, insured=False)
     return {

@@ -1,6 +1,6 @@
-"""The simulated bank `jatoba`: Portuguese camelCase, whole cents, HTTP 200 for its errors, a term signed by program.
+"""The simulated bank `jatoba`: Portuguese camelCase, whole cents, HTTP 200 for its errors, a term signed by the caller.
 
-Its manual is `docs/banks/jatoba.md`.
+The manual is `docs/banks/jatoba.md`.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ PROBLEM_CODES = {Problem.MISSING: "10", Problem.TYPE: "11", Problem.FORMAT: "12"
 
 
 def success(data: Any) -> web.Response:
-    """The envelope around what was asked for."""
+    """The envelope of a successful answer."""
     return answer({"sucesso": True, "codigo": "0", "mensagem": "", "dados": data})
 
 
 def failure(code: str, message: str, status: int = 200) -> web.Response:
-    """The envelope of an error, HTTP 200 but for logins and tokens."""
+    """The envelope of an error. HTTP 200, except for logins and tokens."""
     return answer({"sucesso": False, "codigo": code, "mensagem": message, "dados": None}, status)
 
 
@@ -189,7 +189,7 @@ def _has_api_key(request: Request) -> bool:
 
 
 def _person(person: Fields) -> str:
-    """What every request says of the client; returns the CPF."""
+    """The client's data in every request; returns the CPF."""
     person.text("nome", longest=120)
     person.date("dataNascimento", BR_DATE)
     person.text("email", EMAIL)
@@ -200,7 +200,8 @@ def _person(person: Fields) -> str:
 
 
 def _term(term: Fields, cpf: str) -> None:
-    """The authorization term: complete, signed with the originator's key, and with the client's geolocation."""
+    """The authorization term. It must be complete, signed with the originator's key, and include the client's
+    geolocation."""
     term.require_keys(
         "latitude",
         "longitude",
@@ -336,7 +337,7 @@ def _offer(offer: Offer) -> dict[str, Any]:
 
 
 def _hundredths(value: Decimal) -> int:
-    """Reais as cents, percent as hundredths of a percent: exact, as all have two decimals."""
+    """Reais as cents, or percent as hundredths of a percent. Exact, because all values have two decimals."""
     return int(value * 100)
 
 

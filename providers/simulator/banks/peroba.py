@@ -1,6 +1,7 @@
-"""The simulated bank `peroba`: two headers at once, PascalCase, decimals in text, the meaning in the HTTP status.
+"""The simulated bank `peroba`: two authentication headers, PascalCase, decimals as text, the outcome in the HTTP
+status.
 
-Its manual is `docs/banks/peroba.md`.
+The manual is `docs/banks/peroba.md`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ DEGREES = r"-?\d{1,3}(\.\d{1,15})?"
 
 
 def say(status: int, sentence: str | None) -> web.Response:
-    """An answer that is a sentence (on 202: a link) and nothing else."""
+    """An answer that consists of a sentence; with status 202, of a URL."""
     return answer({"Mensagem": sentence}, status)
 
 
@@ -225,7 +226,7 @@ class Peroba(Bank):
 
 
 def _person(client: Fields) -> str:
-    """What both requests say of the holder; returns the CPF."""
+    """The holder's data in both requests; returns the CPF."""
     client.text("Nome", longest=120)
     client.date("DataNascimento")
     client.text("Email", EMAIL)
@@ -236,7 +237,7 @@ def _person(client: Fields) -> str:
 
 
 def _evidence(acceptance: Fields) -> None:
-    """How the holder accepted. What was not collected is null, but it has to be said."""
+    """The evidence of the holder's acceptance. Evidence that was not collected is null, but the fields are required."""
     devices = ("Protocolo", "Navegador", "Aparelho", "Plataforma")
     acceptance.require_keys(*devices, "Latitude", "Longitude", "PrecisaoMetros")
     acceptance.ip("EnderecoIp")

@@ -1,6 +1,6 @@
-"""The simulated bank `sucupira`: signed requests, kebab-case, cents in text, milliseconds since 1970.
+"""The simulated bank `sucupira`: signed requests, kebab-case, cents as text, milliseconds since the epoch.
 
-Its manual is `docs/banks/sucupira.md`.
+The manual is `docs/banks/sucupira.md`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ DAY_MS = 86_400_000
 
 
 def errors(status: int, field: str, sentence: str) -> web.Response:
-    """An error as this bank tells it."""
+    """An error in this bank's format."""
     return answer({"errors": {field: [sentence]}}, status)
 
 
@@ -80,7 +80,7 @@ class Sucupira(Bank):
     def reset(self, keep_tokens: bool = False) -> None:
         super().reset(keep_tokens)
         self._saved: set[str] = set()
-        self._portfolios: dict[str, str] = {}  # of offers for which the caller chose one
+        self._portfolios: dict[str, str] = {}  # of the offers for which the caller chose one
 
     def authenticate(self, request: Request) -> None:
         if not _is_signed(request, f"/{self.name}"):
@@ -156,7 +156,7 @@ class Sucupira(Bank):
             raise Refusal(errors(422, "politica", scenario.message))
         if scenario.submit == "missing_due_date" and offer.key not in self._saved:
             raise Refusal(errors(422, DUE_DATE, "data de vencimento inicial ausente"))
-        # No look for the reference first: this bank does not deduplicate.
+        # This bank does not deduplicate, so a known reference creates a second contract.
         contract = self.ledger.create(reference, offer, scenario, channel=channel)
         return answer(self._operation(contract), 201)
 
@@ -239,7 +239,7 @@ class Sucupira(Bank):
 
 
 def _is_signed(request: Request, base: str) -> bool:
-    """Whether the request bears a signature of exactly this method, target and body, made just now."""
+    """True if the request has a recent signature of exactly this method, target and body."""
     try:
         signature = jwt.decode_complete(
             request.headers.get("X-Assinatura", "").encode("utf-8", "replace"),
@@ -250,7 +250,7 @@ def _is_signed(request: Request, base: str) -> bool:
     except jwt.InvalidTokenError:
         return False
     claims, signed_at = signature["payload"], signature["payload"].get("emitido-em")
-    # The machine's clock: the signer's does not follow the simulator's when a control moves it.
+    # The machine's clock, because the signer's clock does not follow the simulator's.
     now_ms = time.time_ns() // 1_000_000
     return (
         signature["header"].get("kid") == CREDENTIALS.key_id
@@ -263,7 +263,7 @@ def _is_signed(request: Request, base: str) -> bool:
 
 
 def _person(client: Fields) -> str:
-    """What both requests say of the holder; returns the CPF."""
+    """The holder's data in both requests; returns the CPF."""
     client.text("nome", longest=120)
     _day(client, "data-nascimento")
     client.text("e-mail", EMAIL)
@@ -279,7 +279,7 @@ def _gender(client: Fields) -> int:
 
 
 def _evidence(evidence: Fields) -> None:
-    """How the holder signed. What was not collected is null, but it has to be said."""
+    """The evidence of the holder's signature. Evidence that was not collected is null, but the fields are required."""
     texts = ("sessao", "navegador", "aparelho", "plataforma")
     evidence.require_keys(*texts, "localizacao", "aplicativo")
     evidence.ip("ip")
@@ -333,7 +333,7 @@ def _client_details(client: Fields) -> None:
 
 
 def _settlement(settlement: Fields, cpf: str) -> bool:
-    """Whether it is by PIX."""
+    """True if the payment is by PIX."""
     if settlement.text("forma", one_of=("conta", "pix")) == "pix":
         settlement.object("pix").pix_key("tipo-chave", "chave", PIX_KEYS, cpf)
         return True
@@ -348,7 +348,7 @@ def _channel(body: Fields) -> str | None:
 
 
 def _cents(fields: Fields, name: str) -> Decimal:
-    """Whole cents in a text, as reais."""
+    """Whole cents as text, returned in reais."""
     return Decimal(fields.text(name, CENTS)) / 100
 
 
@@ -357,7 +357,7 @@ def _hundredths(value: Decimal) -> str:
 
 
 def _day(fields: Fields, name: str) -> date:
-    """A date: milliseconds that are a midnight in UTC."""
+    """A date: the milliseconds of a midnight in UTC."""
     value = fields.integer(name)
     if value % DAY_MS:
         fields.refuse(name, Problem.FORMAT)
