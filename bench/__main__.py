@@ -1,7 +1,7 @@
-"""`make bench`: the service measured against the simulator and beside its peers, on this machine, with a report.
+"""`make bench`: measures the service with the simulator, next to its peers, on this machine, and writes a report.
 
-Everything runs on servers of its own (under var/bench, removed at the end), so that a `make run` beside is not touched.
-Ratios between subjects of one run can be compared; the figures themselves depend on the machine.
+Everything runs on servers of its own (under var/bench, removed at the end), so a running `make run` is not affected.
+Ratios between subjects of one run are comparable; absolute figures depend on the machine.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from config.local.run import SANDBOX_KEY
 HOME = ROOT / "var" / "bench"
 REPORT = ROOT / "bench" / "report"
 PARTS = ("idle", "compared", "routes", "open", "closed", "stream", "first_events", "growth", "webhooks")
-#: What a quick run leaves out.
+#: Measurements that a quick run leaves out.
 LONG = ("closed", "growth", "webhooks")
 WARM_UP = 60
-#: Queries in flight, and the slowest bank's seconds, of the closed loads.
+#: The closed loads: queries in flight, and the slowest bank's seconds.
 CLOSED = ((1, 1.0), (50, 5.0), (200, 5.0), (500, 10.0))
 
 
@@ -104,7 +104,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _peers(rig: Rig, arguments: argparse.Namespace) -> list[Subject]:
-    """What takes turns with the service, ready and warm."""
+    """The peers that take turns with the service, running and warmed up."""
     peers = []
     if arguments.against:
         peers.append(rig.service("before", arguments.against.resolve(), 1, only=("web", "banks")))

@@ -1,4 +1,4 @@
-"""The partner of the tour: a backend that calls the service, and the endpoint that its webhooks come to."""
+"""The tour's partner: a backend that calls the service, and its webhook endpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEBHOOK_WAIT_S = 30
 
 
 class Caller:
-    """A partner's backend with its `key`, or without one a holder's browser. Requests and answers are shown."""
+    """A partner's backend with its `key`, or a holder's browser without one. Prints requests and answers."""
 
     def __init__(self, url: str, key: str | None = None) -> None:
         self.url = f"{url}/partners/v1"
@@ -38,7 +38,7 @@ class Caller:
             self.last_body = body
 
     def call(self, method: str, path: str, body: Any = None, *, status: int = 200) -> Any:
-        """The answer's JSON, which has to bear the HTTP status `status`. Raises NotAsShown."""
+        """The answer's JSON. Raises NotAsShown unless its HTTP status is `status`."""
         say(f"{method} /partners/v1{path}", "1")
         self._show_body(body)
         began = time.monotonic()
@@ -64,7 +64,7 @@ class Caller:
 
 
 class Receiver:
-    """The partner's webhook endpoint, on a free port of this machine. Confirms what is signed with `secret`."""
+    """The partner's webhook endpoint, on a free port of this machine. Accepts deliveries signed with `secret`."""
 
     def __init__(self) -> None:
         self.secret = ""
@@ -81,14 +81,14 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """What came is shown by the tour."""
+                """The tour prints what arrived."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/webhooks"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def take(self, body: bytes, signature: str, webhook_id: str) -> bool:
-        """Keep a delivery if it is genuine: HMAC-SHA256 over the bytes as they came, compared in constant time."""
+        """Keep a delivery if it is genuine: HMAC-SHA256 of the raw body, compared in constant time."""
         expected = hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
         genuine = hmac.compare_digest(expected, signature)
         with self.news:
@@ -100,7 +100,7 @@ class Receiver:
         return genuine
 
     def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
-        """The first event of that name with these fields. Raises NotAsShown when none came in time."""
+        """The first event with that name and these fields. Raises NotAsShown if none arrived in time."""
 
         def found() -> dict[str, Any] | None:
             wanted = {"event": event, **fields}

@@ -1,7 +1,7 @@
-"""The service's settings with a second adapter for each bank, `NAME_2`, to measure more banks than there are.
+"""Settings with a second adapter for each bank, `NAME_2`, to measure with more banks than exist.
 
-A copy speaks to the same simulated bank. Used as DJANGO_SETTINGS_MODULE, and as an application of its own, because
-adapters can be imported only when Django has its settings.
+A copy uses the same simulated bank. The module is DJANGO_SETTINGS_MODULE and also an installed app, because adapters
+can be imported only after Django has loaded the settings.
 """
 
 from __future__ import annotations

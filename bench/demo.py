@@ -1,10 +1,10 @@
-"""`make demo`: a guided tour of a running service. Every request and answer is shown, and checked: exit code 1
-where an answer is not what the tour says.
+"""`make demo`: a guided tour of a running service. Prints and checks every request and answer; exit code 1 if an answer
+differs from what the tour says.
 
-It acts as a partner's backend against BASE_URL (default: 127.0.0.1 at PORT), as the operator through `manage.py`,
-and as the holder through the simulator's laboratory (SIMULATOR_URL, default: 127.0.0.1 at SIMULATOR_PORT). It needs
-a sandbox. The holders are its own, with fresh CPFs: nobody else's steps and proposals are touched. At the end the
-partner that it makes is suspended, and the simulated banks forget its holders.
+The tour acts as a partner's backend at BASE_URL (default: 127.0.0.1 at PORT), as the operator through `manage.py`, and
+as the holder through the simulator's laboratory (SIMULATOR_URL, default: 127.0.0.1 at SIMULATOR_PORT). It needs a
+sandbox. Its holders have new CPFs, so no other steps and proposals are affected. At the end its partner is suspended,
+and the simulated banks forget its holders.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WHERE = {"client_ip": "203.0.113.7", "geolocation": {"lat": -23.55052, "lng": -4
 
 
 class Tour:
-    """The whole story, in order; every method is a chapter."""
+    """The whole tour in order. Every method is a chapter."""
 
     def __init__(self, api: str, simulator: str) -> None:
         self.api, self.simulator = api, simulator
@@ -50,7 +50,7 @@ class Tour:
         self.cpfs: dict[str, str] = {}  # by scenario
 
     def run(self) -> None:
-        """Raises NotAsShown, and requests' errors where a part is out of reach."""
+        """Raises NotAsShown, and the exceptions of requests if the service or simulator cannot be reached."""
         with self.registration() as partner, self.holders("full_flow", "biometric", "no_offers", f"success_{OWN}"):
             self.aggregated(partner)
             self.by_value(partner)
@@ -67,7 +67,7 @@ class Tour:
 
     @contextmanager
     def registration(self) -> Iterator[Caller]:
-        """A partner of its own for the tour, whose webhooks come here; suspended at the end."""
+        """Create a partner for the tour whose webhooks come to the tour. Suspended at the end."""
         title("The operator registers a partner")
         ready = requests.get(f"{self.api}/health/ready", timeout=TIMEOUT_S).json()
         expect(ready["status"] == "ok", f"the service at {self.api} is ready")
@@ -87,7 +87,7 @@ class Tour:
 
     @contextmanager
     def holders(self, *scenarios: str) -> Iterator[None]:
-        """A holder of its own for each scenario; forgotten by the simulated banks at the end."""
+        """Create a holder for each scenario. The simulated banks forget them at the end."""
         say()
         say("The laboratory of the simulated banks lends the tour holders of its own:")
         self.cpfs = {scenario: _fresh_cpf() for scenario in scenarios}
@@ -100,7 +100,7 @@ class Tour:
                 self.lab("DELETE", scenario, quiet=True)
 
     def lab(self, method: str, scenario: str, path: str = "", body: Any = None, *, quiet: bool = False) -> None:
-        """Order something about one holder: what the banks do, or what the holder does at one."""
+        """Command the laboratory about one holder: what the banks do, or what the holder does."""
         address = f"/lab/holders/{self.cpfs[scenario]}{path}"
         if not quiet:
             say(f"simulated banks: {method} {address} {json.dumps(body) if body else ''}".rstrip(), "35")
@@ -252,7 +252,7 @@ class Tour:
 
 
 def manage(*arguments: str) -> dict[str, Any]:
-    """Run an operator's command against the service's database; its JSON object. Raises NotAsShown."""
+    """Run an operator's command against the service's database and return its JSON object. Raises NotAsShown."""
     say("manage.py " + " ".join(arguments), "1")
     command = [sys.executable, "manage.py", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -272,7 +272,7 @@ def _fresh_cpf() -> str:
 
 
 def dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
-    """The supplementary data of a submission, whole enough for the service's own bank."""
+    """The supplementary data of a submission, complete enough for the service's own bank."""
     return {
         "offer_ref": {"provider": offer["provider"], "offer_id": offer["offerId"]},
         "titular": {
@@ -318,7 +318,7 @@ def _reais(value: float) -> str:
 
 
 def main() -> int:
-    """The process's exit code: 0 where everything was as shown."""
+    """The exit code: 0 if everything was as shown."""
     environ.Env.read_env(ROOT / ".env")
     api = os.environ.get("BASE_URL") or f"http://127.0.0.1:{os.environ.get('PORT') or 8000}"
     simulator = os.environ.get("SIMULATOR_URL") or f"http://127.0.0.1:{os.environ.get('SIMULATOR_PORT') or 8100}"

@@ -1,4 +1,5 @@
-"""How the cost of a query grows with its causes: banks asked, offers of a bank, partners, rows in the tables."""
+"""How the cost of a query grows with the number of banks asked, of a bank's offers, of partners, and of rows in the
+tables."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from bench import measure
 from bench.processes import ROOT, Rig, Subject
 
 BANKS = (2, 4, 8, 16)
-#: Each bank makes two offers; so often it makes each.
+#: Each bank makes two offers; this is how often it repeats each.
 OFFERS_TIMES = (1, 5, 25)
 PARTNERS = (1, 1000)
 Figures = dict[str, float]
 
 
 def growth(rig: Rig, count: int, rounds: int, rows: int) -> dict[str, Any]:
-    """CPU milliseconds of a query by process, medians of `rounds` rounds of `count` queries in which the values of one
-    cause take turns; `rows` is the number of queries that the filled tables hold (0: not measured)."""
+    """CPU milliseconds of a query by process: medians of `rounds` rounds of `count` queries, in which the values of one
+    cause take turns. `rows` is the number of queries in the filled tables (0: not measured)."""
     service = rig.service("growth", ROOT, 4, ("web", "banks"), {"DJANGO_SETTINGS_MODULE": "bench.copies"})
     try:
         found = _measured(rig, service, count, rounds, rows)
@@ -33,7 +34,7 @@ def _measured(rig: Rig, service: Subject, count: int, rounds: int, rows: int) ->
     many = {number: _keys(service, number, 8) for number in PARTNERS}
     service.wait_ready()
     rig.simulator.latency({})
-    measure.one_round(rig, service, count, keys[16])  # warms connections and tokens
+    measure.one_round(rig, service, count, keys[16])  # opens connections and fetches tokens
     found: dict[str, Any] = {
         "banks": _by_turns(rig, service, count, rounds, {str(banks): (keys[banks], 1) for banks in BANKS}),
         "partners": _by_turns(rig, service, count, rounds, {str(number): (many[number], 1) for number in PARTNERS}),
@@ -56,7 +57,7 @@ def _keys(service: Subject, count: int, banks: int) -> list[str]:
 def _by_turns(
     rig: Rig, service: Subject, count: int, rounds: int, values: Mapping[str, tuple[Sequence[str], int]]
 ) -> dict[str, Figures]:
-    """The median figures for each value of one cause: a value is its keys, and how often a bank makes an offer."""
+    """The median figures for each value of one cause. A value is its keys and how often a bank repeats an offer."""
     figures: dict[str, list[Figures]] = {value: [] for value in values}
     for _ in range(rounds):
         for value, (keys, times) in values.items():

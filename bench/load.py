@@ -1,4 +1,4 @@
-"""The load driver: aggregated and streamed queries over HTTP, timed. Bounded in number and in time."""
+"""The load driver: timed aggregated and streamed queries over HTTP, limited in number and time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ TIMEOUT_S = 60
 
 @dataclass
 class Outcome:
-    """What one run of queries came to. Seconds; `statuses` counts HTTP statuses (0: no answer), `lost` the banks whose
-    answer an open load's replies lack."""
+    """The results of one run, times in seconds. `statuses` counts HTTP statuses (0: no answer). `lost` counts the banks
+    missing in the replies of an open load."""
 
     seconds: float = 0.0
     times: list[float] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Outcome:
     lost: int = 0
 
     def percentile(self, share: float) -> float:
-        """The time below which `share` of the queries stayed."""
+        """The time that `share` of the queries did not exceed."""
         ordered = sorted(self.times)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
 
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def body() -> dict[str, Any]:
-    """A query that is no repeat of another: the amount differs, so that its offers are rows of their own."""
+    """A query's body with a new amount, so that no query repeats another and its offers are new rows."""
     return {
         "cpf": CPF,
         "nome": "Maria Teste da Silva",
@@ -55,7 +55,7 @@ def body() -> dict[str, Any]:
 
 
 def parameterless() -> dict[str, Any]:
-    """A query without a wish, which is a repeat of no other."""
+    """A query's body without amount and installment, for a new holder, so that it repeats no other."""
     asked = body()
     del asked["loan_value"], asked["prazo"]
     return asked | {"telefone": f"119{random.randint(0, 99_999_999):08}"}
@@ -71,14 +71,14 @@ def fetch(url: str, key: str, method: str, path: str, sent: Any) -> Any:
 
 
 async def aggregated(url: str, key: str | Sequence[str], count: int, in_flight: int) -> Outcome:
-    """`count` aggregated queries, `in_flight` at any moment (a closed loop). Several keys take turns."""
+    """`count` aggregated queries, always `in_flight` at a time (a closed loop). Several keys take turns."""
     return await calls(url, key, "POST", "/consultas", body, count, in_flight)
 
 
 async def calls(
     url: str, key: str | Sequence[str], method: str, path: str, sent: Callable[[], Any], count: int, in_flight: int
 ) -> Outcome:
-    """`count` calls of a route, each with the body that `sent` makes, `in_flight` at any moment."""
+    """`count` calls of a route, always `in_flight` at a time. `sent` makes each body."""
     outcome = Outcome()
     keys = itertools.cycle([key] if isinstance(key, str) else key)
     waiting = iter(range(count))
@@ -107,8 +107,8 @@ async def calls(
 
 
 async def offered(url: str, key: str, rate: float, seconds: float, slowest_s: float) -> Outcome:
-    """Aggregated queries at `rate` a second for `seconds`, at random distances (an open model: nobody waits for the
-    answer before). `times` is what the service added to `slowest_s`, the time of the slowest bank."""
+    """Aggregated queries at `rate` a second for `seconds`, at random intervals (an open model: no query waits for an
+    earlier answer). `times` is what the service added to `slowest_s`, the time of the slowest bank."""
     outcome = Outcome()
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     connector = aiohttp.TCPConnector(limit=0)
@@ -142,8 +142,8 @@ async def offered(url: str, key: str, rate: float, seconds: float, slowest_s: fl
 
 
 async def streamed(url: str, key: str) -> dict[str, float]:
-    """One streamed query: when it was sent (`sent`), and when `start`, each bank's result and `complete` arrived, in
-    seconds since the epoch."""
+    """One streamed query: the times at which it was sent (`sent`), and at which `start`, each bank's result and
+    `complete` arrived, in seconds since the epoch."""
     arrivals = {"sent": time.time()}
     async with (
         aiohttp.ClientSession(headers={"X-Partner-Api-Key": key}) as session,
@@ -158,8 +158,8 @@ async def streamed(url: str, key: str) -> dict[str, float]:
 
 
 async def first_events(url: str, key: str, count: int, in_flight: int) -> list[float]:
-    """Milliseconds until the first event of each of `count` streams, `in_flight` at any moment, sorted. Each stream is
-    read to its end. Raises ValueError for one that brought no event."""
+    """Milliseconds until the first event of each of `count` streams, sorted, always `in_flight` at a time. Each stream
+    is read to its end. Raises ValueError for a stream without an event."""
     waiting = iter(range(count))
     found: list[float] = []
 

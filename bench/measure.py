@@ -1,4 +1,4 @@
-"""The measurements: each function takes running subjects and returns plain figures for the report."""
+"""The measurements. Each function takes running subjects and returns plain figures for the report."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from bench.processes import BANKS, ROOT, Rig, Simulator, Subject
 from config.local.run import SANDBOX_KEY
 from providers import registry
 
-#: Queries under way at once where the highest rate is measured.
+#: Queries in flight where the highest rate is measured.
 IN_FLIGHT = 16
 #: The bank that proposals are sent to.
 OWN = registry.auction_bank().name
 
 
 def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> dict[str, Any]:
-    """The highest rate of each subject with banks that answer at once, and the CPU that one query costs. The subjects
-    take turns, `count` queries each, so that a busy machine slows them all. Figures are medians over the rounds; ratios
-    to the first subject are given round by round."""
+    """The highest rate of each subject with banks that answer at once, and the CPU time of one query. The subjects take
+    turns with `count` queries each, so that a busy machine slows all of them. Figures are medians over the rounds.
+    Ratios to the first subject are given per round."""
     rig.simulator.latency({})
     found: dict[str, list[dict[str, float]]] = {subject.name: [] for subject in subjects}
     failures = {subject.name: 0 for subject in subjects}
@@ -53,7 +53,8 @@ def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> 
 def one_round(
     rig: Rig, subject: Subject, count: int, keys: str | Sequence[str] = SANDBOX_KEY
 ) -> tuple[dict[str, float], load.Outcome]:
-    """`count` queries as fast as `subject` answers them: milliseconds for one query by process, and the rate."""
+    """Send `count` queries as fast as `subject` answers them. Returns milliseconds of CPU per query by process, the
+    rate, and the outcome."""
     before = subject.cpu() | rig.cpu()
     outcome = asyncio.run(load.aggregated(subject.url, keys, count, in_flight=IN_FLIGHT))
     used = {name: (value - before[name]) / count * 1000 for name, value in (subject.cpu() | rig.cpu()).items()}
@@ -77,13 +78,13 @@ def median(values: Iterable[float]) -> float:
 
 
 def spread(slowest_s: float) -> dict[str, int]:
-    """Latencies in milliseconds, spread evenly from a fifth of `slowest_s` up to it."""
+    """Latencies in milliseconds, spread evenly from a fifth of `slowest_s` to `slowest_s`."""
     slowest, fastest = slowest_s * 1000, slowest_s * 200
     return {bank: round(fastest + index * (slowest - fastest) / (len(BANKS) - 1)) for index, bank in enumerate(BANKS)}
 
 
 class Watch:
-    """Samples database connections and memory of a subject while a block runs."""
+    """Samples a subject's database connections and memory while a block runs."""
 
     def __init__(self, subject: Subject, database_url: str) -> None:
         self.subject = subject
@@ -117,8 +118,8 @@ class Watch:
 
 
 def closed_load(rig: Rig, service: Subject, queries: int, slowest_s: float) -> dict[str, Any]:
-    """`queries` at once, twice over (20 at least), against banks of up to `slowest_s`: nothing fails, nothing piles up.
-    The time is what the service adds to its slowest bank."""
+    """`queries` queries in flight, twice as many in all (at least 20), with banks that take up to `slowest_s`: nothing
+    may fail or pile up. The time is what the service adds to its slowest bank."""
     rig.simulator.latency(spread(slowest_s))
     watch = Watch(service, rig.postgres.url_of(f"bench_{service.name}"))
     count = max(queries * 2, 20)
@@ -154,8 +155,8 @@ def open_load(rig: Rig, service: Subject, rate: float, seconds: float, slowest_s
 
 
 def routes(rig: Rig, service: Subject, count: int) -> dict[str, Any]:
-    """CPU milliseconds that one call costs the web process: a parameterless query, a repeat of it that reuses all
-    answers, the same for one bank, a stored proposal that needs no look at its bank, the bank list."""
+    """CPU milliseconds of the web process per call: a parameterless query, its repeat that reuses all answers, the same
+    for one bank, a stored proposal that needs no call to its bank, and the bank list."""
     rig.simulator.latency({})
     same = load.parameterless()
     offers = load.fetch(service.url, SANDBOX_KEY, "POST", "/consultas", same)["proposals"]
@@ -173,7 +174,7 @@ def routes(rig: Rig, service: Subject, count: int) -> dict[str, Any]:
     for name, (method, path, body) in calls.items():
         load.fetch(service.url, SANDBOX_KEY, "POST", "/consultas", same)
         before = service.cpu()
-        # One after the other: repeats at the same moment would wait for one another.
+        # One after the other, because simultaneous repeats would wait for one another.
         outcome = asyncio.run(load.calls(service.url, SANDBOX_KEY, method, path, body, count, in_flight=1))
         used = service.cpu()
         found[name] = {
@@ -186,7 +187,7 @@ def routes(rig: Rig, service: Subject, count: int) -> dict[str, Any]:
 
 
 def streaming(simulator: Simulator, service: Subject, rounds: int) -> dict[str, Any]:
-    """First event, and how long after its bank's last answer each result arrives (one stream at a time)."""
+    """The time of the first event, and from each bank's last answer to its result (one stream at a time)."""
     latency = {bank: 200 + 150 * index for index, bank in enumerate(BANKS)}
     simulator.latency(latency)
     first: list[float] = []
@@ -208,7 +209,7 @@ def streaming(simulator: Simulator, service: Subject, rounds: int) -> dict[str, 
 
 
 def first_events(simulator: Simulator, service: Subject, count: int) -> dict[str, Any]:
-    """The first event of each of `count` streams, four at any moment, to banks that take 0.2 s."""
+    """The first event of each of `count` streams, four at a time, with banks that take 0.2 s."""
     simulator.latency(dict.fromkeys(BANKS, 200))
     found = asyncio.run(load.first_events(service.url, SANDBOX_KEY, count, in_flight=4))
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
@@ -220,7 +221,7 @@ def _share(ordered: Sequence[float], share: float) -> float:
 
 
 def webhooks(rate: float, seconds: float) -> dict[str, Any]:
-    """Deliveries at `rate` events a second, by the load program of the fault tests and on servers of its own."""
+    """Deliveries at `rate` events a second, by the load program of the fault tests, on servers of its own."""
     command = [sys.executable, "-m", "tests.faults.webhooks_load", "--rate", str(rate), "--seconds", str(seconds)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -228,7 +229,7 @@ def webhooks(rate: float, seconds: float) -> dict[str, Any]:
 
 
 def idle(rig: Rig, service: Subject, seconds: float) -> dict[str, Any]:
-    """CPU milliseconds a second of every process while nobody asks for anything."""
+    """CPU milliseconds a second of every process without any requests."""
     before = service.cpu() | rig.cpu()
     time.sleep(seconds)
     used = {name: (value - before[name]) / seconds * 1000 for name, value in (service.cpu() | rig.cpu()).items()}

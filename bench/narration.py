@@ -1,4 +1,4 @@
-"""What the tour prints: lines, titles, JSON and tables."""
+"""The tour's output: lines, titles, JSON and tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH = 116
 
 
 class NotAsShown(Exception):
-    """An answer is not what the tour says; the text names the difference."""
+    """An answer differs from what the tour says. The text names the difference."""
 
 
 def expect(holds: bool, what: str) -> None:
@@ -24,7 +24,7 @@ def expect(holds: bool, what: str) -> None:
 
 
 def say(text: str = "", colour: str = "") -> None:
-    """Print a line, in colour (an ANSI code) where the output is a terminal."""
+    """Print a line, in colour (an ANSI code) if the output is a terminal."""
     print(f"\033[{colour}m{text}\033[0m" if colour and text and sys.stdout.isatty() else text, flush=True)
 
 
@@ -34,7 +34,7 @@ def title(text: str) -> None:
 
 
 def show(value: dict[str, Any]) -> None:
-    """A JSON object as it came; lists, and inner objects of a kind that was shown before, are cut."""
+    """Print a JSON object. Lists, and inner objects of a kind that was printed before, are shortened."""
     for line in _lines({name: _cut(item) for name, item in value.items()}, ""):
         say("    " + line, "2")
 
@@ -59,7 +59,7 @@ def _cut(value: Any) -> Any:
 
 
 def _lines(value: Any, name: str) -> list[str]:
-    """Indented JSON. A value that fits on one line stands on one."""
+    """Indented JSON. A value that fits on one line is printed on one."""
     line = name + json.dumps(value, ensure_ascii=False)
     if len(line) < WIDTH - 8 or not isinstance(value, list | dict):
         return [line]

@@ -1,6 +1,6 @@
-"""Makes partners for a measurement: `python -m bench.partners COUNT BANKS`, in the environment of a service.
+"""Creates partners for a measurement: `python -m bench.partners COUNT BANKS`, in the environment of a service.
 
-Prints their keys as a JSON list. Each is allowed the first BANKS banks of the registry, copies included.
+Prints their keys as a JSON list. Each partner is allowed the first BANKS banks of the registry, copies included.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def main(count: int, banks: int) -> list[str]:
             known[name] = Provider.objects.create(
                 name=name, enabled=True, base_url=like.base_url, credentials=like.credentials
             )
-    # The banks themselves first, then their copies: the first eight are the same set for every number above.
+    # The original banks come first, then the copies, so that the first eight are the same for every larger number.
     order = sorted(known, key=lambda name: (name.endswith("_2"), name))[:banks]
     keys = []
     for number in range(count):

@@ -1,5 +1,5 @@
-"""The processes under measurement: the service as `make run` starts it, its peers, the servers beside them, and the CPU
-time that the kernel tells of each."""
+"""The measured processes: the service as `make run` starts it, its peers, their servers, and their CPU time as the
+kernel reports it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTROL = {"X-Control-Token": "dev-control"}
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds that the process `pid` and its children have used so far. Zero where it is gone."""
+    """CPU seconds that the process `pid` and its children have used. Zero if the process has ended."""
     return sum(_own_cpu_s(each) for each in [pid, *_children(pid)])
 
 
@@ -58,12 +58,12 @@ def _own_cpu_s(pid: int) -> float:
     return sum(map(int, fields[11:15])) / TICKS
 
 
-#: The events of the partner that calls.
+#: The events that an ordinary partner's registration asks for.
 ORDINARY_EVENTS = '["lead", "authorization_result", "authorization.completed"]'
 
 
 class Subject:
-    """One thing that is measured: a set of processes that answers partners' queries at `url`."""
+    """Something to be measured: processes that answer partners' queries at `url`."""
 
     def __init__(self, name: str, url: str, home: Path, tree: Path = ROOT) -> None:
         self.name = name
@@ -74,11 +74,11 @@ class Subject:
         self.environment: Mapping[str, str] = {}
 
     def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Run `command` in the subject's source tree under the short name `name`, with its output in a log."""
+        """Run `command` in the subject's source tree under the short name `name`, with its output in a log file."""
         self.programs.add(Process(name, command, environment))
 
     def run(self, *command: str) -> str:
-        """What a Python program says on standard output, run in the subject's tree and environment to its end."""
+        """Run a Python program in the subject's source tree and environment. Returns its standard output."""
         done = subprocess.run(
             [sys.executable, *command],
             cwd=self.tree,
@@ -90,7 +90,7 @@ class Subject:
         return done.stdout
 
     def wait_ready(self, path: str = "/health/ready") -> None:
-        """Return when `path` answers 200. Raises SystemExit where it does not in time."""
+        """Wait until `path` answers 200. Raises SystemExit if it does not in time."""
         end = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < end:
             with contextlib.suppress(urllib3.exceptions.HTTPError):
@@ -116,8 +116,8 @@ class Simulator(Subject):
     """The simulated banks."""
 
     def latency(self, milliseconds: Mapping[str, int], offers_times: int = 1) -> None:
-        """How long each bank takes to answer a query; logins and polls are answered at once. Every offer is made
-        `offers_times` times."""
+        """Set how long each bank takes to answer a query; logins and polls are answered at once. Every offer is
+        repeated `offers_times` times."""
         for bank in BANKS:
             urllib3.request(
                 "POST",
@@ -132,8 +132,8 @@ class Simulator(Subject):
             )
 
     def answered_at(self, bank: str, latency_s: float) -> float:
-        """When `bank` gave its last answer, in seconds since the epoch: calls are noted as they arrive, and only the
-        answer to a query is held back."""
+        """When `bank` gave its last answer, in seconds since the epoch. Calls are recorded on arrival, and only the
+        answer to a query is delayed."""
         url = f"{self.url}/_control/banks/{bank}/calls"
         calls = urllib3.request("GET", url, headers=CONTROL, retries=False).json()
         arrived = datetime.fromisoformat(calls[-1]["at"]).timestamp()
@@ -141,7 +141,7 @@ class Simulator(Subject):
 
 
 class Rig:
-    """The servers that all subjects share, and how to start subjects on them."""
+    """The servers that all subjects share, and functions that start subjects."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -151,7 +151,7 @@ class Rig:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Rig]:
-        """PostgreSQL, Redis and the simulator, while the block runs; at its end all subjects are ended too."""
+        """PostgreSQL, Redis and the simulator while the block runs. All subjects are stopped at its end, too."""
         with running(self.postgres, self.redis):
             try:
                 port = free_port()
@@ -174,8 +174,8 @@ class Rig:
     def service(
         self, name: str, tree: Path, number: int, only: Sequence[str] = (), variables: Mapping[str, str] | None = None
     ) -> Subject:
-        """The service of the source tree `tree` with a database of its own; `only` names the processes to run, all
-        but the simulator where it is empty. One web and one bank worker process, with `variables` in addition."""
+        """The service from the source tree `tree`, with its own database. `only` names the processes to run (if empty:
+        all but the simulator). One web and one bank worker process, with additional `variables`."""
         environment = {**self._prepared(name, tree, number), **(variables or {})}
         service = Subject(name, f"http://127.0.0.1:{environment['PORT']}", Path(environment["DATA_DIR"]), tree)
         service.environment = environment
@@ -186,7 +186,7 @@ class Rig:
         return service
 
     def peer(self, name: str, module: str, number: int, command: Sequence[str]) -> Subject:
-        """A peer of `bench/peers/`, with a database of its own. `{port}` in `command` stands for its port."""
+        """A peer of `bench/peers/`, with its own database. `{port}` in `command` is replaced by its port."""
         environment = self._prepared(name, ROOT, number) | {"DATABASE_POOL_SIZE": "8", "PYTHONPATH": str(ROOT)}
         peer = Subject(name, f"http://127.0.0.1:{environment['PORT']}", Path(environment["DATA_DIR"]))
         self.subjects.append(peer)
@@ -199,7 +199,7 @@ class Rig:
         subject.stop()
 
     def _prepared(self, name: str, tree: Path, number: int) -> dict[str, str]:
-        """The environment of a subject whose database has just been made and seeded."""
+        """The environment of a subject with a new, seeded database."""
         database = f"bench_{name}"
         with psycopg.connect(self.postgres.url_of("postgres"), autocommit=True) as connection:
             connection.execute(psycopg.sql.SQL("CREATE DATABASE {}").format(psycopg.sql.Identifier(database)))
@@ -217,11 +217,11 @@ class Rig:
         with (home / "prepare.log").open("wb") as log:
             subprocess.run(prepare, cwd=tree, env={**os.environ, **environment}, stdout=log, stderr=log, check=True)
         with psycopg.connect(environment["DATABASE_URL"], autocommit=True) as connection:
-            # As an ordinary registration: the sandbox's partner asks for every event there is.
+            # Like an ordinary registration. The sandbox's partner would ask for every event.
             connection.execute("UPDATE partners_partner SET webhook_events = %s", (ORDINARY_EVENTS,))
         return environment
 
 
 def _variables(process: Process, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the supervisor's list sets for `process` beside `environment`."""
+    """The variables that the supervisor's list sets for `process` in addition to `environment`."""
     return {name: value for name, value in process.environment.items() if name not in environment}

@@ -1,4 +1,4 @@
-"""The report of a run: JSON, a page with tables, plots, and what moved since the report that is committed."""
+"""The report of a run: JSON, a page with tables, plots, and the changes since the committed report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-#: The report that is committed.
+#: The committed report.
 COMMITTED = ROOT / "docs" / "benchmark"
 _NAMES = {
     "service": "the service",
@@ -96,7 +96,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _side_by_side(what: str, rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A table with a line for each entry of `rows`, whose figures are the same in all."""
+    """A table with one line per entry of `rows`, which all have the same figures."""
     columns = list(next(iter(rows.values())))
     lines = [[name, *(_plain(each[column]) for column in columns)] for name, each in rows.items()]
     return _table([what, *(column.replace("_", " ") for column in columns)], lines)
@@ -109,7 +109,7 @@ def _plain(value: Any) -> str:
 
 
 def cpu_plot(compared: Mapping[str, Any]) -> str:
-    """CPU of one query by process, a bar for each subject, as SVG."""
+    """An SVG bar chart: CPU of one query by process, one bar per subject."""
     width, height, left = 640, 34, 170
     most = max(sum(each.get(f"{part}_ms", 0) for part in _PARTS) for each in compared.values())
     scale = (width - left - 70) / most
@@ -133,8 +133,8 @@ def cpu_plot(compared: Mapping[str, Any]) -> str:
 
 
 def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two reports by more than the rounds of each differ among themselves. Only ratios to the
-    peers are compared, since the machine may be another one or busier."""
+    """The differences between two reports that exceed the variation between rounds. Only ratios to the peers are
+    compared, because the machine may be a different or busier one."""
     found = []
     for name in sorted(old.get("compared", {}).keys() & new.get("compared", {}).keys() - {"service"}):
         for figure in ("cpu_ratios", "rate_ratios"):

@@ -1,8 +1,8 @@
-"""The floor: the HTTP calls of one query, as the adapters made them, replayed by bare aiohttp for each request.
+"""The lower limit: bare aiohttp repeats the HTTP calls of one query, as the adapters made them, for each request.
 
 Nothing is validated, stored or mapped; each answer is decoded and dropped. `python -m bench.peers.floor` records the
-calls once through a forwarding server between the adapters and the simulator, and then serves at PORT. A bank that
-limits the use of its token answers some replays with 401: the call is made all the same.
+calls once, through a proxy between the adapters and the simulator, and then serves at PORT. A bank that limits the use
+of its token answers some repeated calls with 401; they cost the same.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-#: Headers that belong to one connection, or are computed anew.
+#: Headers of a single connection, or headers that are computed anew.
 HOP = {"host", "content-length", "connection", "transfer-encoding"}
 
 
 @dataclass(frozen=True)
 class Call:
-    """One recorded request to a bank; `path` begins with the bank's name in the simulator."""
+    """One recorded request to a bank. `path` begins with the bank's name in the simulator."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Call:
 
 
 class Recorder:
-    """Forwards requests to the simulator and keeps them by bank, in order."""
+    """Forwards requests to the simulator and records them by bank, in order."""
 
     def __init__(self, simulator: str) -> None:
         self.simulator = simulator
@@ -44,7 +44,7 @@ class Recorder:
         self.port = 0
 
     def running(self) -> Callable[[], None]:
-        """Serve in a thread of its own; returns what ends it."""
+        """Serve in a thread. Returns a function that stops it."""
         loop = asyncio.new_event_loop()
         ready = threading.Event()
 
@@ -87,7 +87,7 @@ class Recorder:
 
 
 def record(simulator: str) -> dict[str, list[Call]]:
-    """The calls of one query to every bank, by bank, with its login done before."""
+    """The calls of one query to every bank, by bank. The logins are done before and not recorded."""
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -111,7 +111,7 @@ def record(simulator: str) -> dict[str, list[Call]]:
     )
     recorder = Recorder(simulator)
     end = recorder.running()
-    for number in (1, 2):  # the first time logs in
+    for number in (1, 2):  # the first query logs in
         recorder.calls.clear()
         for row in Provider.objects.all():
             account = row.connection()
@@ -123,7 +123,7 @@ def record(simulator: str) -> dict[str, list[Call]]:
 
 
 async def serve(simulator: str, port: int, calls: dict[str, list[Call]]) -> None:
-    """Answer every POST once all recorded calls were made again, the banks side by side."""
+    """Answer every POST after repeating all recorded calls, for all banks at the same time."""
     connector = aiohttp.TCPConnector(limit=0)
     session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
 

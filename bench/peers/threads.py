@@ -1,5 +1,5 @@
-"""The version that a good team writes first: the aggregated route as a plain Django view that asks the banks from a
-thread pool, in the web process, with the service's adapters and the same rows stored by the ORM.
+"""What a good team would write first: the aggregated route as a plain Django view. It asks the banks from a thread pool
+in the web process, with the service's adapters, and stores the same rows by the ORM.
 
 Run by gunicorn's threads, from `bench/peers/wsgi.py`.
 """
@@ -39,7 +39,7 @@ _pool = ThreadPoolExecutor(BANK_THREADS)
 
 
 class AggregatedView(PartnerView):
-    """The aggregated route without reuse of answers, evidence of sessions and recovery from a lost process."""
+    """The aggregated route without reuse of answers, evidence of sessions, and recovery from a lost process."""
 
     def post(self, request: Request) -> Response:
         key = ApiKey.objects.select_related("partner").get(pk=self.api_key.pk)
