@@ -89,7 +89,7 @@ def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitab
 
 
 def _arrived(bank: Bank, made: Route, request: Request) -> tuple[Call, int]:
-    """The call, recorded with the fault that meets it, and the latency that was ordered for it in milliseconds."""
+    """The recorded call with the fault that it meets, and the latency set for it in milliseconds."""
     reference, cpf = bank.identify(made, request)
     fault, latency_ms = bank.misbehaviour(made.operation, cpf)
     if fault is None and made.operation == "query" and cpf is not None:
@@ -109,10 +109,10 @@ def _arrived(bank: Bank, made: Route, request: Request) -> tuple[Call, int]:
 
 
 def _worked(bank: Bank, made: Route, request: Request, call: Call) -> web.Response | None:
-    """Do the work of the call and note in it how that went; None where its fault keeps the bank from working.
+    """Do the work of the call and record the result in `call`. None if its fault keeps the bank from working.
 
-    The work is done when the request arrives; latency only holds the answer back. So a caller who gives up waiting
-    has been served nevertheless, as at a real bank.
+    The work is done when the request arrives, and latency delays only the answer. As at a real bank, a request takes
+    effect even if the caller stops waiting.
     """
     call.let_in = call.fault != "expired_token"
     if call.fault in faults.WITHOUT_WORK:
@@ -131,7 +131,7 @@ def _worked(bank: Bank, made: Route, request: Request, call: Call) -> web.Respon
 
 
 def _thinks_ms(bank: Bank, call: Call) -> int:
-    """How long the bank thinks about the holder of a query, in milliseconds; not where the caller was not let in."""
+    """The time of the bank's decision about the holder of a query, in milliseconds. Zero for a refused caller."""
     if call.operation != "query" or call.cpf is None or not call.let_in:
         return 0
     return bank.scenario(call.cpf).latency_ms

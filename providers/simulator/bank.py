@@ -72,10 +72,11 @@ class Consultation:
 
 
 class Bank:
-    """Base of the simulated banks. Facts are class attributes, routes are methods marked with `@route`.
+    """Base class of the simulated banks. Facts are class attributes; routes are methods marked with `@route`.
 
-    A subclass has to say how it checks who calls (`authenticate`), and how it refuses: a token (`token_refused`), a
-    field (`bad_field`), an unknown contract (`no_contract`), a call that the contract's status forbids (`wrong_state`).
+    A subclass must define how it checks the caller (`authenticate`), and its refusals of a token (`token_refused`), a
+    field (`bad_field`), an unknown contract (`no_contract`), and a call that the contract's status does not allow
+    (`wrong_state`).
     """
 
     name: ClassVar[str]
@@ -152,11 +153,11 @@ class Bank:
         raise NotImplementedError
 
     def no_contract(self) -> web.Response:
-        """The answer where a contract is asked for that this bank does not have."""
+        """The answer for a contract that this bank does not have."""
         raise NotImplementedError
 
     def wrong_state(self, contract: Contract) -> web.Response:
-        """The answer where the contract's status forbids what is asked."""
+        """The answer if the contract's status does not allow the call."""
         raise NotImplementedError
 
     def new_contract_id(self) -> str:
@@ -314,18 +315,18 @@ class Bank:
     # --- contracts
 
     def contract(self, contract_id: str) -> Contract:
-        """The contract with that name at this bank, or the bank's refusal."""
+        """The bank's contract with that id. Raises the bank's refusal if there is none."""
         contract = self.ledger.get(contract_id)
         if contract is None:
             raise Refusal(self.no_contract())
         return contract
 
     def formalized(self, contract: Contract, channel: str | None) -> Contract:
-        """The contract, issued, with the link sent by `channel`; or the bank's refusal."""
+        """The issued contract, with its signature URL sent by `channel`. Raises the bank's refusal."""
         return self._moved(contract, lambda: self.ledger.formalize(contract, channel))
 
     def cancelled(self, contract: Contract) -> Contract:
-        """The contract, cancelled; or the bank's refusal."""
+        """The cancelled contract. Raises the bank's refusal."""
         return self._moved(contract, lambda: self.ledger.cancel(contract))
 
     def _moved(self, contract: Contract, move: Callable[[], Contract]) -> Contract:
@@ -341,7 +342,7 @@ class Bank:
         return words[contract.status]
 
     def why_refused(self, contract: Contract, field: str) -> dict[str, str]:
-        """The bank's sentence for refusing the contract as its `field`; nothing where it says none."""
+        """The bank's sentence for refusing the contract, under the name `field`. Empty if it has none."""
         return {field: contract.refused_because} if contract.refused_because else {}
 
     def _step_ended(self, step: Step, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""The routes of a simulated bank: which method of it serves which address, and where the request names its holder."""
+"""The routes of a simulated bank: which method handles a path, and where a request names its holder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ H = TypeVar("H", bound=Handler)
 
 @dataclass(frozen=True)
 class Route:
-    """A route of a bank: `operation` is its name in the controls, `handler` the method's name.
+    """A route of a bank. `operation` is its name in the controls, `handler` the name of its method.
 
-    `cpf`, `reference` and `contract` say where the request bears those (dotted names, see `Request.look_up`),
-    so that a call is recorded with its holder also where a fault keeps the handler from running. `when` tells
-    operations of one path apart (see `Request.matches`); None takes whatever the others leave.
+    `cpf`, `reference` and `contract` are dotted names (see `Request.look_up`) of these values in the request, so that a
+    call is recorded with its holder even if a fault prevents the handler from running. `when` distinguishes operations
+    with the same path (see `Request.matches`). A route with `when` None takes all other requests.
     """
 
     method: str
@@ -45,9 +45,8 @@ def route(
     contract: str | None = None,
     when: str | None = None,
 ) -> Callable[[H], H]:
-    """Mark a method as the handler of a route below `/<bank>`. `public`: `authenticate` is not asked (token
-    routes). `when`: which bodies it takes, where one path serves several operations.
-    """
+    """Mark a method as the handler of a route below `/<bank>`. A `public` route (for tokens) is not authenticated.
+    `when` selects bodies if one path serves several operations."""
 
     def mark(handler: H) -> H:
         made = Route(method, path, operation, handler.__name__, public, cpf, reference, contract, when)

@@ -1,4 +1,4 @@
-"""A query of a bank and its answer: what is asked, offers, employments, steps. Units as in `providers.types`."""
+"""A bank's query and its answer: what is asked, offers, employments, steps. Units as in `providers.types`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_RATE, TEXT_LENGTH
 
 
 class QueryStatus(StrEnum):
-    """Per-bank status of a query, as the contract spells it."""
+    """The status of a query at one bank, as the contract spells it."""
 
     OK = "ok"
     NO_OFFERS = "no_offers"
@@ -25,7 +25,7 @@ class QueryStatus(StrEnum):
 
 
 class ActionType(StrEnum):
-    """What the holder still has to do, as the contract spells it."""
+    """The step that the holder still owes, as the contract spells it."""
 
     SIGNATURE = "signature"
     BIOMETRICS = "biometria"
@@ -35,7 +35,7 @@ class ActionType(StrEnum):
 
 
 class StepOutcome(StrEnum):
-    """How an external step stands: what `check` found."""
+    """The state of an external step, as `check` found it."""
 
     OPEN = "open"
     APPROVED = "approved"
@@ -45,7 +45,7 @@ class StepOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Geolocation:
-    """WGS 84 degrees; `accuracy` in metres where the device told it."""
+    """WGS 84 degrees. `accuracy` is in metres, if the device reported it."""
 
     lat: Decimal
     lng: Decimal
@@ -54,7 +54,7 @@ class Geolocation:
 
 @dataclass(frozen=True)
 class AppEvidence:
-    """Evidence of an acceptance in the partner's app: only what was collected. None means "not collected"."""
+    """Evidence of an acceptance in the partner's app. None means "not collected"."""
 
     user_agent: str | None = None
     operational_system: str | None = None
@@ -66,7 +66,7 @@ class AppEvidence:
 
 @dataclass(frozen=True)
 class AppAuthorization:
-    """`app_authorization` of a query: raises the evidence strength at banks that accept it."""
+    """`app_authorization` of a query: stronger evidence, for banks that accept it."""
 
     authorization_id: str | None = None
     signature_date: str | None = None
@@ -74,7 +74,7 @@ class AppAuthorization:
 
     @property
     def collected(self) -> AppEvidence:
-        """The evidence, empty where none was collected."""
+        """The evidence; empty if none was collected."""
         return self.evidence or AppEvidence()
 
 
@@ -82,13 +82,13 @@ class AppAuthorization:
 class BankQuery:
     """A holder's query, the same for every bank.
 
-    `sex`: 0 not told, 1 male, 2 female. `installments` is the desired term in months; where an amount or an
-    installment is asked for it is always set. `portfolio` is the origination identifier of the contract or of
-    the call (`originador`), else None.
+    `sex` is 0 (not given), 1 (male) or 2 (female). `installments` is the desired term in months; it is always set if an
+    amount or an installment is requested. `portfolio` is the origination identifier (`originador`) of the contract or
+    the call, or None.
 
-    The rest is evidence of the holder's acceptance; None means "not known" and is never filled in. `client_ip` and
-    `accepted_at` are always there: `accepted_at` is the time that the authorization session recorded, else that of the
-    partner's call.
+    The other fields are evidence of the holder's acceptance. None means "not known" and is never filled in. `client_ip`
+    and `accepted_at` are always set: `accepted_at` is the time recorded by the authorization session, otherwise the
+    time of the partner's call.
     """
 
     cpf: str
@@ -114,9 +114,10 @@ class BankQuery:
 
 @dataclass(frozen=True)
 class Employment:
-    """An employment (vínculo) as a bank reports it. `margin` is None where the bank does not report it.
+    """An employment (vínculo) as a bank reports it. `margin` is None if the bank does not report it.
 
-    Raises ValueError for a margin beyond `providers.limits`."""
+    Raises ValueError for a margin beyond `providers.limits`.
+    """
 
     registration: str
     employer_cnpj: str
@@ -132,13 +133,14 @@ class Employment:
 
 @dataclass(frozen=True)
 class BankOffer:
-    """One offer, normalized: amounts in whole cents, the rate with at most 6 decimals. `registration` names the
-    employment; `BankResult.answer` fills the employer in from there. `native` holds what else the bank names it by.
+    """One normalized offer: amounts with two decimals, the rate with at most 6. `registration` names the employment;
+    `BankResult.answer` fills in that employment's employer. `native` holds the bank's other identifiers of the offer.
 
-    An adapter gives what its bank says of the price: `cet_monthly` and `cet_annual` in percent, `iof` and
-    `insurance_value` in reais, `valid_until`; None where the bank does not say. `price.settled` fills in what of the
-    CET is missing, and `cet_source`. `quoted_at` is when the bank's answer was read.
-    Raises ValueError beyond `providers.limits`."""
+    An adapter sets the price facts that its bank gives, and None for the others: `cet_monthly` and `cet_annual` in
+    percent, `iof` and `insurance_value` in reais, `valid_until`. `price.settled` computes missing CET values and
+    `cet_source`. `quoted_at` is when the bank's answer was read. Raises ValueError for values beyond
+    `providers.limits`.
+    """
 
     native_offer_id: str
     loan_value: Decimal
@@ -182,8 +184,8 @@ class BankOffer:
 
 @dataclass(frozen=True)
 class BankAction:
-    """An external step that the holder still owes. `reference` is the bank's own name of the step, by which
-    `check` asks for it again; `expires_at` is when the bank gives the step up, where it says so."""
+    """An external step that the holder owes. `reference` is the bank's id of the step, which `check` takes.
+    `expires_at` is when the bank abandons the step, if the bank says so."""
 
     type: ActionType
     url: str | None
@@ -194,11 +196,11 @@ class BankAction:
 
 @dataclass(frozen=True)
 class BankResult:
-    """A bank's answer to a query or to a check of a pending step.
+    """A bank's answer to a query or to a check of an open step.
 
-    `status` is never ERROR: a failure or a refusal is raised (see `providers.errors`). `reasons` are the bank's own
-    words, cleaned by `formats.sentence`; empty ones are left out. `step` tells how the external step stands, None where
-    the answer involved none.
+    `status` is never ERROR, because failures and refusals are raised (see `providers.errors`). `reasons` are the bank's
+    own sentences, cleaned by `formats.sentence`; empty ones are dropped. `step` is the state of the external step, or
+    None if the answer involved none.
     """
 
     status: QueryStatus
@@ -224,12 +226,12 @@ class BankResult:
         step: StepOutcome | None = None,
         term_auto_authorized: bool = False,
     ) -> BankResult:
-        """The answer of a bank that looked for offers: OK with some, NO_OFFERS without.
+        """The answer of a bank that looked for offers: OK with offers, NO_OFFERS without.
 
-        Every offer gets the employer of the employment with its registration. Reasons are left out where there are
-        offers, since they are then no reasons for having none. An offer without an amount, an installment or a total
-        above zero is left out: a bank may compute one for a few cents asked, and nobody can take it. Raises KeyError
-        for an offer whose registration is not among `employments`.
+        Every offer gets the employer of the employment with its registration. Reasons are dropped if there are offers,
+        because they would not explain why there are none. An offer without an amount, an installment or a total above
+        zero is dropped: some banks compute one for a request of a few cents, and it cannot be submitted. Raises
+        KeyError for an offer whose registration is not among `employments`.
         """
         by_registration = {each.registration: each for each in employments}
         found = tuple(
@@ -249,5 +251,5 @@ class BankResult:
 
     @classmethod
     def ended(cls, step: StepOutcome, reason: str | None) -> BankResult:
-        """The external step ended, and not with an approval."""
+        """The result for an external step that ended without approval."""
         return cls(QueryStatus.NO_OFFERS, step=step, reasons=(reason,) if reason else ())

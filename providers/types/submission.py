@@ -1,4 +1,4 @@
-"""A submission to a bank and the proposal that it makes: the holder, where the money goes. Units as in
+"""A submission to a bank and the resulting proposal: the holder, and where the money goes. Units as in
 `providers.types`."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class IdentityDocument:
-    """The document as the partner declared it; each field is None where it was not declared."""
+    """The document as the partner declared it. Fields that were not declared are None."""
 
     number: str | None = None
     issuer: str | None = None
@@ -69,7 +69,7 @@ class Address:
 
 @dataclass(frozen=True)
 class DeclaredEmployment:
-    """The employment as the partner declared it; each field is None where it was not declared."""
+    """The employment as the partner declared it. Fields that were not declared are None."""
 
     employer_cnpj: str | None = None
     employer_name: str | None = None
@@ -82,7 +82,7 @@ class DeclaredEmployment:
 
 @dataclass(frozen=True)
 class BankAccount:
-    """`bank` is a COMPE code; `kind` is corrente, poupanca or salario; masks are gone."""
+    """`bank` is a COMPE code. `kind` is corrente, poupanca or salario. Numbers have no mask."""
 
     bank: str
     branch: str
@@ -94,7 +94,7 @@ class BankAccount:
 
 @dataclass(frozen=True)
 class PixKey:
-    """`kind` is cpf, telefone, email or aleatoria; a phone key is 10-11 digits without the country code."""
+    """`kind` is cpf, telefone, email or aleatoria. A phone key is 10-11 digits without the country code."""
 
     kind: str
     key: str
@@ -102,9 +102,10 @@ class PixKey:
 
 @dataclass(frozen=True)
 class Disbursement:
-    """Where a bank pays the money of a submission: exactly one of `account` and `pix`.
+    """Where a bank pays the money of a submission: exactly one of `account` and `pix` is set.
 
-    `remark` is Portuguese for the partner: what the bank does otherwise than the submission says."""
+    `remark` is Portuguese, for the partner: how the bank deviates from the submission.
+    """
 
     account: BankAccount | None = None
     pix: PixKey | None = None
@@ -122,10 +123,10 @@ class PersonalReference:
 
 @dataclass(frozen=True)
 class BankSubmission:
-    """A proposal to be created at a bank. `reference` is the service's own and the same at every try.
+    """A proposal to be created at a bank. `reference` is the service's own and the same at every attempt.
 
-    `offer` is the chosen one with the bank's newest native identifiers. Exactly one of `account` and
-    `pix` is set. `channel` (sms, whatsapp or None) is how the bank shall deliver the signature link.
+    `offer` is the chosen offer with the bank's newest identifiers. Exactly one of `account` and `pix` is set. `channel`
+    (sms, whatsapp or None) is how the bank must deliver the signature URL.
     """
 
     reference: str
@@ -147,11 +148,11 @@ class BankSubmission:
 
 @dataclass(frozen=True)
 class BankProposal:
-    """A proposal as the bank tells it. `native_id` is the bank's own identifier, `native_status` its own word,
-    `reason` its sentence for refusing the proposal, cleaned by `formats.sentence`.
+    """A proposal as the bank reports it. `native_id` is the bank's identifier, `native_status` its status word.
+    `reason` is its sentence for refusing the proposal, cleaned by `formats.sentence`.
 
-    `status` is None where the word is not known: the caller then leaves its status as it was. Raises ValueError for an
-    identifier or a word beyond `providers.limits`. A long word is cut where it is stored.
+    `status` is None for an unknown word; the caller then keeps the status that it has. Raises ValueError for an
+    identifier or a word beyond `providers.limits`. A long word is cut when it is stored.
     """
 
     native_id: str
