@@ -17,6 +17,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -32,7 +33,7 @@ from psycopg import sql
 
 from config.local.run import service_processes
 from config.local.servers import APPLICATION_ROLE, DATABASE, Postgres, Redis, free_port, running
-from tests import migrated
+from tests import migrated, sharing
 from tests.processes import START_TIMEOUT_S, LiveService, Programs, Simulator, answers, wait_until
 
 if TYPE_CHECKING:
@@ -41,18 +42,11 @@ if TYPE_CHECKING:
 
     from tests.browser import Desk
 
+TESTPATHS = pytest.Config.ArgsSource.TESTPATHS
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
 CONTROL_TOKEN = "test-control"
 PROGRAM_LOGS = "programs"
-LONGEST = (
-    "tests/faults/",
-    "tests/local/test_run.py",
-    "tests/consultas/",
-    "tests/partners/test_over_http.py",
-    "tests/authorizations/test_page_in_browser.py",
-    "tests/test_admin.py",
-)
 #: Of each program, at a failed test.
 LOG_LINES = 60
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
@@ -97,9 +91,24 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing.Sharing:
+    return sharing.Sharing(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Of all tests, each worker imports a share of its own first: pytest rewrites what it imports for the first time,
+    which takes longer than all else in a collection, and keeps it for the others."""
+    if (worker := getattr(session.config, "workerinput", None)) and session.config.args_source is TESTPATHS:
+        first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"))[first::step]:
+            # What can't be imported is told by the collection, which comes to it again.
+            with contextlib.suppress(Exception):
+                import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest first, so that at the end no worker waits for another's."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    items.sort(key=lambda item: sharing.rank(item.nodeid))
 
 
 @pytest.hookimpl(tryfirst=True)
