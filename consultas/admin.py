@@ -1,6 +1,6 @@
-"""Queries, offers and external steps for operators: to read only, the CPF masked, other personal data not shown.
+"""Read-only pages for queries, offers and external steps. The CPF is masked; other personal data is not shown.
 
-Rows are looked up by CPF in a form that is posted: a CPF does not belong into an address.
+Rows are searched by CPF in a POST form, because a URL must not contain a CPF.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class OfferAdmin(PersonalRowsAdmin):
 
     @admin.display(description="seguro", ordering="with_insurance")
     def insurance(self, offer: Offer) -> str:
-        """In words: a mark for "without" reads as a fault."""
+        """In words, because a cross for "without" would look like a fault."""
         return "com seguro" if offer.with_insurance else "sem seguro"
 
     @admin.display(description="total")
@@ -193,7 +193,7 @@ class StepType(FixedChoicesFilter):
 
 @admin.register(Step)
 class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
-    """Steps, to read. An operator can only have the bank asked at once how a step stands."""
+    """Steps, read-only. An operator's only action is to have the bank asked about a step at once."""
 
     list_display = (
         "opened_at",
@@ -230,7 +230,7 @@ class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
     actions_submit_line = ("check_now",)
 
     def has_change_permission(self, request: HttpRequest, obj: Step | None = None) -> bool:
-        """True for operators who may press the button below the page. The page itself has nothing to change."""
+        """True for operators who may use the page's button. The page itself has no editable fields."""
         return bool(request.user.has_perm("consultas.change_step"))
 
     def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:

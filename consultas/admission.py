@@ -1,15 +1,16 @@
-"""How many queries a web process works on at once. What could not be finished in time is refused before it begins.
+"""Limits how many queries a web process has in flight. A query that could not be finished in time is refused before it
+begins.
 
-Overload shows in the time until a worker begins a query, the *lag*: messages wait for the web, the broker and the
-worker to come to them. While the lag stands above `SLOW_S`, the process has taken more than the service finishes, so it
-lowers its limit below what is in flight; else the limit rises again, up to `QUERIES_IN_FLIGHT`. A refused query
-has no row, has asked no bank, and may be sent again after `Retry-After`. An accepted query finds a worker in time.
+The sign of overload is the *lag*: the time until a worker begins a query, which grows with every queue on the way.
+While the lag is above `SLOW_S`, the process lowers its limit below the queries in flight; otherwise the limit rises
+again, up to `QUERIES_IN_FLIGHT`. A refused query has no row, has asked no bank, and may be sent again after
+`Retry-After`.
 
-The places are shared between partners: near the limit only partners that have less than an equal share get one. A
-partner that was refused a moment ago counts too, so that one partner alone may have all places, but not keep them.
+The places are shared between partners: near the limit, only partners with less than an equal share get one. A partner
+that was refused recently counts as well. A single partner may therefore use all places, but cannot keep them.
 
-Beside it stands the limit that an operator sets for a partner over all processes (`partners/limits.py`). A query needs
-a place of both.
+A query also needs a place under the limit that an operator sets for its partner over all processes
+(`partners/limits.py`).
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from partners.limits import Usage
 
 log = structlog.get_logger(__name__)
 
-#: A lag that even the fastest query of a window exceeds is a backlog, not a burst.
+#: If even the fastest query of a window has a longer lag, there is a backlog and not a burst.
 SLOW_S = 1.0
 WINDOW_S = 0.5
-#: The limit is lowered at most this often, because its effect comes with a delay.
+#: The limit is lowered at most this often, because the effect is delayed.
 LOWERED_EVERY_S = 1.0
 LOWERED_TO = 0.85
 RAISED_TO = 1.02
-#: The limit never falls below this. A broker that restarts slows the few queries of a quiet hour too.
+#: The limit never falls below this number. A restarting broker also slows the few queries of a quiet hour.
 LEAST = 128
-#: The last places are kept for partners with less than an equal share.
+#: The last places are reserved for partners with less than an equal share.
 OPEN_TO_ALL = 0.9
 #: Seconds for which a refused partner counts among those that share the places.
 REMEMBERED_S = 5.0
@@ -59,7 +60,7 @@ START = prometheus_client.Histogram(
 
 
 class OverCapacity(RateLimited):
-    """The service works on as many queries as it finishes in time."""
+    """More queries are in flight than the service can finish in time."""
 
     default_message = "O serviço está no limite da sua capacidade. Tente novamente em instantes."
 
@@ -87,11 +88,11 @@ class Admission:
 
     @property
     def in_flight(self) -> int:
-        """How many queries are."""
+        """How many queries are in flight now."""
         return self._in_flight.total()
 
     def enter(self, partner: uuid.UUID) -> Place:
-        """A place for a query of `partner`. Raises OverCapacity."""
+        """Take a place for a query of `partner`. Raises OverCapacity."""
         with self._lock:
             if not self._has_place_for(partner):
                 self._refused_at[partner] = self._clock()
@@ -108,11 +109,11 @@ class Admission:
                 del self._in_flight[partner]
 
     def observe(self, lag_s: float) -> None:
-        """Tell how long a query waited until a worker began it."""
+        """Record how long a query waited until a worker began it."""
         START.observe(lag_s)
         with self._lock:
             now = self._clock()
-            if now >= self._window_ends + WINDOW_S:  # nothing came for long: a new window begins with this query
+            if now >= self._window_ends + WINDOW_S:  # after a long pause a new window begins with this query
                 self._least_lag, self._window_ends = lag_s, now + WINDOW_S
             self._least_lag = min(self._least_lag, lag_s)
             if now < self._window_ends:
@@ -139,26 +140,26 @@ class Admission:
 
 
 class Place:
-    """A query's place, until `leave`. `frees` is what gives it back."""
+    """A query's place, held until `leave`. `frees` are the functions that free it."""
 
     def __init__(self, *frees: Callable[[], None]) -> None:
         self._frees = frees
 
     def pass_on(self) -> Place:
-        """The place for another holder: `leave` of this one has no effect any more."""
+        """Transfer the place to a new Place. `leave` of this one then does nothing."""
         frees, self._frees = self._frees, ()
         return Place(*frees)
 
     def leave(self) -> None:
-        """Free the place. A repeat has no effect."""
+        """Free the place. A second call does nothing."""
         frees, self._frees = self._frees, ()
         for free in frees:
             free()
 
 
 def enter(usage: Usage) -> Place:
-    """A place for a query: one of this process, and one of those that the partner's own limit allows. Raises
-    OverCapacity or LimitReached."""
+    """A place for a query: one in this process and one under the partner's own limit. Raises OverCapacity or
+    LimitReached."""
     place = admission.enter(usage.partner.pk)
     try:
         return Place(usage.enter(), place.leave)
@@ -169,7 +170,7 @@ def enter(usage: Usage) -> Place:
 
 @contextmanager
 def place(usage: Usage) -> Iterator[Place]:
-    """Like `enter`, for as long as the block lasts."""
+    """Like `enter`, for the duration of the block."""
     held = enter(usage)
     try:
         yield held
@@ -178,7 +179,7 @@ def place(usage: Usage) -> Iterator[Place]:
 
 
 class Held(Iterator[bytes]):
-    """The events of a stream. The stream has `place` until it is closed, even if no event was ever read from it."""
+    """The events of a stream. The stream holds `place` until it is closed, even if no event was ever read from it."""
 
     def __init__(self, events: Iterator[bytes], close: Callable[[], None], place: Place) -> None:
         self._events, self._close, self._place = events, close, place
@@ -194,5 +195,5 @@ class Held(Iterator[bytes]):
             self._place.leave()
 
 
-#: This process's. A forked process has its own copy.
+#: The admission of this process. A forked process has its own copy.
 admission = Admission(settings.QUERIES_IN_FLIGHT)

@@ -1,4 +1,4 @@
-"""What one bank answered to a query, as workers send it, web processes show it and the query's row keeps it."""
+"""One bank's answer to a query: sent by workers, shown by web processes, and stored in the query's row."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from providers.types import BankAction, BankOffer, Employment, QueryStatus
 
 @dataclass(frozen=True)
 class Answer:
-    """What one bank answered, or that it failed. `reached` is False for an infrastructure failure: the bank
-    was unreachable, timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the
-    bank's words for having no offer, `coded` the reasons as data, those of a failure or a refusal too."""
+    """One bank's answer, or its failure. `reached` is False for an infrastructure failure: the bank was unreachable,
+    timed out, answered 5xx or unreadably. `answered_at` is seconds since the epoch. `reasons` are the bank's sentences
+    for having no offer. `coded` are the reasons as data, also for a failure or a refusal."""
 
     provider: str
     status: QueryStatus
@@ -23,7 +23,7 @@ class Answer:
     answered_at: float
     reached: bool = True
     offers: tuple[BankOffer, ...] = ()
-    #: The holder's employments. Stored answers have them under this name.
+    #: The holder's employments. Stored answers use this name.
     links: tuple[Employment, ...] = ()
     action: BankAction | None = None
     reasons: tuple[str, ...] = ()
@@ -34,12 +34,12 @@ class Answer:
 
     @property
     def settled(self) -> bool:
-        """Whether a repeat within the window may reuse this answer."""
+        """True if a repeated query within the window may reuse this answer."""
         return self.status in (QueryStatus.OK, QueryStatus.NO_OFFERS)
 
 
 def failed(bank: str, error: BankFailure, elapsed_s: float) -> Answer:
-    """The answer that stands for a bank which gave none; `elapsed_s` seconds after it was asked."""
+    """The answer for a bank that failed, `elapsed_s` seconds after it was asked."""
     return Answer(
         provider=bank,
         status=QueryStatus.ERROR,

@@ -1,5 +1,5 @@
-"""A bank worker's part in a query: it asks each bank in a greenlet of its own, keeps each answer as it lands, and
-stores all of them at the end."""
+"""A bank worker's part of a query: it asks each bank in a greenlet, keeps each answer when it arrives, and stores all
+answers at the end."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ log = structlog.get_logger(__name__)
 
 
 def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
-    """Ask `banks` for the query's offers, all at the same time, and bring the query to its end.
+    """Ask `banks` for the query's offers, all at the same time, and end the query.
 
-    Each answer is kept as it lands. The web process at `reply_to` gets it too, unless it waits for the whole.
+    Each answer is kept in Redis when it arrives. It is also sent to the web process at `reply_to`, unless that waits
+    for the whole.
     """
     query, connections, steps = order.load(query_id, banks)
     connection.close()
-    # Claimed last, so that a copy of the task that fails or dies before leaves the work to the next copy.
+    # The claim comes last, so that a copy of the task that fails before it leaves the work to the next copy.
     left = query.seconds_left()
     if query.finished_at is not None or left <= 0:
         return
@@ -50,35 +51,35 @@ def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
 
     asked = [gevent.spawn(one, bank) for bank in banks]
     telling = gevent.spawn(landing.tell)
-    # The answers are stored although Redis may be away, and told although the database may be.
+    # Answers are stored even if Redis is unavailable, and sent even if the database is.
     in_time = landing.is_complete.wait(query.seconds_left())
     structlog.contextvars.bind_contextvars(request_id=query.request_id)
-    # A bank that this task did not ask, and of which nothing has landed, was asked by a worker that died.
+    # A bank that this task did not ask, and whose answer is missing, was asked by a worker that died.
     error = ProviderUnavailable() if in_time else BankTimedOut()
     _end(query, list(landing.answers), error, reply_to, waits_for_the_whole, telling)
     gevent.joinall(asked)
 
 
 class _Landing:
-    """The answers of a task's banks, as they land. Those that land while others are sent to Redis are sent together."""
+    """A task's answers as they arrive. Answers that arrive during a write to Redis are written together."""
 
     def __init__(self, query: Query, expected: int, tell: str | None) -> None:
         self.answers: list[Answer] = []
-        #: Set when all have landed.
+        #: Set when all answers have arrived.
         self.is_complete = Event()
         self._query, self._expected, self._tell = query, expected, tell
         self._news = Event()
 
     def add(self, answer: Answer) -> None:
-        """An answer has landed."""
+        """Add an answer that has arrived."""
         self.answers.append(answer)
         self._news.set()
         if len(self.answers) == self._expected:
             self.is_complete.set()
 
     def tell(self) -> None:
-        """Keep the answers in Redis, and tell the web process where it waits for each, until all are told or the
-        query's time is over."""
+        """Keep the answers in Redis, and send them to the web process if it waits for each, until all are sent or the
+        query's deadline."""
         told = 0
         while told < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
             self._news.clear()
@@ -98,8 +99,8 @@ def _end(
     is_whole: bool,
     telling: gevent.Greenlet,
 ) -> None:
-    """Store the answers, `error` for banks without any, and what comes of them. Tell the web process at `reply_to`,
-    once it was told the answers."""
+    """Store the answers (`error` for banks without one), the offers and the events. Send the end to the web process at
+    `reply_to`, after its answers."""
     try:
         result = ending.end(query, answers, error)
     except (DatabaseError, InterfaceError) as fault:
@@ -115,7 +116,7 @@ def _end(
 
 
 def _answer(query: Query, bank: str, connections: dict[str, Connection], step: Step | None) -> Answer:
-    """What `bank` answers to `query`; whatever goes wrong there becomes its answer and touches no other bank."""
+    """The answer of `bank` to `query`. Any exception becomes this bank's answer, so that no other bank is affected."""
     begun = time.monotonic()
     try:
         client = operation.client(
@@ -133,7 +134,7 @@ def _answer(query: Query, bank: str, connections: dict[str, Connection], step: S
         why = (registry.get(bank) or Bank).reason(refusal.message)
         return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message, coded=(why,))
     except Exception:
-        # Our own fault at one bank must not cost the partner the other banks. It is logged, never shown.
+        # A bug of ours at one bank must not cost the partner the other banks. It is logged and not shown.
         log.exception("bank_adapter_failed", bank=bank)
         return failed(bank, ProviderError(), time.monotonic() - begun)
     finally:

@@ -50,7 +50,7 @@ class AuctionProposalSchema(drf.Serializer[Any]):
 
 
 def _as_it_comes(field: type[drf.Field[Any, Any, Any, Any]], **options: Any) -> drf.Field[Any, Any, Any, Any]:
-    """A field that the institution passes on: it may be null or missing, and nothing should hang on it."""
+    """A field that the institution passes through. It may be null or missing, so partners must not depend on it."""
     return field(required=False, allow_null=True, **options)
 
 

@@ -1,4 +1,4 @@
-"""Auction look-up at the service's own bank, by way of a bank worker. Nothing of it is stored."""
+"""Auction look-up at the service's own bank, through a bank worker. The result is not stored."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavaila
 from providers.models import Provider
 
 _ERRORS: dict[str, type[ApiError]] = {error.code: error for error in (NotFound, ProviderUnavailable, ProviderError)}
-#: No real key is longer.
+#: Longer keys do not exist.
 MAX_KEY_LENGTH = 200
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker answers to a look-up: the record, or the code of the error."""
+    """A worker's answer to a look-up: the record, or the code of the error."""
 
     record: dict[str, Any] | None = None
     error: str = ""
 
 
 def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
-    """The auction's record, with the institution's own fields passed through.
+    """The auction's record, including the institution's own fields.
 
-    Raises ProviderNotAllowed without the bank in the contract, NotFound for an unknown key and
-    ProviderUnavailable or ProviderError for a failure of the bank. Creates nothing at the bank.
+    Raises ProviderNotAllowed if the contract lacks the bank, NotFound for an unknown key, and ProviderUnavailable or
+    ProviderError for a failure of the bank. Creates nothing at the bank.
     """
     bank = registry.auction_bank()
     if bank.name not in {allowed.name for allowed in partner.allowed_banks()}:
@@ -44,7 +44,7 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
         raise NotFound
     own = Provider.objects.values_list("timeout_s", flat=True).get(name=bank.name)
     patience_s = (own or settings.BANK_TIMEOUT_S) + 2
-    # Encrypted, because whoever knows the key can read the auction.
+    # Encrypted, because anyone who knows the key can read the auction.
     answer = workers.ask(
         "consultas.tasks.look_up_auction",
         f"auction-{uuid.uuid4().hex}",
@@ -66,7 +66,7 @@ def _sealed_for(request_id: str) -> bytes:
 
 
 def run(encrypted_key: str, request_id: str, partner_id: str) -> Outcome:
-    """From a worker: ask the bank for the record of the key."""
+    """From a worker: ask the bank for the key's record."""
     name = registry.auction_bank().name
     try:
         bank = operation.client(name, request_id=request_id, partner=partner_id)

@@ -1,7 +1,7 @@
-"""How a query comes to its end: once, in one transaction, by whoever is first.
+"""Ends a query: once, in one transaction, by the first process that tries.
 
-That is the worker that has the last answer. If it died, the web process that waits ends the query at its deadline; if
-that is gone too, the sweep process does. Whoever ends a query later finds its `finished_at` set and changes nothing.
+Normally that is the worker with the last answer. If it died, the waiting web process ends the query at its deadline. If
+that died, too, the sweep process does. Any later attempt finds `finished_at` set and changes nothing.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from webhooks import outbox
 
 log = structlog.get_logger(__name__)
 
-#: Seconds after its deadline at which the sweep ends a query. A worker, or else the web process, was to do it before.
+#: The sweep ends a query this many seconds after its deadline. By then the worker or the web process should have done
+#: it.
 OVERDUE_S = 1.5
-#: One sweep ends at most so many.
+#: The most queries that one sweep ends.
 _AT_ONCE = 200
 _FINISH = (
     "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s"
@@ -42,7 +43,7 @@ COMPLETED = "query.completed"
 
 @dataclass(frozen=True)
 class Result:
-    """A query that has ended: each bank's answer, by name, and its offers as they are shown."""
+    """A query that has ended: each bank's answer by name, and its offers as they are shown."""
 
     query: Query
     answers: list[Answer]
@@ -59,16 +60,16 @@ class Result:
 
 
 def answers_of(query: Query) -> list[Answer]:
-    """The answers in the query's row: all of them once it has ended, until then those that it reuses."""
+    """The answers in the query's row: all of them once it has ended; before that, those that it reuses."""
     return msgspec.convert(query.answers or [], list[Answer])
 
 
 def end(query: Query, fresh: Iterable[Answer], error: BankFailure, reused: list[Answer] | None = None) -> Result:
-    """End the query with the answers `fresh`, with those of another query that it reuses (None: those in its row), and
-    with what else has landed. Banks without any get `error`.
+    """End the query with the answers `fresh`, the answers `reused` of another query (None: those in its row), and the
+    answers kept in Redis. Banks without an answer get `error`.
 
-    In one transaction: answers, offers and events. If another process was first, what that stored is returned.
-    Raises the database's error if it stays away.
+    Stores answers, offers and events in one transaction. If another process was first, the result that it stored is
+    returned. Raises the database's error if the database stays unavailable.
     """
     reused = answers_of(query) if reused is None else reused
     found = {answer.provider: answer for answer in (*reused, *fresh)}
@@ -96,8 +97,9 @@ def _store(
     is_new: bool,
     at: datetime,
 ) -> Result | None:
-    """Store all of it in one transaction, which may be repeated; None if the query has ended already. Offers `reused`
-    were stored by another query and are only looked up. The lead is told once, by the query whose group is new."""
+    """Store everything in one transaction, which may be repeated. None if the query has already ended. Offers in
+    `reused` were stored by another query and are only looked up. The `lead` event is sent once, by the query that
+    created the group."""
     with transaction.atomic():
         if not statements.execute(_FINISH, [content, group, at, query.pk]):
             return None
@@ -116,20 +118,20 @@ def _store(
 
 
 def stored(query: Query) -> Result:
-    """What the row of a query that has ended tells. Raises Query.DoesNotExist if the row is gone."""
+    """The result in the row of a query that has ended. Raises Query.DoesNotExist if the row is gone."""
     row = Query.objects.get(pk=query.pk)
     return shown(row, answers_of(row))
 
 
 def shown(query: Query, answers: list[Answer]) -> Result:
-    """A query that has ended, with the `offerId`s of its offers where it keeps any."""
+    """The result of a query that has ended, with the `offerId`s if it stores offers."""
     found = {answer.provider: answer.offers for answer in answers}
     ids = offers.known(query, found) if query.kind == Query.Kind.AGGREGATED else {}
     return Result(query, answers, query_json.shown_offers(query, answers, ids))
 
 
 def is_any_overdue() -> bool:
-    """True if any query has not ended although it should have."""
+    """True if any query should have ended and has not."""
     return _overdue().exists()
 
 
@@ -138,8 +140,8 @@ def _overdue() -> QuerySet[Query]:
 
 
 def end_overdue() -> None:
-    """End the queries whose deadline is over and which nobody ended: the processes that were at it have died."""
-    # The newest first: queries that can't be ended, for whatever reason, stand in no other's way.
+    """End the overdue queries. The processes that worked on them have died."""
+    # Newest first: queries that cannot be ended, for whatever reason, do not block the others.
     found = list(_overdue().select_related("partner").order_by("-deadline_at")[:_AT_ONCE])
     for query in found:
         try:
@@ -152,11 +154,11 @@ def end_overdue() -> None:
 
 
 def is_overdue(query: Query) -> bool:
-    """True if the query has not ended although it should have."""
+    """True if the query should have ended and has not."""
     return query.finished_at is None and query.seconds_left() < -OVERDUE_S
 
 
 def sealed(query: Query, answers: list[Answer]) -> str:
-    """`answers` as the database keeps them for `query`."""
+    """`answers` encrypted as the database stores them for `query`."""
     kept: str = encryption.sealed(query, "answers", answers).token
     return kept

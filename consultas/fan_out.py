@@ -1,8 +1,8 @@
-"""One query, many banks: one task is published, and each bank's answer is handed on as it arrives.
+"""Asks many banks for one query: publishes one task and passes on each answer as it arrives.
 
-The web process publishes one task per query and reads the replies (see `replies`); it calls no bank itself. The worker
-brings the query to its end. If the worker dies, the web process has another one ask the banks that are left; if none
-does, it ends the query itself, just after the deadline.
+The web process publishes one task per query and reads the replies (see `replies`); it never calls a bank. The worker
+ends the query. If the worker dies, the web process has another worker ask the remaining banks. If no worker does, the
+web process ends the query itself, just after the deadline.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from providers.errors import BankTimedOut, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
 
-#: Seconds after the deadline for which the web process waits for the worker's last word, and then ends the query.
+#: How long after the deadline the web process waits for the worker's last message before it ends the query itself, in
+#: seconds.
 LATE_S = 1.0
-#: Seconds for which it waits for the worker to store the answers, once all of them have arrived.
+#: How long the web process waits for the worker to store the answers once all have arrived, in seconds.
 STORED_WITHIN_S = 2.0
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The query has come to its end. `reached` is False if no bank gave any answer but an infrastructure failure;
-    `reply` is the aggregated response, null for other routes. `is_stored` is False where the database stayed away."""
+    """The query has ended. `reached` is False if no bank gave any answer but an infrastructure failure. `reply` is the
+    aggregated response, null for other routes. `is_stored` is False if the database was unavailable."""
 
     is_stored: bool = True
     reached: bool = True
@@ -42,11 +43,11 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def follow(query: Query, banks: list[str], pause_s: float) -> Iterator[Answer | Ended | None]:
-    """Have a worker ask `banks` for `query`. Yields the answers of streamed and individual queries as they arrive, a
-    None whenever `pause_s` went by without one, and at last how the query ended.
+    """Have a worker ask `banks` for `query`. For streamed and individual queries, yields the answers as they arrive.
+    Yields None after each `pause_s` without an answer, and finally the Ended.
 
-    Gives the caller's database connection back first: none is held while waiting. Closing the generator frees
-    everything held for it; the worker goes on. Raises the database's error where an aggregated query can't be stored.
+    Gives the caller's database connection back first, so that none is held while waiting. Closing the generator frees
+    everything held for it; the worker continues. Raises the database's error if an aggregated query cannot be stored.
     """
     begun = time.monotonic()
     seen: dict[str, Answer] = {}
@@ -99,7 +100,7 @@ def _last(query: Query, banks: list[str], seen: dict[str, Answer], ended: Ended 
             ended = Ended(reached=result.reached, reply=msgspec.Raw(result.reply()))
         yield ended
         return
-    if len(seen) == len(banks):  # all is told: the reader has not to wait for the database
+    if len(seen) == len(banks):  # the reader already has all answers and need not wait for the database
         yield ended or Ended(is_stored=False)
     if has_ended and len(seen) == len(banks):
         return
@@ -118,11 +119,12 @@ def _last(query: Query, banks: list[str], seen: dict[str, Answer], ended: Ended 
 def _publish(
     task: workers.PublishedTask, query: Query, banks: Iterable[str], round_: int, patience_s: float = 0
 ) -> bool:
-    """Have a worker ask `banks`. Two copies of the task may arrive: the worker claims the round first."""
+    """Have a worker ask `banks`. Two copies of the task may arrive, so the worker claims the round first."""
     return task.publish(str(query.id), sorted(banks), task.reply_to, round_, patience_s=patience_s)
 
 
 def _not_to_be_asked_again(banks: set[str]) -> list[str]:
-    """Those of `banks` that may message the holder. Their worker died, and nobody knows whether they did already."""
+    """Those of `banks` that may send the holder a message. Their worker died, and it is unknown whether they have sent
+    it."""
     adapters = {bank: registry.get(bank) for bank in sorted(banks)}
     return [bank for bank, adapter in adapters.items() if adapter is None or adapter.notifies_holder]

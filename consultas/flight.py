@@ -1,4 +1,4 @@
-"""Identical queries at the same moment: one asks the banks, the others follow it."""
+"""Identical queries at the same time: one asks the banks, the others wait for its result."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from foundation.redis import redis
 
 log = structlog.get_logger(__name__)
 
-#: A follower looks for the leader's end after this pause, then after longer and longer ones.
+#: The first pause between a waiting query's polls. Each further pause is longer.
 _POLL_S = 0.05
 _POLL_FACTOR = 1.5
 _LONGEST_POLL_S = 0.5
-#: The query that asks the banks prolongs its lock this often. The lock ends after the longer time; then another asks.
+#: How often the asking query renews its lock, and the lock's lifetime. When the lock expires, another query asks.
 BEAT_S = 1.0
 _TTL_S = 5
 
 
 class Flight:
-    """A query's part in its flight: identical queries at the same moment, of which one asks the banks.
+    """One query's part in its flight: identical queries at the same time, of which one asks the banks.
 
-    `leader` is the id of the query that asks the banks already; None where this query shall ask them. Then it holds the
-    flight's lock, whose token is its id. Without Redis every query asks: that costs calls, never an answer. After the
-    first error Redis is left alone, because each further look at a frozen Redis would cost a full time-out; the lock
-    ends by itself.
+    `leader` is the id of the query that is already asking the banks, or None if this query must ask them. In that case
+    it holds the flight's lock, with its id as the token. Without Redis every query asks, which costs calls but no
+    answer. After the first Redis error, Redis is not used again, because each further attempt would cost a full
+    time-out; the lock expires by itself.
     """
 
     def __init__(self, query: Query) -> None:
@@ -48,23 +48,23 @@ class Flight:
                 self._lock = lock
             else:
                 held = redis().get(lock.name)
-                # The lock may have ended between the two looks: the caller tries again.
+                # The lock may have expired between the two commands. The caller then tries again.
                 self.leader = held.decode() if isinstance(held, bytes) else ""
         except RedisError:
             log.warning("flight_unreachable")
         self._kept_at = time.monotonic()
 
     def keep_up(self) -> None:
-        """Prolong the lock, if the last time is long enough ago."""
+        """Renew the lock if the last renewal is long enough ago."""
         if self._lock and time.monotonic() - self._kept_at >= BEAT_S:
             try:
                 self._lock.reacquire()
                 self._kept_at = time.monotonic()
-            except RedisError:  # Redis is away, or another query has the lock by now
+            except RedisError:  # Redis is unavailable, or another query holds the lock now
                 self._lock = None
 
     def end(self) -> None:
-        """Let the next query ask."""
+        """Release the lock, so that the next query asks."""
         if self._lock:
             connection.close()
             with suppress(RedisError):
@@ -73,7 +73,7 @@ class Flight:
 
 @contextmanager
 def flight(query: Query) -> Iterator[Flight]:
-    """The query's part in its flight, until the block ends."""
+    """The query's part in its flight, for the duration of the block."""
     flight = Flight(query)
     try:
         yield flight
@@ -86,7 +86,7 @@ def _key(query: Query) -> str:
 
 
 def follow(query: Query, leader: str) -> Earlier | None:
-    """What the leader found, when it has finished. None if the leader died before, or the time is over."""
+    """The leader's result. None if the leader died before it had one, or the time is over."""
     key, pause = _key(query), _POLL_S
     while leader and query.seconds_left() > 0:
         row = repeats.of(leader)

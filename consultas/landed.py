@@ -1,4 +1,4 @@
-"""The answers that have landed for a query that has not come to its end: kept sealed in Redis, for every process."""
+"""The answers that have arrived for a running query: encrypted in Redis, for every process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 def answers(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answer]:
-    """By bank, what has landed of `banks` (None: of all). Nothing, and a log line, while Redis is away."""
+    """The arrived answers of `banks` (None: of all), by bank. Empty, with a log line, while Redis is unavailable."""
     try:
         found = kept.kept(str(query.id), banks)
     except RedisError:
@@ -26,7 +26,7 @@ def answers(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answe
 
 
 def banks(query: Query) -> set[str]:
-    """The banks whose answer has landed. None, and a log line, while Redis is away."""
+    """The banks whose answer has arrived. Empty, with a log line, while Redis is unavailable."""
     try:
         return kept.kept_names(str(query.id))
     except RedisError:

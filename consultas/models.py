@@ -15,18 +15,18 @@ from partners.models import Partner
 from providers.price import CetSource
 from providers.types import ActionType, BankAction, BankOffer, BankQuery
 
-#: The term, in months, that is assumed where an amount or an installment is asked for without one.
+#: The assumed term in months, if an amount or an installment is requested without one.
 ASSUMED_TERM = 48
 
 
 class Query(models.Model):
     """One call of a query route. The holder's data and the banks' answers are encrypted.
 
-    `request` is the `BankQuery` that every bank gets, `portfolios` the contract's portfolio per bank,
-    `fingerprint` names identical parameterless queries of the aggregated route (empty for any other),
-    `simulation_group` is set when offers were persisted. Until `finished_at`, `answers` are those that a repeat reuses:
-    the banks' own are kept in Redis as they land, and stored once, at the end (consultas/ending.py).
-    `partner_reference` is the partner's own name of the query, empty where it gave none.
+    `request` is the `BankQuery` that every bank gets. `portfolios` holds the contract's portfolio per bank.
+    `fingerprint` is equal for identical parameterless queries of the aggregated route, and empty for others.
+    `simulation_group` is set if offers were stored. Before `finished_at`, `answers` holds only those that a repeated
+    query reuses: the banks' new answers are kept in Redis and stored once, at the end (consultas/ending.py).
+    `partner_reference` is the partner's own name of the query, or empty.
     """
 
     class Kind(models.TextChoices):
@@ -80,17 +80,17 @@ class Query(models.Model):
         return (self.deadline_at - timezone.now()).total_seconds()
 
     def holder(self) -> BankQuery:
-        """The holder's data and what was asked for, as every bank gets it."""
+        """The holder's data and the request, the same for every bank."""
         return msgspec.convert(self.request, BankQuery)
 
     def for_bank(self, bank: str) -> BankQuery:
-        """`holder()` with what the service fills in: the portfolio that the contract fixes or allows for `bank`, the
-        term where only an amount was asked for, and when the holder's authorization was presented."""
+        """`holder()` completed for `bank`: with the portfolio that the contract fixes or allows, the term if only an
+        amount was requested, and the time at which the holder's authorization was presented."""
         query = self.holder()
         by_value = query.loan_value is not None or query.installment_value is not None
         return replace(
             query,
-            # `query.portfolio` of a row that the release before saved: its offers were quoted under that portfolio.
+            # `query.portfolio` is set in rows of the previous release, whose offers were quoted under that portfolio.
             portfolio=self.portfolios.get(bank, query.portfolio),
             installments=query.installments or (ASSUMED_TERM if by_value else None),
             accepted_at=query.accepted_at or self.created_at,
@@ -100,10 +100,9 @@ class Query(models.Model):
 class Offer(models.Model):
     """An offer that a partner may submit. `id` is the contract's `offerId`.
 
-    `identity` is a keyed hash of what makes an offer the same one: CPF, bank, employment link, table, term,
-    amounts, rate and insurance. A re-query finds it again and refreshes `native`, the bank's identifiers.
-    `earlier_native_ids` are the values that `native_offer_id` had before, the newest last: partners may still name the
-    offer by them.
+    `identity` is a keyed hash of what identifies an offer: CPF, bank, employment, table, term, amounts, rate and
+    insurance. A repeated query finds the row again and updates `native`, the bank's identifiers. `earlier_native_ids`
+    are the previous values of `native_offer_id`, newest last; partners may still use them.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -137,10 +136,10 @@ class Offer(models.Model):
     valid_until = models.DateTimeField("válida até", null=True)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     refreshed_at = models.DateTimeField("atualizada em", default=timezone.now)
-    # The live proposal made from this offer. `proposals` writes it, because this package may not read proposals.
+    # The live proposal made from this offer. `proposals` writes this column, because `consultas` may not import it.
     live_proposal_id = models.UUIDField("proposta em andamento", null=True)
     live_proposal_since = models.DateTimeField(null=True)
-    # Written by the floor above too: when the bank said that it knows the offer no longer.
+    # Also written by `proposals`: when the bank said that it no longer knows the offer.
     expired_at = models.DateTimeField("vencida no banco em", null=True)
 
     class Meta:
@@ -192,9 +191,9 @@ class Offer(models.Model):
 class Step(models.Model):
     """An external step that the holder owes a bank: liveness, chat message, SMS or confirmation.
 
-    One is open at a time per partner, bank and CPF. `query` is the one that opened it; `reference` is the
-    bank's own name of the step. `woken_at` is when a callback or an operator asked for a look; null after that look.
-    `worker` is who looks now.
+    At most one is open per partner, bank and CPF. `query` is the query that opened it. `reference` is the bank's id of
+    the step. `woken_at` is when a callback or an operator asked for a check; null after that check. `worker` is the
+    worker that is checking the step.
     """
 
     class State(models.TextChoices):
@@ -203,7 +202,7 @@ class Step(models.Model):
         REFUSED = "refused", "recusada"
         EXPIRED = "expired", "expirada"
 
-    #: Whose the link is, which is known before the row has a key.
+    #: The URL is encrypted for this identity, which is known before the row has a key.
     sealed_by = ("partner_id", "provider", "cpf_index")
 
     partner = models.ForeignKey(Partner, models.PROTECT, related_name="+", verbose_name="parceiro")
@@ -222,12 +221,12 @@ class Step(models.Model):
     woken_at = models.DateTimeField(null=True)
     worker = leases.worker_field()
     closed_at = models.DateTimeField("encerrada em", null=True)
-    # What the end of the step brought; null before it, and in rows of earlier releases.
+    # The number of offers after the step ended. Null before, and in rows of earlier releases.
     offers = models.PositiveSmallIntegerField("ofertas", null=True)
     best_offer = models.DecimalField("maior oferta", max_digits=14, decimal_places=2, null=True)
 
     class Meta:
-        db_table = "consultas_pending"  # the model's name until processes of that release were gone
+        db_table = "consultas_pending"  # the former name of the model, which processes of the previous release used
         verbose_name = "autorização externa"
         verbose_name_plural = "autorizações externas"
         ordering = ("-opened_at",)
@@ -249,9 +248,9 @@ class Step(models.Model):
         return f"{self.provider} {self.type}"
 
     def is_over(self) -> bool:
-        """True if the step's time is over for the bank, whether or not the holder did it."""
+        """True if the step's lifetime is over at the bank, whether or not the holder did it."""
         return self.expires_at <= timezone.now()
 
     def action(self) -> BankAction:
-        """The step as the partner sees it. Its link stays the same for as long as it is open."""
+        """The step for the partner. Its URL stays the same while the step is open."""
         return BankAction(ActionType(self.type), self.url, self.detail, self.reference, self.expires_at)

@@ -1,5 +1,5 @@
-"""An offer as JSON tells it: in camelCase, and in the snake_case of the individual route; how it differs from the
-wish."""
+"""Offers as JSON: in camelCase, in the snake_case of the individual route, and with their differences from the
+request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRICE = ("cetMonthly", "cetAnnual", "cetSource", "iof", "insuranceValue", "quot
 
 
 def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | None) -> dict[str, Any]:
-    """An offer as the aggregated routes, the stream, the proposals and the webhooks show it."""
+    """An offer as shown by the aggregated routes, the stream, the proposals and the webhooks."""
     notes = adjustments(request, item)
     return {
         "provider": provider,
@@ -51,13 +51,13 @@ def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | N
 
 
 def completed(kept: dict[str, Any]) -> dict[str, Any]:
-    """An offer that was rendered by `offer` and kept, perhaps before the facts of its price were: those are null."""
+    """A stored rendering by `offer`, with null for price facts that were added after it was stored."""
     insured = kept.get("providerData", {}).get("withInsurance")
     return {**dict.fromkeys(_PRICE), "withInsurance": insured, **kept}
 
 
 def snake_offer(provider: str, item: BankOffer) -> dict[str, Any]:
-    """An offer as the individual route shows it, which keeps none: no `offerId`."""
+    """An offer as shown by the individual route, which stores no offers: without `offerId`."""
     return {
         "provider": provider,
         "loan_value": float(item.loan_value),
@@ -82,14 +82,14 @@ def snake_offer(provider: str, item: BankOffer) -> dict[str, Any]:
 
 
 def sort_offers(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Highest amount first, then the lowest rate, then by bank."""
+    """Highest amount first, then lowest rate, then by bank."""
     return sorted(items, key=lambda item: (-item["loanValue"], item["interestRate"], item["provider"]))
 
 
 def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
-    """Where `offer` differs from what was asked for, in words for the partner's operator. Empty: it does not.
+    """The differences between `offer` and the request, in Portuguese sentences. Empty if there are none.
 
-    The service compares; a bank's own remarks are not relied on.
+    The service compares the values itself and does not rely on the bank's remarks.
     """
     notes: list[str] = []
     by_amount, by_installment = request.loan_value, request.installment_value

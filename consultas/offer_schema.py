@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes an offer, in both spellings."""
+"""OpenAPI schemas of an offer, in both spellings."""
 
 from __future__ import annotations
 

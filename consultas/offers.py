@@ -1,4 +1,4 @@
-"""Offers that partners may submit: when two are the same, how they are stored, what replaces one that expired."""
+"""Offers that partners may submit: their identity, their storage, and what replaces an expired one."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ _KNOWN = "SELECT identity, id, query_id FROM consultas_offer WHERE partner_id = 
 
 
 def identity(query: Query, provider: str, offer: BankOffer) -> str:
-    """What makes an offer the same one across queries of one partner: CPF, bank, employment link, table, term,
-    amounts, rate and insurance. A keyed hash, as the CPF is part of it."""
+    """The identity of an offer across one partner's queries: CPF, bank, employment, table, term, amounts, rate and
+    insurance. A keyed hash, because it includes the CPF."""
     numbers = (offer.loan_value, offer.installment_value, offer.total_amount, offer.interest_rate)
     parts = (
         query.cpf_index,
@@ -74,12 +74,12 @@ def identity(query: Query, provider: str, offer: BankOffer) -> str:
 
 
 def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
-    """Keep the offers that each bank gave for `query`; returns their `offerId`s, bank by bank in the same order.
+    """Store the offers that each bank gave for `query`. Returns their `offerId`s by bank, in the same order.
 
-    An offer seen before keeps its id and gets the bank's newest native identifiers; the ones before stay known.
+    A known offer keeps its id and gets the bank's newest identifiers; its earlier identifiers stay known.
     """
     keys = _keys(query, found)
-    # A dict, because a bank might send the same offer twice and one statement can't write a row two times.
+    # A dict, because a bank may send the same offer twice, and one statement cannot write a row twice.
     rows = {
         key: {"identity": key, "provider": provider, **vars(offer)}
         for provider, offers in found.items()
@@ -92,8 +92,8 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
 def known(
     query: Query, found: Mapping[str, Sequence[BankOffer]], refreshed_by: Query | None = None
 ) -> dict[str, list[UUID]]:
-    """The `offerId`s of offers that were stored before, in the form of `persist`; nothing is written. A bank is left
-    out if one of its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`."""
+    """The `offerId`s of offers stored before, in the form of `persist`. Writes nothing. A bank is left out if one of
+    its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`."""
     keys = _keys(query, found)
     wanted = {key for each in keys.values() for key in each}
     ids: dict[str, UUID] = {}
@@ -123,8 +123,8 @@ def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
 
 
 def named(partner: Partner, provider: str, name: str) -> Offer | None:
-    """The offer of `partner` at that bank that `name` names: an `offerId`, or a native identifier that the bank gave it
-    at any time. None where there is none, or where the native identifier is that of two offers."""
+    """The offer of `partner` at that bank with this `name`: an `offerId`, or a native identifier from any time. None if
+    there is none, or if two offers have that native identifier."""
     offers = Offer.objects.select_related("query").filter(partner=partner, provider=provider)
     try:
         offer = offers.filter(pk=UUID(name)).first() if len(name) == 36 else None
@@ -132,18 +132,18 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
         offer = None
     if offer is not None:
         return offer
-    # Two statements, each with an index of its own.
+    # Two statements, each with its own index.
     found = {each.pk: each for each in offers.filter(native_offer_id=name)[:2]}
     found |= {each.pk: each for each in offers.filter(earlier_native_ids__contains=[name])[:2]}
     return next(iter(found.values())) if len(found) == 1 else None
 
 
 def replacement(expired: Offer) -> dict[str, Any] | None:
-    """What the same bank offered instead, as JSON shows it: of the newest query of this partner for the same holder,
-    the offer that is nearest to `expired`. None where that query has no other one of this bank."""
+    """A replacement for `expired` as JSON: the most similar other offer of the same bank in the partner's newest query
+    for the holder. None if there is none."""
     mine = Query.objects.filter(partner=expired.partner_id, cpf_index=expired.cpf_index)
     newest = mine.filter(kind=Query.Kind.AGGREGATED).order_by("-created_at").first()
-    # A repeat shows the offers of the query whose group it bears.
+    # A repeated query shows the offers of the query whose group it shares.
     group = newest.simulation_group if newest else None
     shown: dict[str, Any] = {"query__simulation_group": group} if group else {"query": newest}
     others = Offer.objects.filter(**shown, partner=expired.partner_id, provider=expired.provider, expired_at=None)
@@ -155,7 +155,7 @@ def replacement(expired: Offer) -> dict[str, Any] | None:
 
 
 def _distance(one: Offer, other: Offer) -> tuple[object, ...]:
-    """How far two offers are apart: what matters to a holder first."""
+    """The distance between two offers, the most important difference for a holder first."""
     return (
         (one.employer_cnpj, one.registration) != (other.employer_cnpj, other.registration),
         one.with_insurance != other.with_insurance,

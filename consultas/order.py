@@ -1,4 +1,4 @@
-"""What a bank worker needs to know of a query before it asks the banks, read in one statement."""
+"""Loads what a bank worker needs to know about a query before it asks the banks, in one statement."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from providers.models import connections_sql, read_connections
 
 
 def load(query_id: str, banks: list[str]) -> tuple[Query, dict[str, Connection], dict[str, Step]]:
-    """The query, with as much of its partner as events need; by bank, how to reach those of `banks` that are enabled;
-    and by bank, the steps that the holder still owes them. Raises Query.DoesNotExist."""
+    """The query with the parts of its partner that events need; the connections of those of `banks` that are enabled,
+    by bank; and the steps that the holder still owes them, by bank. Raises Query.DoesNotExist."""
     sql, columns = _statement()
     row = statements.fetch_one(sql, {"id": query_id, "banks": banks})
     if row is None:

@@ -1,7 +1,6 @@
-"""External steps that holders owe banks. A query opens one, a repeated query finds it again, a check closes it.
+"""External steps that holders owe banks. A query opens a step, a repeated query finds it again, a check closes it.
 
-`settle` is the only place where a step is closed. A repeated query or a bank's callback that learns of its end only
-brings the next check forward.
+Only `settle` closes a step. A repeated query or a callback that learns of the end only brings the next check forward.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from webhooks import outbox
 
 log = structlog.get_logger(__name__)
 
-#: How long a step lives where the bank does not say.
+#: A step's lifetime, if the bank does not give one.
 DEFAULT_LIFETIME = timedelta(hours=72)
 EAGER = timedelta(minutes=10)
 EAGER_EVERY = timedelta(seconds=6)
@@ -45,7 +44,7 @@ LEASE = timedelta(seconds=45)
 
 
 def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
-    """The steps that the holder still owes, by bank, for the query's partner."""
+    """The steps that the holder of the query still owes, by bank, for the query's partner."""
     rows = Step.objects.filter(
         partner=query.partner_id, cpf_index=query.cpf_index, provider__in=banks, state=Step.State.OPEN
     )
@@ -55,9 +54,10 @@ def open_steps(query: Query, banks: list[str]) -> dict[str, Step]:
 def ask(bank: BankClient, query: Query, request: BankQuery, step: Step | None) -> BankResult:
     """The bank's answer to `query`.
 
-    While a step is open, the bank is only asked how it stands: the holder gets no second message, and the partner sees
-    the same link, even if the bank can't tell. After a refused or expired step the bank is queried anew, which opens
-    another step."""
+    While a step is open, the bank is asked only for its state: the holder gets no second message, and the partner sees
+    the same URL, even if the bank cannot tell the state. After a refused or expired step the bank is queried again,
+    which opens another step.
+    """
     if step is None:
         return _query(bank, query, request)
     outcome, result = _look(bank, step, request)
@@ -116,16 +116,16 @@ def _open(query: Query, provider: str, action: BankAction) -> Step:
 
 @outlasts_restart
 def _now_with_link(step: Step, action: BankAction) -> None:
-    """Store the link of a step that the bank had opened without one."""
+    """Store the URL of a step that the bank had opened without one."""
     step.type, step.url, step.detail = action.type, action.url, action.detail
     Step.objects.filter(pk=step.pk).update(type=step.type, url=sealed(step, "url", step.url), detail=step.detail)
 
 
 def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome, BankResult]:
-    """Ask the bank how the step stands. Returns the outcome, and the bank's answer to `request` if it gave one.
+    """Ask the bank for the step's state. Returns the outcome, and the bank's answer to `request` if it gave one.
 
-    A refusal ends the step, because the bank would repeat it for ever. A failure leaves the step open. A step that is
-    open after its end has expired.
+    A refusal ends the step, because the bank would repeat it forever. A failure leaves the step open. A step that is
+    still open after its lifetime has expired.
     """
     try:
         result = bank.check(request, step.reference)
@@ -142,13 +142,13 @@ def _look(bank: BankClient, step: Step, request: BankQuery) -> tuple[StepOutcome
 
 
 def _waiting(step: Step) -> BankResult:
-    """The open step as the bank showed it when it was opened."""
+    """The answer of the open step, as when it was opened."""
     status = QueryStatus.REQUIRES_ACTION if step.url else QueryStatus.PENDING
     return BankResult(status, action=step.action(), step=StepOutcome.OPEN)
 
 
 def wake(step: Step) -> None:
-    """Have the step checked at the next sweep, before the steps whose turn has come by the clock."""
+    """Have the step checked by the next sweep, before the steps that are due by their schedule."""
     _wake(Step.objects.filter(pk=step.pk))
 
 
@@ -158,12 +158,12 @@ def _wake(steps: QuerySet[Step]) -> None:
 
 
 def is_any_due() -> bool:
-    """True if any step's next look is due."""
+    """True if any step's check is due."""
     return _due(timezone.now()).exists()
 
 
 def banks_due() -> list[str]:
-    """The banks with a step whose next look is due."""
+    """The banks with a step whose check is due."""
     return list(_due(timezone.now()).order_by("provider").values_list("provider", flat=True).distinct())
 
 
@@ -172,19 +172,19 @@ def _due(now: datetime) -> QuerySet[Step]:
 
 
 def held() -> QuerySet[Step]:
-    """The open steps that a worker looks at."""
+    """The open steps that a worker is checking."""
     taken = Step.objects.filter(state=Step.State.OPEN, next_check_at__lte=timezone.now() + LEASE)
     return taken.exclude(worker="")
 
 
 def end_leases_of(workers: Collection[str]) -> None:
-    """Have the steps that these workers, which are dead, were looking at looked at by the next one."""
+    """End the leases of these dead workers on steps, so that others check the steps."""
     held().filter(worker__in=workers).update(next_check_at=timezone.now(), worker="")
 
 
 def claim_due(bank: str, limit: int) -> list[Step]:
-    """At most `limit` steps of `bank` whose next look is due, taken for this worker: another worker takes them only
-    after the lease. Woken steps come first, then young ones, whose end is promised soon."""
+    """Claim at most `limit` due steps of `bank` for this worker. Another worker may take them only after the lease.
+    Woken steps come first, then young ones, whose end is promised soon."""
     if not limit:
         return []
     worker, now = worker_id(), timezone.now()
@@ -195,12 +195,12 @@ def claim_due(bank: str, limit: int) -> list[Step]:
         Step.objects.filter(pk__in=ids).update(
             next_check_at=now + LEASE, woken_at=None, checks=F("checks") + 1, worker=worker
         )
-    # Answers are large, and decrypted where they are loaded.
+    # Answers are large and are decrypted when loaded.
     return list(Step.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
 
 
 def check(bank: BankClient, step: Step) -> None:
-    """Look at the step without side effects; close it where it ended, else look again later."""
+    """Check the step without side effects. Close it if it has ended; otherwise schedule the next check."""
     outcome, result = _look(bank, step, step.query.for_bank(step.provider))
     if outcome is StepOutcome.OPEN:
         _look_again(step)
@@ -209,7 +209,7 @@ def check(bank: BankClient, step: Step) -> None:
 
 
 def put_off(step: Step) -> None:
-    """Called for a step whose bank is switched off: expire it if its time is over, else look at it later."""
+    """For a step whose bank is switched off: expire it if its lifetime is over, otherwise schedule the next check."""
     if step.is_over():
         give_up(step)
     else:
@@ -228,9 +228,11 @@ def partners_allowed(bank: str, steps: list[Step]) -> set[UUID]:
 
 
 def _look_again(step: Step) -> None:
-    """Plan the next look: within 10 s while the step is young, then at a twentieth of its age, at most every 5 minutes.
+    """Schedule the next check: within 10 s while the step is young, then after a twentieth of its age, at most 5
+    minutes.
 
-    A step that was woken since it was claimed stays due, because this look may have come before its end."""
+    A step that was woken after it was claimed stays due, because this check may have come before its end.
+    """
     now = timezone.now()
     wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
     claimed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN, next_check_at=step.next_check_at)
@@ -238,14 +240,15 @@ def _look_again(step: Step) -> None:
 
 
 def wake_by_callback(provider: str, reference: str) -> None:
-    """Look at the step at once: a bank's callback says that it ended. The callback proves nothing by itself. So one
-    that comes twice, late or before the step is known changes nothing."""
-    if "\0" not in reference:  # PostgreSQL can't store NUL, so no step has such a reference
+    """Have the step checked at once, because a bank's callback says that it ended. The callback alone proves nothing,
+    so one that is repeated, late, or earlier than the step's row does no harm."""
+    if "\0" not in reference:  # PostgreSQL cannot store NUL, so no step has such a reference
         _wake(Step.objects.filter(provider=provider, reference=reference))
 
 
 def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
-    """Close the step, keep its offers and tell the partner, in one transaction; False if it was closed already."""
+    """Close the step, store its offers and send the event, in one transaction. Returns False if it was already
+    closed."""
     now = timezone.now()
     found = result.offers if outcome is StepOutcome.APPROVED else ()
     with transaction.atomic():
@@ -267,7 +270,7 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
 
 
 def _reason(provider: str, outcome: StepOutcome, result: BankResult) -> Reason | None:
-    """Why a step that ended brought no offers; None where it did."""
+    """The reason why a step that ended brought no offers. None if it brought some."""
     if outcome is not StepOutcome.APPROVED:
         result = BankResult(QueryStatus.NO_OFFERS, step=outcome, reasons=result.reasons)
     why = (registry.get(provider) or Bank).why(result)

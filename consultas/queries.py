@@ -1,7 +1,7 @@
-"""From a validated body to a query and its answers: which banks, whose evidence, and what a repeat reuses.
+"""From a validated body to a query and its answers: the choice of banks, the evidence, and the reuse of answers.
 
-Two identical parameterless queries of one partner within 60 s share the answers of the banks that are
-settled; at the same moment they share all answers, so that each bank is asked once.
+Two identical parameterless queries of one partner within 60 s share the answers of settled banks. At the same time they
+share all answers, so that each bank is asked once.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _REUSE = "UPDATE consultas_query SET answers = %s, simulation_group = %s WHERE i
 
 
 def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
-    """The contract's banks, narrowed to `requested` where that is given.
+    """The contract's banks, restricted to `requested` if given.
 
-    Raises InvalidInput on `providers`, listing the contract's banks, when none is left.
+    Raises InvalidInput on `providers`, with the contract's banks, if none remains.
     """
     allowed = partner.allowed_banks()
     if requested is None:
@@ -62,9 +62,9 @@ def choose_bank(partner: Partner, name: str) -> AllowedBank:
 
 
 def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]) -> Query:
-    """Save a query of `partner` to `banks`; `data` is what `serializers.QueryRequest` validated.
+    """Save a query of `partner` to `banks`. `data` was validated by `serializers.QueryRequest`.
 
-    Raises InvalidInput on `authorization_id` where that session's evidence can't be used.
+    Raises InvalidInput on `authorization_id` if that session's evidence cannot be used.
     """
     authorization_id = data.pop("authorization_id", None)
     reference = data.pop("partner_reference", None)
@@ -97,7 +97,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
 
 
 def _from_session(seen: QueryEvidence) -> dict[str, Any]:
-    """The fields that come from a session's evidence. The body's own `client_ip` and `geolocation` do not count."""
+    """The fields that come from a session's evidence. `client_ip` and `geolocation` of the body are ignored."""
     return {
         "client_ip": seen.ip,
         "geolocation": seen.geolocation,
@@ -112,7 +112,7 @@ def _from_session(seen: QueryEvidence) -> dict[str, Any]:
 def aggregate(query: Query) -> msgspec.Raw:
     """Ask every bank of `query` and wait for its end. Returns the aggregated response as JSON.
 
-    Raises ProviderUnavailable when no bank gave any answer but an infrastructure failure.
+    Raises ProviderUnavailable if no bank gave any answer but an infrastructure failure.
     """
     while True:
         with flight.flight(query) as part:
@@ -136,8 +136,8 @@ def aggregate(query: Query) -> msgspec.Raw:
 
 
 def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec.Raw:
-    """As `aggregate`, but for at most `wait_ms` milliseconds (None: to the end): then the response as it stands. The
-    query goes on, and keeps its `place` until its end."""
+    """Like `aggregate`, but waits at most `wait_ms` milliseconds (None: to the end) and then returns the response so
+    far. The query continues, and keeps its `place` until its end."""
     if wait_ms is None:
         return aggregate(query)
     kept = place.pass_on()
@@ -161,7 +161,7 @@ def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec
 
 
 def _asked(query: Query, part: flight.Flight, banks: list[str]) -> msgspec.Raw:
-    """Have `banks` asked. Prolongs the flight's lock meanwhile: it ends soon after a process that died."""
+    """Have `banks` asked. Renews the flight's lock meanwhile, so that it expires soon after this process dies."""
     for each in fan_out.follow(query, banks, flight.BEAT_S):
         part.keep_up()
         if isinstance(each, Ended):
@@ -182,12 +182,12 @@ def _nobody_answered() -> ProviderUnavailable:
 
 
 def _store_reused(query: Query, reused: list[Answer]) -> None:
-    """Store the answers that `query` reuses, for whoever brings it to its end."""
+    """Store the answers that `query` reuses, for the process that will end it."""
     query.answers = msgspec.to_builtins(reused)
     statements.execute(_REUSE, [ending.sealed(query, reused), query.simulation_group, query.pk])
 
 
 def ask_one(query: Query, bank: str) -> Answer:
-    """Ask the one bank of an individual query."""
+    """Ask the only bank of an individual query."""
     answers = [each for each in fan_out.follow(query, [bank], 60) if isinstance(each, Answer)]
     return answers[0]

@@ -1,4 +1,4 @@
-"""The JSON of queries: every shape in which the routes and the webhooks tell what banks answered."""
+"""The JSON of queries, for the routes and the webhooks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from foundation.formats import iso_utc
 from providers.reasons import Reason
 from providers.types import BankAction, BankOffer, Employment, QueryStatus, StepOutcome
 
-#: Rendered offers, and these by bank.
+#: Rendered offers, and rendered offers by bank.
 Offers = list[dict[str, Any]]
 RenderedOffers = dict[str, Offers]
-#: The status of a bank that has not answered yet, in a reply that did not wait for it.
+#: The status of a bank that has not answered yet, in a response that did not wait for it.
 PROCESSING = "processing"
 
 
 def provider_result(answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A bank's part of the aggregated response; `shown` are its offers as `offer` renders them."""
+    """A bank's part of the aggregated response. `shown` are its rendered offers."""
     waiting = answer.status in (QueryStatus.REQUIRES_ACTION, QueryStatus.PENDING)
     return {
         "provider": answer.provider,
@@ -51,8 +51,8 @@ def still_asked(provider: str, elapsed_ms: int) -> dict[str, Any]:
 
 
 def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequence[UUID]]) -> RenderedOffers:
-    """Each bank's offers, rendered and sorted; `ids` are their `offerId`s in the answers' order, by bank. The offers of
-    a bank that is not in `ids` are shown without."""
+    """Each bank's offers, rendered and sorted. `ids` holds their `offerId`s by bank, in the answers' order. A bank
+    missing in `ids` gets offers without `offerId`."""
     request = query.holder()
     shown: RenderedOffers = {}
     for answer in answers:
@@ -63,7 +63,7 @@ def shown_offers(query: Query, answers: Iterable[Answer], ids: Mapping[str, Sequ
 
 
 def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
-    """The aggregated response, as it stands: with the banks that have not answered yet until the query has ended."""
+    """The aggregated response so far. Before the end it includes the banks that have not answered yet."""
     now = timezone.now()
     elapsed_ms = round(((query.finished_at or now) - query.created_at).total_seconds() * 1000)
     results = {answer.provider: provider_result(answer, shown[answer.provider]) for answer in answers}
@@ -84,7 +84,8 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) ->
 
 
 def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
-    """Unique employers by CNPJ: of the first bank by name that reports a margin, else of the first by name."""
+    """Unique employers by CNPJ, each from the first bank by name that reports a margin, otherwise from the first by
+    name."""
     found: dict[str, dict[str, Any]] = {}
     for answer in sorted(answers, key=attrgetter("provider")):
         for each in answer.links:
@@ -121,8 +122,8 @@ def envelope(query: Query, answer: Answer, proposal_id: str | None) -> dict[str,
 
 
 def stream_event(query: Query, answer: Answer, shown: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """`provider_result` for a bank that answered, a refusal too; `provider_error` for an infrastructure failure.
-    `shown` are the bank's offers as `shown_offers` renders them."""
+    """`provider_result` for a bank that answered or refused; `provider_error` for an infrastructure failure. `shown`
+    are the bank's rendered offers."""
     if not answer.reached:
         return {
             "event": "provider_error",
@@ -136,7 +137,7 @@ def stream_event(query: Query, answer: Answer, shown: Sequence[dict[str, Any]]) 
 
 
 def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict[str, Any]:
-    """The own fields of the `lead` webhook."""
+    """The event's own fields of the webhook `lead`."""
     best = sort_offers(item for items in shown.values() for item in items)[:1]
     return {
         "cpf": query.request["cpf"],
@@ -149,7 +150,7 @@ def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict
 
 
 def completed(query: Query, answers: Sequence[Answer]) -> dict[str, Any]:
-    """The own fields of the `query.completed` webhook, of which none says who the holder is."""
+    """The event's own fields of the webhook `query.completed`. None identifies the holder."""
     return {
         "query_id": str(query.id),
         "partner_reference": query.partner_reference or None,
@@ -171,8 +172,8 @@ def authorization_result(
     found: Sequence[BankOffer],
     ids: Sequence[UUID],
 ) -> dict[str, Any]:
-    """The own fields of the `authorization_result` webhook. `found` is empty unless the step was approved, `reason`
-    tells why it is empty."""
+    """The event's own fields of the webhook `authorization_result`. `found` is empty unless the step was approved;
+    `reason` says why it is empty."""
     request = query.for_bank(provider)
     shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(found, ids, strict=True))
     told = reason.as_dict() if reason else None

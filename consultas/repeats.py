@@ -1,4 +1,4 @@
-"""What a repeat of a query reuses: the answers of an identical one that has ended, of the banks that are settled."""
+"""What a repeated query reuses: the answers of settled banks from an identical query that has ended."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from consultas.answer import Answer
 from consultas.models import Query
 from foundation import statements
 
-#: Within this many seconds an identical parameterless query is a repeat.
+#: An identical parameterless query within this many seconds is a repeat.
 REPEAT_S = 60
 
 
 def earlier(query: Query) -> Earlier | None:
-    """The newest finished query of which `query` is a repeat."""
+    """The newest ended query that `query` repeats, or None."""
     if not query.fingerprint:
         return None
     since = timezone.now() - timedelta(seconds=REPEAT_S)
-    # The second condition is the index's own, which a prepared statement can't conclude from the first.
+    # PostgreSQL needs the second condition, which is that of the partial index: it cannot derive it from a parameter.
     return _finished("fingerprint = %s AND fingerprint <> '' AND created_at >= %s", query.fingerprint, since)
 
 
 def of(query_id: str) -> Earlier | None:
-    """What the query with this id found; None while it has not ended."""
+    """The result of the query with this id. None while it has not ended."""
     return _finished("id = %s", query_id)
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What a finished query found: the group of its offers, and its answers; and the banks of which an offer to the
-    holder has expired meanwhile."""
+    """The result of an ended query: the group of its offers, its answers, and the banks with an offer that has expired
+    since."""
 
     simulation_group: UUID | None
     answers: list[Answer]
@@ -44,8 +44,8 @@ class Earlier:
 
 
 def _finished(which: str, *params: Any) -> Earlier | None:
-    """The newest of the queries `which`, a condition in SQL, that has its answers. A query whose holder was
-    erased has finished and has no answers."""
+    """The newest query that meets `which`, an SQL condition, and has its answers. An erased holder's query has ended
+    without answers."""
     row = statements.fetch_one(
         "SELECT q.id, simulation_group, answers, ARRAY(SELECT o.provider FROM consultas_offer o WHERE"  # noqa: S608 - of ours
         " o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id AND o.expired_at IS NOT NULL)"
@@ -61,9 +61,9 @@ def _finished(which: str, *params: Any) -> Earlier | None:
 
 
 def still_good(earlier: Earlier) -> list[Answer]:
-    """The earlier answers that a repeat may reuse: of settled banks, and young enough. Banks that were pending, wanted
-    an action or failed are asked again, so that no offer that became available stays hidden. So are banks that know an
-    offer no longer: the partner would get it again."""
+    """The answers that a repeated query may reuse: of settled banks, and recent enough. Banks that were pending, wanted
+    a step or failed are asked again, because they may have offers now. So are banks with an expired offer, which the
+    partner would get again otherwise."""
     since = time.time() - REPEAT_S
     good = (answer for answer in earlier.answers if answer.settled and answer.answered_at >= since)
     return [answer for answer in good if answer.provider not in earlier.outdated]

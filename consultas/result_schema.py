@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes what banks answered: the aggregated response and the individual envelope."""
+"""OpenAPI schemas of the banks' answers: the aggregated response and the individual envelope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from partners.schema import ReasonSchema
 from providers.types import ActionType, QueryStatus
 
 STATUSES = [item.value for item in QueryStatus]
-#: What the aggregated response may say of a bank besides.
+#: The statuses of a bank in the aggregated response.
 RESULT_STATUSES = [*STATUSES, PROCESSING]
 ACTION_TYPES = [item.value for item in ActionType]
 

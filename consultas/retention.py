@@ -18,7 +18,7 @@ from django.utils import timezone
 from consultas.models import Offer, Query, Step
 from foundation import batches
 
-#: The process of a query that is unfinished so long after its deadline has died. Nobody writes to the row any more.
+#: If a query is unfinished this long after its deadline, its processes have died and nobody writes to the row.
 DEAD_AFTER = timedelta(seconds=60)
 
 
@@ -26,7 +26,7 @@ def purge(before: datetime, in_use: Exists, is_origin: Exists, until: float) -> 
     """Delete steps that ended before `before`, offers no bank gave since then that are not `in_use`, and queries
     from before it to which nothing points and that are not `is_origin`; until `until` (monotonic seconds). Returns how
     many of each."""
-    # An open step is still looked at, unless its own end is as long past, as where its bank is switched off.
+    # An open step is kept and checked, unless its lifetime ended before `before`, as for a bank that is switched off.
     ended = Q(closed_at__lt=before) | Q(state=Step.State.OPEN, expires_at__lt=before)
     steps = Step.objects.filter(ended, opened_at__lt=before)
     offers = Offer.objects.filter(refreshed_at__lt=before)
@@ -72,10 +72,11 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
     ended = list(queries.exclude(running).order_by("pk").values_list("pk", flat=True))
     mine = queries.filter(pk__in=ended)
 
-    # A check of a step under way finds nothing to close afterwards, so it keeps no offer and tells nobody.
+    # A running check of such a step then finds nothing to close, stores no offer and sends no event.
     steps = _locked(Step.objects.filter(query__in=ended), "pk")
     steps_gone, _ = Step.objects.filter(pk__in=steps).only("pk").delete()
-    # In the order in which queries write them. Whether one is in use counts once nobody else can begin to use it.
+    # Locked in the order in which queries write offers. `in_use` is evaluated once no other process can begin to use an
+    # offer.
     offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()
     queries_gone, _ = mine.filter(*_unreferred(), ~is_origin).only("pk").delete()
@@ -83,7 +84,7 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
         steps=steps_gone,
         offers=offers_gone,
         queries=queries_gone,
-        # The answers of the other banks prove nothing about the contract.
+        # The other banks' answers are no proof of the contract.
         answers=mine.filter(answers__isnull=False).update(answers=None),
         kept_offers=offers.count(),
         kept_queries=mine.count(),
@@ -93,5 +94,5 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
 
 
 def _locked(rows: QuerySet[Any], order: str) -> list[Any]:
-    """The keys of `rows`, which are locked until the transaction's end."""
+    """The keys of `rows`, locked until the end of the transaction."""
     return [row.pk for row in rows.order_by(order).select_for_update().only("pk")]

@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes the query routes: requests, responses, errors."""
+"""OpenAPI schemas of the query routes: requests, responses, errors."""
 
 from __future__ import annotations
 
@@ -164,4 +164,4 @@ individual = extend_schema(
     examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],
 )
 
-bank_callback = extend_schema(exclude=True)  # between the banks and the service; partners have no use for it
+bank_callback = extend_schema(exclude=True)  # called by banks, not by partners

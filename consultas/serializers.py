@@ -1,4 +1,4 @@
-"""The JSON that the query routes take in."""
+"""The request bodies of the query routes."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class AppAuthorizationBlock(Block):
 
 
 class QueryRequest(Block):
-    """The body of the three query routes. `validated_data` holds `BankQuery`'s fields, `authorization_id` and
-    `providers` (None: not narrowed)."""
+    """The body of the three query routes. `validated_data` holds the fields of `BankQuery`, `authorization_id`, and
+    `providers` (None: all)."""
 
     _DEFAULTED = frozenset({"sex", "with_insurance"})
 
@@ -169,7 +169,7 @@ class QueryRequest(Block):
     )
 
     def json_schema(self) -> dict[str, Any]:
-        """`client_ip` is required unless there is an `authorization_id`; null counts as absent."""
+        """`client_ip` is required without an `authorization_id`. Null counts as absent."""
         return {
             "properties": {"sexo": {"default": 0}, "with_insurance": {"default": True}},
             "if": {"required": ["authorization_id"], "properties": {"authorization_id": {"type": "string"}}},
@@ -177,12 +177,13 @@ class QueryRequest(Block):
         }
 
     def to_internal_value(self, data: Any) -> Any:
-        """Where absence has a meaning of its own, null is absence."""
+        """Treats null like absence for fields whose absence has a meaning of its own."""
         found = super().to_internal_value(data)
         return {name: value for name, value in found.items() if value is not None or name not in self._DEFAULTED}
 
     def get_fields(self) -> dict[str, Any]:
-        """With an `authorization_id` the session's evidence counts: the body's own is not even looked at."""
+        """With an `authorization_id` the session's evidence counts, so the body's own evidence fields are not
+        validated."""
         fields = super().get_fields()
         if self.variant == "own evidence":
             fields["client_ip"].required, fields["client_ip"].allow_null = True, False
@@ -196,7 +197,7 @@ class QueryRequest(Block):
 
 
 class AggregatedQueryRequest(QueryRequest):
-    """The same, and how long to wait for it (milliseconds)."""
+    """The query's body with the maximum time to wait, in milliseconds."""
 
     max_wait_ms = IntegerField(
         min_value=500,
@@ -211,6 +212,6 @@ class AggregatedQueryRequest(QueryRequest):
 
 
 class IndividualQueryRequest(QueryRequest):
-    """The same for one bank, which the path names: `providers` is ignored."""
+    """The query's body for the bank named in the path. `providers` is ignored."""
 
-    providers = None  # type: ignore[assignment]  # drops the field, as Django REST framework has it
+    providers = None  # type: ignore[assignment]  # removes the field, as DRF defines

@@ -1,4 +1,4 @@
-"""How a query stands: what its row tells once it has ended, until then what has landed."""
+"""A query's current result: from its row once it has ended, otherwise from the answers that have arrived."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from providers.errors import BankTimedOut
 
 
 def find(partner: Partner, query_id: str) -> Query:
-    """The partner's query. Raises NotFound, also for another partner's and for one whose holder was erased."""
+    """The partner's query. Raises NotFound, also for another partner's query and for one whose holder was erased."""
     try:
         query = Query.objects.filter(partner=partner, pk=UUID(query_id)).first() if len(query_id) == 36 else None
     except ValueError:
@@ -26,26 +26,26 @@ def find(partner: Partner, query_id: str) -> Query:
 
 
 def fresh(query: Query) -> Query:
-    """The query as its row is now. Raises NotFound if it is gone."""
+    """The query, read again. Raises NotFound if it is gone."""
     return find(query.partner, str(query.id))
 
 
 def result(query: Query) -> Result:
-    """What is known of the query, as found a moment ago. One that is overdue is ended."""
+    """The result so far of a query that was just read. Ends an overdue query."""
     if ending.is_overdue(query):
         return ending.end(query, (), BankTimedOut())
     found: dict[str, Answer] = {}
     if query.finished_at is None:
         found = landed.answers(query)
-        # What landed is forgotten when the query ends, which may have been between the two looks.
+        # The arrived answers are deleted when the query ends, which may have happened between the two reads.
         query = fresh(query)
     stored = {answer.provider: answer for answer in ending.answers_of(query)}
     return shown(query, list((found | stored).values()))
 
 
 def shown(query: Query, answers: list[Answer]) -> Result:
-    """Some of the query's `answers`. Before its end, the offers of a query that keeps them are stored now, so that they
-    can be submitted; whoever ends the query finds them again."""
+    """The result with some of the query's `answers`. Before its end, the offers are stored here if the query stores
+    offers, so that they can be submitted. The process that ends the query finds them again."""
     if query.finished_at is not None:
         return ending.shown(query, answers)
     answers = sorted(answers, key=lambda answer: answer.provider)

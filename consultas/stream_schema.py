@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes the events of a streamed query."""
+"""OpenAPI schemas of the events of a streamed query."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CompleteEventSchema(drf.Serializer[Any]):
         ref_name = "CompleteEvent"
 
 
-#: What each `data:` of the stream is.
+#: The content of each `data:` of the stream.
 STREAM_EVENT = PolymorphicProxySerializer(
     component_name="StreamEvent",
     serializers={

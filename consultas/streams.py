@@ -1,7 +1,7 @@
-"""A query as server-sent events: as it is asked, and again for whoever comes back.
+"""A query as server-sent events, for the first reader and for one that reconnects.
 
-Each event has an id that tells what its reader has by then: of the opening events how many, then which banks. So a
-reader that comes back, to whatever process, misses nothing and gets nothing twice.
+Each event's id contains the reader's position: the number of opening events, then the banks whose results it has. A
+reader that reconnects, to any process, therefore misses nothing and gets nothing twice.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from providers.errors import BankTimedOut
 _OPENING = re.compile(r"o([0-9]{1,3})", re.ASCII)
 _BANKS = re.compile(r"b([0-9a-f]{1,32})", re.ASCII)
 _COMPLETE = "c"
-#: What has landed is looked for this often; the row, which tells that the query has ended, less often.
+#: Arrived answers are polled this often, in seconds. The row, which says that the query has ended, is read less often.
 _LOOK_EVERY_S = 0.2
 _LOOK_AT_ROW_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
 class Position:
-    """What a reader has: so many of the opening events, and the results of these banks."""
+    """A reader's position: the number of opening events, and the banks whose results it has."""
 
     opening: int = 0
     banks: frozenset[str] = frozenset()
@@ -40,7 +40,8 @@ class Position:
 
 
 def position(query: Query, event_id: str) -> Position:
-    """What a reader has whose last event had this id (`Last-Event-ID`). Nothing, where it is no id of this query."""
+    """The position of a reader whose last event has this id (`Last-Event-ID`). The beginning, if the id does not belong
+    to this query."""
     if event_id == _COMPLETE:
         return Position(is_complete=True)
     if named := _OPENING.fullmatch(event_id):
@@ -53,10 +54,10 @@ def position(query: Query, event_id: str) -> Position:
 
 
 def live(query: Query) -> Generator[bytes]:
-    """Have the query's banks asked. Yields the stream, event by event as the answers land.
+    """Have the query's banks asked, and yield the stream as the answers arrive.
 
-    When the client leaves, the server closes this generator at its next write, a heartbeat at the latest, and with it
-    everything held for the client. The query goes on.
+    When the client disconnects, the server closes this generator at its next write, at the latest a heartbeat. That
+    frees everything held for the client; the query continues.
     """
     yield from _opening(query, 0)
     results = _Results(query, frozenset())
@@ -73,8 +74,8 @@ def live(query: Query) -> Generator[bytes]:
 
 
 def again(query: Query, after: Position) -> Generator[bytes]:
-    """The stream of a query that was begun before, without what the reader has: first what has landed, then each
-    answer as it lands."""
+    """The stream of an existing query from the position `after`: first the answers that have arrived, then each new
+    one."""
     yield from _opening(query, after.opening)
     results = _Results(query, after.banks)
     try:
@@ -86,8 +87,8 @@ def again(query: Query, after: Position) -> Generator[bytes]:
 
 
 def _landing(query: Query, seen: frozenset[str]) -> Iterator[tuple[Answer, query_json.Offers] | None]:
-    """The answers that a reader who has `seen` some has not, as they land, each with its offers as they are shown; a
-    None after each long pause. Ends when the query has ended; one that is overdue is ended."""
+    """The answers whose bank is not in `seen`, as they arrive, each with its rendered offers; None after each long
+    pause. Ends with the query. Ends an overdue query."""
     left = set(query.banks) - seen
     reused = {answer.provider: answer for answer in ending.answers_of(query)}
     quiet_since, row_looked_at = time.monotonic(), -_LOOK_AT_ROW_EVERY_S
@@ -104,7 +105,7 @@ def _landing(query: Query, seen: frozenset[str]) -> Iterator[tuple[Answer, query
             row_looked_at = time.monotonic()
             try:
                 query = standing.fresh(query)
-            except NotFound:  # erased meanwhile
+            except NotFound:  # the query was erased meanwhile
                 return
             if ending.is_overdue(query):
                 ending.end(query, (), BankTimedOut())
@@ -119,14 +120,14 @@ def _landing(query: Query, seen: frozenset[str]) -> Iterator[tuple[Answer, query
 
 
 class _Results:
-    """The events of a reader's results, who has those of `banks` already."""
+    """The result events for a reader that already has those of `banks`."""
 
     def __init__(self, query: Query, banks: frozenset[str]) -> None:
         self._query = query
         self._mask = sum(1 << index for index, bank in enumerate(query.banks) if bank in banks)
 
     def event(self, answer: Answer, offers: query_json.Offers) -> bytes:
-        """The event of a bank's `answer`, whose offers are shown as `offers`."""
+        """The event of a bank's `answer` with its rendered `offers`."""
         self._mask |= 1 << self._query.banks.index(answer.provider)
         return _event(f"b{self._mask:x}", query_json.stream_event(self._query, answer, offers))
 

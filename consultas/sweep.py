@@ -1,4 +1,4 @@
-"""The sweep over the external steps that are due: how many are looked at at once, and for how long it goes on."""
+"""The sweep that checks due external steps, with limits on number and time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from providers.bank import Connection
 from providers.errors import BankSwitchedOff
 from providers.models import enabled_connections
 
-#: Seconds for which one sweep takes steps that are due. Then the next sweep does.
+#: How long one sweep takes up due steps, in seconds. The next sweep continues.
 TICK_S = 2.0
-#: How many steps of one bank this process looks at at the same time. A bank that hangs delays no other's steps.
+#: How many steps of one bank this process checks at the same time. A hanging bank therefore delays no other bank's
+#: steps.
 PLACES = 64
 _PAUSE_S = 0.05
 
@@ -28,11 +29,11 @@ _turn = BoundedSemaphore(1)
 
 
 def run() -> None:
-    """Look at the steps that are due, each in its own greenlet, until none is left or the tick is over. Returns
-    when its own looks have ended."""
+    """Check the due steps, each in its own greenlet, until none is left or the time is over. Returns when its checks
+    have ended."""
     end = time.monotonic() + TICK_S
     looks: list[gevent.Greenlet] = []
-    with _turn:  # the sweep before may still be at it
+    with _turn:  # the previous sweep may still be running
         connections: dict[str, Connection] | None = None
         while time.monotonic() < end and (banks := pending.banks_due()):
             if connections is None:
@@ -46,7 +47,7 @@ def run() -> None:
 
 
 def _look_at(bank: str, connections: dict[str, Connection]) -> list[gevent.Greenlet]:
-    """Begin to look at as many of the bank's due steps as there are places."""
+    """Start checks of the bank's due steps, as many as there are free places."""
     places = _places.setdefault(bank, Pool(PLACES))
     steps = pending.claim_due(bank, places.free_count())
     allowed = pending.partners_allowed(bank, steps)
@@ -54,7 +55,7 @@ def _look_at(bank: str, connections: dict[str, Connection]) -> list[gevent.Green
 
 
 def _look(step: Step, connections: dict[str, Connection], is_allowed: bool) -> None:
-    """Look at the step, unless its bank left the partner's contract (`is_allowed`): that ends it without a call."""
+    """Check the step. If its bank has left the partner's contract (`is_allowed` is False), expire it without a call."""
     request_id = step.query.request_id
     structlog.contextvars.bind_contextvars(request_id=request_id)
     try:

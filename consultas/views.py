@@ -79,7 +79,7 @@ class QueryStreamView(PartnerView):
             query = standing.find(self.partner, query_id)
             after = streams.position(query, request.headers.get("Last-Event-ID", ""))
             if after.is_complete:
-                return Response(status=204)  # by which an EventSource ends
+                return Response(status=204)  # the status that makes an EventSource stop
             return _streamed(streams.again(query, after), place)
 
 
@@ -90,10 +90,11 @@ class AuctionLookupView(PartnerView):
 
 
 class BankCallbackView(APIView):
-    """Where banks call back when a holder's step ended. No partner key: the bank's own signature counts.
+    """The route for banks' callbacks when a holder's step ended. There is no partner key; the bank's signature
+    authenticates.
 
-    Only the callback's secret is read here; what opens a bank to us stays with the workers. A genuine callback
-    brings the step's check forward and does nothing else, so that one that comes again changes nothing.
+    This process reads only the callback secret; the credentials for calls stay with the workers. A genuine callback
+    only brings the step's check forward, so a repeated one does no harm.
     """
 
     authentication_classes = ()
