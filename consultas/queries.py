@@ -87,9 +87,8 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
     )
     parameterless = holder.loan_value is None and holder.installment_value is None and holder.installments is None
-    if (
-        parameterless and kind is Query.Kind.AGGREGATED
-    ):  # streamed and individual queries store no offers and send no lead
+    # Streamed and individual queries store no offers and send no lead.
+    if parameterless and kind is Query.Kind.AGGREGATED:
         same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
         query.fingerprint = blind_index("query", same.decode())
     statements.insert(query)
