@@ -27,6 +27,11 @@ def query_body(cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
+def error_body(code: str, message: str, *, retryable: bool = False, field: str | None = None) -> dict[str, Any]:
+    """The whole body of an error that says no more."""
+    return {"code": code, "message": message, "retryable": retryable, "field": field}
+
+
 def as_told(response: requests.Response) -> requests.Response:
     """The response. Fails the test where it, or the request that was taken, is not as the API reference says."""
     method, path = response.request.method or "", urlsplit(response.url).path

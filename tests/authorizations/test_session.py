@@ -9,6 +9,7 @@ from django.utils import timezone
 from authorizations.models import Session
 from foundation.formats import iso_utc
 from tests.authorizations.clients import HolderClient, PartnerClient, public
+from tests.client import error_body
 
 
 def route(session: Session) -> str:
@@ -86,12 +87,7 @@ def test_another_partner_is_told_what_a_stranger_is(
     unknown = api.get("/partners/v1/authorizations/" + "x" * 32)
     assert (theirs.status_code, unknown.status_code) == (404, 404)
     assert theirs.json() == unknown.json()
-    assert unknown.json() == {
-        "code": "not_found",
-        "message": "Autorização não encontrada.",
-        "retryable": False,
-        "field": None,
-    }
+    assert unknown.json() == error_body("not_found", "Autorização não encontrada.")
 
 
 @pytest.mark.parametrize("authorization_id", ["%00", "public", "x", "é" * 32, "1" * 5000])

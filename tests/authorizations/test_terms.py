@@ -12,6 +12,7 @@ from django.utils import timezone
 from authorizations.models import Session, Terms
 from foundation.formats import iso_utc
 from tests.authorizations.clients import NAME, HolderClient, public
+from tests.client import error_body
 
 
 def test_the_terms_of_a_pending_session(session: Session, holder: HolderClient) -> None:
@@ -42,7 +43,7 @@ def test_of_an_expired_one(session: Session, holder: HolderClient) -> None:
     Session.objects.update(expires_at=timezone.now())
     reply = holder.get(f"{public(session)}/terms")
     assert reply.status_code == 410
-    assert reply.json() == {"code": "gone", "message": "Este link expirou.", "retryable": False, "field": None}
+    assert reply.json() == error_body("gone", "Este link expirou.")
 
 
 def test_of_an_unknown_one(holder: HolderClient) -> None:

@@ -10,7 +10,7 @@ from django.db import connection
 
 from partners.models import Partner
 from providers.models import Provider
-from tests.client import FULL_FLOW, Client
+from tests.client import FULL_FLOW, Client, error_body
 from tests.factories import PartnerFactory
 from tests.processes import Simulator
 
@@ -58,12 +58,9 @@ def test_an_unknown_key_is_404(client: Client, key: str) -> None:
 def test_a_failing_bank_is_502(client: Client) -> None:
     response = client.get(f"/auction-proposals/{BANK_FAILS}")
     assert response.status_code == 502
-    assert response.json() == {
-        "code": "provider_unavailable",
-        "message": "Banco indisponível no momento. Tente novamente em instantes.",
-        "retryable": True,
-        "field": None,
-    }
+    assert response.json() == error_body(
+        "provider_unavailable", "Banco indisponível no momento. Tente novamente em instantes.", retryable=True
+    )
 
 
 def test_the_banks_own_time_out_counts(client: Client, simulator: Simulator) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from foundation.redis import redis
 from providers.models import Provider
-from tests.client import Client, query_body
+from tests.client import Client, error_body, query_body
 from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.samples import HOLDERS
 from tests.receiver import Receiver, Reply
@@ -71,12 +71,9 @@ def test_all_banks_down_is_a_502_that_may_be_retried(client: Client, simulator: 
     simulator.bank("jatoba", fault="garbage", operation="query")
     response = client.post("/consultas", query_body(providers=["ipe", "jatoba"]))
     assert response.status_code == 502
-    assert response.json() == {
-        "code": "provider_unavailable",
-        "message": "Nenhum banco respondeu. Tente novamente em instantes.",
-        "retryable": True,
-        "field": None,
-    }
+    assert response.json() == error_body(
+        "provider_unavailable", "Nenhum banco respondeu. Tente novamente em instantes.", retryable=True
+    )
     simulator.bank("jatoba")
     assert len(client.query(providers=["ipe", "jatoba"])["proposals"]) == 2
 

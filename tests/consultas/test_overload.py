@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from consultas.models import Query
-from tests.client import Client, query_body
+from tests.client import Client, error_body, query_body
 from tests.processes import LiveService, Simulator, wait_until
 
 LIMIT = 4
@@ -36,12 +36,9 @@ def test_beyond_the_limit_a_query_is_refused_before_it_begins(
     refused = [reply for reply in replies if reply.status_code == 429]
     assert (len(accepted), len(refused)) == (LIMIT, LIMIT)
     for reply in refused:
-        assert reply.json() == {
-            "code": "rate_limited",
-            "message": "O serviço está no limite da sua capacidade. Tente novamente em instantes.",
-            "retryable": True,
-            "field": None,
-        }
+        assert reply.json() == error_body(
+            "rate_limited", "O serviço está no limite da sua capacidade. Tente novamente em instantes.", retryable=True
+        )
         assert reply.headers["Retry-After"] == "1"
         assert reply.elapsed.total_seconds() < 1.5
     assert Query.objects.count() == LIMIT, "a refused query has no row"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import requests
 
 from partners.models import Partner
-from tests.client import Client, query_body
+from tests.client import Client, error_body, query_body
 from tests.factories import PartnerFactory, issue_key
 from tests.processes import LiveService, Simulator, wait_until
 
@@ -33,12 +33,9 @@ def test_one_key_holds_no_more_than_its_share_of_streams_and_leaves_the_others_a
     for path in ROUTES:
         refused = greedy.post(path, query_body())
         assert refused.status_code == 429
-        assert refused.json() == {
-            "code": "rate_limited",
-            "message": "O limite de consultas simultâneas foi atingido: espere que uma termine.",
-            "retryable": True,
-            "field": None,
-        }
+        assert refused.json() == error_body(
+            "rate_limited", "O limite de consultas simultâneas foi atingido: espere que uma termine.", retryable=True
+        )
         assert (refused.headers["Retry-After"], refused.headers["RateLimit"]) == ("1", '"in-flight";r=0')
     assert greedy.get("/banks").status_code == 200, "other calls are not queries"
     assert client.post("/consultas", query_body(providers=["cedro"])).status_code == 200

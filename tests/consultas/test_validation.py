@@ -11,7 +11,7 @@ from django.test import Client as DjangoClient
 from consultas.serializers import QueryRequest
 from foundation.validation import validated
 from partners.models import Partner
-from tests.client import query_body
+from tests.client import error_body, query_body
 from tests.factories import PartnerFactory, issue_key
 
 ROUTES = ("/partners/v1/consultas", "/partners/v1/consultas/stream", "/partners/v1/providers/ipe/consultas")
@@ -156,12 +156,7 @@ def test_hostile_json_is_a_422(key: str, body: bytes) -> None:
 def test_another_media_type_is_a_415(key: str, content_type: str) -> None:
     response = post(key, json.dumps(query_body()), content_type=content_type)
     assert response.status_code == 415
-    assert response.json() == {
-        "code": "unsupported_media_type",
-        "message": "Envie o corpo como application/json em UTF-8.",
-        "retryable": False,
-        "field": None,
-    }
+    assert response.json() == error_body("unsupported_media_type", "Envie o corpo como application/json em UTF-8.")
 
 
 def test_more_than_256_kib_is_a_413(key: str) -> None:

@@ -13,16 +13,12 @@ from rest_framework.request import Request
 from partners import standing
 from partners.models import SANDBOX_KEY, ApiKey, Partner
 from partners.views import PartnerView
+from tests.client import error_body
 from tests.factories import PartnerFactory, issue_key
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
 URL = "/partners/v1/probe"
-REFUSAL = {
-    "code": "unauthorized",
-    "message": "Chave de API ausente ou inválida.",
-    "retryable": False,
-    "field": None,
-}
+REFUSAL = error_body("unauthorized", "Chave de API ausente ou inválida.")
 
 
 def get(client: Client, secret: str | None):

@@ -17,6 +17,7 @@ from foundation import redis as connections
 from partners import limits
 from partners.limits import InFlight, LimitReached, Usage
 from partners.models import Partner
+from tests.client import error_body
 from tests.factories import PartnerFactory, issue_key
 
 pytestmark = pytest.mark.django_db
@@ -59,12 +60,9 @@ def test_calls_beyond_the_minute_are_refused_and_come_back(partner: Partner) -> 
         assert told["RateLimit"] == f'"per-minute";r={left};t=60'
     response = Client(headers={"X-Partner-Api-Key": secret}).get("/partners/v1/banks")
     assert response.status_code == 429
-    assert json.loads(response.content) == {
-        "code": "rate_limited",
-        "message": "O limite de chamadas por minuto foi atingido.",
-        "retryable": True,
-        "field": None,
-    }
+    assert json.loads(response.content) == error_body(
+        "rate_limited", "O limite de chamadas por minuto foi atingido.", retryable=True
+    )
     assert (response["Retry-After"], response["RateLimit"]) == ("60", '"per-minute";r=0;t=60')
     connections.redis().pexpire(f"limit:calls:{partner.pk}", 1)
     while connections.redis().exists(f"limit:calls:{partner.pk}"):

@@ -56,6 +56,20 @@ _DATASET: dict[str, Any] = {
         {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
     ],
 }
+#: What an answer or an event tells of a proposal of `dataset` while nothing has come of it.
+JUST_SUBMITTED: dict[str, Any] = {
+    "action": None,
+    "reason": None,
+    "next_actions": ["formalize", "cancel"],
+    "recebimento": {
+        "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
+        "pix": None,
+        "observacao": None,
+    },
+    "contract_number": None,
+    "disbursed_at": None,
+    "disbursed_amount": None,
+}
 LEFT_OUT: Any = object()
 #: 25 December 2031 as one of the banks might write it. The year alone stands in a random id now and then.
 DUE_DATE = ("2031-12", "12/2031", "1955923200")

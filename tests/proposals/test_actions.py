@@ -16,24 +16,16 @@ from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers import registry
 from providers.models import Provider
-from tests.client import FULL_FLOW, Client
+from tests.client import FULL_FLOW, Client, error_body
 from tests.processes import Simulator, wait_until
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, an_offer
 
-NOT_FOUND = {"code": "not_found", "message": "Recurso não encontrado.", "retryable": False, "field": None}
-UNAVAILABLE = {
-    "code": "provider_unavailable",
-    "message": "Banco indisponível no momento. Tente novamente em instantes.",
-    "retryable": True,
-    "field": None,
-}
-NO_CANCEL = {
-    "code": "not_supported",
-    "message": "Este banco não permite cancelamento.",
-    "retryable": False,
-    "field": None,
-}
+NOT_FOUND = error_body("not_found", "Recurso não encontrado.")
+UNAVAILABLE = error_body(
+    "provider_unavailable", "Banco indisponível no momento. Tente novamente em instantes.", retryable=True
+)
+NO_CANCEL = error_body("not_supported", "Este banco não permite cancelamento.")
 INVALID_STATE = "O estado atual não permite esta operação."
 WAIT_S = 30
 
@@ -347,12 +339,9 @@ def test_a_fault_of_the_service_itself_is_an_internal_error_that_tells_nothing_m
     for path in (f"/proposals/{row.pk}", "/proposals"):
         response = client.get(path)
         assert response.status_code == 500, response.text
-        assert response.json() == {
-            "code": "internal_error",
-            "message": "Erro interno. Tente novamente em instantes.",
-            "retryable": True,
-            "field": None,
-        }
+        assert response.json() == error_body(
+            "internal_error", "Erro interno. Tente novamente em instantes.", retryable=True
+        )
         assert response.headers["X-Request-Id"]
 
 

@@ -24,7 +24,7 @@ from proposals.serializers import ListRequest
 from providers.errors import ProviderUnavailable
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, issue_key
-from tests.proposals.datasets import dataset
+from tests.proposals.datasets import JUST_SUBMITTED, dataset
 from tests.proposals.rows import a_proposal as being_sent
 from tests.proposals.rows import an_offer, shown
 
@@ -94,18 +94,8 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
                 "provider": "ipe",
                 "status": "created",
                 "offer": {**UNPRICED, **row.terms},
-                "action": None,
-                "next_actions": ["formalize", "cancel"],
-                "recebimento": {
-                    "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
-                    "pix": None,
-                    "observacao": None,
-                },
-                "contract_number": None,
-                "disbursed_at": None,
-                "disbursed_amount": None,
+                **JUST_SUBMITTED,
                 "error": ProviderUnavailable().as_dict(),
-                "reason": None,
                 "provider_data": {"sequencia": 7, "nativeProposalId": "N-1", "nativeStatus": "new"},
                 "created_at": row.created_at.strftime("%Y-%m-%dT%H:%M:%S.")
                 + f"{row.created_at.microsecond // 1000:03}Z",

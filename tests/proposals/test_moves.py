@@ -17,6 +17,7 @@ from proposals import envelope
 from proposals.models import Cause, Move, Proposal
 from providers.types import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory, issue_key
+from tests.proposals.datasets import JUST_SUBMITTED
 from tests.proposals.rows import a_proposal, an_offer
 from webhooks.models import Event
 
@@ -80,17 +81,7 @@ def test_every_move_is_told(proposal: Proposal, partner: Partner) -> None:
         "provider": "ipe",
         "offer_id": str(proposal.offer_id),
         "partner_reference": "order:7",
-        "action": None,
-        "reason": None,
-        "next_actions": ["formalize", "cancel"],
-        "recebimento": {
-            "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
-            "pix": None,
-            "observacao": None,
-        },
-        "contract_number": None,
-        "disbursed_at": None,
-        "disbursed_amount": None,
+        **JUST_SUBMITTED,
     }
     for event in events:
         assert event.pop("timestamp").endswith("Z")

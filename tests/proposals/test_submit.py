@@ -20,11 +20,11 @@ from proposals import submission
 from proposals.models import BankCall, Move, Proposal
 from providers import registry
 from providers.models import Provider
-from tests.client import FULL_FLOW, Client, query_body
+from tests.client import FULL_FLOW, Client, error_body, query_body
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals import rows
-from tests.proposals.datasets import DUE_DATE, dataset, pix
+from tests.proposals.datasets import DUE_DATE, JUST_SUBMITTED, dataset, pix
 from tests.providers.conftest import between
 from tests.receiver import Received, Reply
 from webhooks.models import Event
@@ -56,18 +56,8 @@ def test_a_proposal_whole(client: Client, simulator: Simulator) -> None:
         "provider": "ipe",
         "status": "created",
         "offer": offer,
-        "action": None,
-        "next_actions": ["formalize", "cancel"],
-        "recebimento": {
-            "conta_bancaria": {"banco": "001", "conta": "****90", "tipo_conta": "corrente"},
-            "pix": None,
-            "observacao": None,
-        },
-        "contract_number": None,
-        "disbursed_at": None,
-        "disbursed_amount": None,
+        **JUST_SUBMITTED,
         "error": None,
-        "reason": None,
         "provider_data": {"nativeProposalId": contract["contract"], "nativeStatus": "pending_formalization"},
         "created_at": ANYTHING,
         "updated_at": ANYTHING,
@@ -153,12 +143,7 @@ def test_provider_rejected_bears_each_banks_own_message(client: Client, simulato
 
     with ThreadPoolExecutor(len(registry.names())) as pool:
         errors = list(pool.map(refused, registry.names()))
-    refusal = {
-        "code": "provider_rejected",
-        "message": "Ja existe contrato em andamento para este cliente.",
-        "retryable": False,
-        "field": None,
-    }
+    refusal = error_body("provider_rejected", "Ja existe contrato em andamento para este cliente.")
     why = {"code": "existing_contract", "source": "bank", "message": refusal["message"], "retryable": False}
     assert errors == [{**refusal, "proposal_id": error["proposal_id"], "reason": why} for error in errors]
     listed = client.get("/proposals").json()["proposals"]
@@ -220,12 +205,7 @@ def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simul
     response = client.post("/proposals", dataset(offer, EXPIRED_TABLE))
     assert response.status_code == 409, response.text
     [listed] = client.get("/proposals?status=expired").json()["proposals"]
-    assert listed["error"] == {
-        "code": "offer_expired",
-        "message": "A oferta não está mais disponível. Faça uma nova consulta.",
-        "retryable": False,
-        "field": None,
-    }
+    assert listed["error"] == error_body("offer_expired", "A oferta não está mais disponível. Faça uma nova consulta.")
     assert listed["reason"]["code"] == "offer_expired"
     more = {"proposal_id": listed["proposal_id"], "reason": listed["reason"], "replacement": other}
     assert response.json() == {**listed["error"], **more}

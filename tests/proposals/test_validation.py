@@ -14,7 +14,7 @@ from consultas.models import Offer, Step
 from partners.models import Partner
 from proposals.models import BankCall, Proposal
 from providers import registry
-from tests.client import FULL_FLOW
+from tests.client import FULL_FLOW, error_body
 from tests.factories import PartnerFactory, issue_key
 from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
 from tests.proposals.rows import an_offer, shown
@@ -370,12 +370,7 @@ def test_a_bank_unknown_or_outside_the_contract_is_a_404(key: str, partner: Part
     partner.allow_only(["ipe"])
     response = post(key, dataset({**shown(offer), "provider": bank}))
     assert response.status_code == 404
-    assert response.json() == {
-        "code": "not_found",
-        "message": "Recurso não encontrado.",
-        "retryable": False,
-        "field": None,
-    }
+    assert response.json() == error_body("not_found", "Recurso não encontrado.")
 
 
 @pytest.mark.parametrize("offer_id", ["x", "1f0c9f0e-7f0a-4c0e-9a53-0a4f3a3f9b11", "z" * 36])
