@@ -13,6 +13,7 @@ from django.db.models import Count, Min, Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.timesince import timesince
 from redis.exceptions import RedisError
 
 from consultas.models import Step
@@ -49,6 +50,17 @@ class Concern:
     address: str
     since: datetime | None = None
 
+    @property
+    def waited(self) -> str:
+        """How long the oldest waits."""
+        return waited(self.since) if self.since else ""
+
+
+def waited(since: datetime) -> str:
+    """How long ago that was: `menos de um minuto`, `3 horas, 12 minutos`."""
+    is_short = timezone.now() - since < timedelta(minutes=1)
+    return "menos de um minuto" if is_short else timesince(since)
+
 
 @dataclass(frozen=True)
 class Card:
@@ -67,7 +79,7 @@ def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
     concerns = list(_concerns(request.user.has_perm))
     context["concerns"] = concerns
     waiting = [each.since for each in concerns if each.count and each.since]
-    context["oldest"] = min(waiting, default=None)
+    context["oldest"] = waited(min(waiting)) if waiting else ""
     if request.user.has_perm(PERMISSION):
         now, period = timezone.now(), period_of(request)
         # One query for both: a week and a day back for the comparison, or the whole period.

@@ -44,7 +44,10 @@ BACK_OFFICE: dict[str, Any] = {
     ],
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": [lambda request: static("backoffice/backoffice.css"), lambda request: static("figures/figures.css")],
-    "SCRIPTS": [lambda request: static("backoffice/copy.js")],
+    "SCRIPTS": [
+        lambda request: static("backoffice/copy.js"),
+        lambda request: static("backoffice/accessible.js"),
+    ],
     "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
     "SIDEBAR": {
         "show_search": True,

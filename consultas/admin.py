@@ -22,7 +22,7 @@ from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
 from foundation.backoffice.cells import computed_once, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
-from foundation.formats import mask_cpf
+from foundation.formats import counted, mask_cpf
 from providers.admin import BankFilter
 from providers.types import ActionType, QueryStatus
 from webhooks.models import reference_index
@@ -75,7 +75,8 @@ class QueryAdmin(PersonalRowsAdmin):
             return "em andamento ou interrompida"
         answers = answers_of(query)
         offers = sum(len(answer.offers) for answer in answers)
-        return f"ofertas: {offers}, de {sum(bool(answer.offers) for answer in answers)}/{len(answers)} bancos"
+        with_offers = sum(bool(answer.offers) for answer in answers)
+        return f"ofertas: {offers}; bancos com ofertas: {with_offers} de {len(answers)}"
 
     @admin.display(description="pedido")
     def wish(self, query: Query) -> str:
@@ -85,7 +86,7 @@ class QueryAdmin(PersonalRowsAdmin):
         if wish.installment_value is not None:
             told.append(f"parcela de {reais(wish.installment_value)}")
         if wish.installments is not None:
-            told.append(f"prazo de {wish.installments} meses")
+            told.append(f"prazo de {counted(wish.installments, 'mês', 'meses', 'nenhum mês')}")
         return ", ".join(told) or "sem parâmetros"
 
     @admin.display(description="grupo de simulação e lead")
@@ -146,8 +147,8 @@ class OfferAdmin(PersonalRowsAdmin):
         "cet_monthly",
         "cet_annual",
         "cet_source",
-        "iof",
-        "insurance_value",
+        "tax",
+        "insurance_price",
         "quoted_at",
         "valid_until",
         "expired_at",
@@ -179,6 +180,14 @@ class OfferAdmin(PersonalRowsAdmin):
     def insurance(self, offer: Offer) -> str:
         """In words, because a cross for "without" would look like a fault."""
         return "com seguro" if offer.with_insurance else "sem seguro"
+
+    @admin.display(description="valor do seguro")
+    def insurance_price(self, offer: Offer) -> str:
+        return "—" if offer.insurance_value is None else reais(offer.insurance_value)
+
+    @admin.display(description="IOF")
+    def tax(self, offer: Offer) -> str:
+        return "—" if offer.iof is None else reais(offer.iof)
 
     @admin.display(description="total")
     def total(self, offer: Offer) -> str:

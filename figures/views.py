@@ -36,6 +36,7 @@ from figures.tables import (
     seconds,
     whole_reais,
 )
+from foundation.formats import counted
 from partners.models import Partner
 from providers import registry
 from providers.breaker import Breaker
@@ -188,15 +189,23 @@ def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
     steps = bank.steps_approved + bank.steps_refused + bank.steps_expired
     told = (
         ("Respostas", shown(bank.answers), ""),
-        ("Com ofertas", percent(bank.share("ok")), f"{shown(bank.ok)} respostas"),
-        ("Recusadas", percent(bank.share("refused")), f"{shown(bank.refused)} respostas"),
-        ("Falhas", percent(bank.share("failed")), f"{shown(bank.failed)} respostas"),
+        ("Com ofertas", percent(bank.share("ok")), _answers(bank.ok)),
+        ("Recusadas", percent(bank.share("refused")), _answers(bank.refused)),
+        ("Falhas", percent(bank.share("failed")), _answers(bank.failed)),
         ("p50 e p95", f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}", "por resposta"),
         ("Ofertas", shown(bank.offers + bank.step_offers), f"{shown(bank.offers_per_answer)} por resposta"),
-        ("Passos do titular", shown(steps), f"{shown(bank.steps_approved)} concluídos"),
+        (
+            "Passos do titular",
+            shown(steps),
+            counted(bank.steps_approved, "concluído", "concluídos", "nenhum concluído"),
+        ),
         ("Propostas pagas", shown(bank.disbursed), whole_reais(bank.disbursed_amount)),
     )
     return [{"title": title, "value": value, "note": note} for title, value, note in told]
+
+
+def _answers(number: int) -> str:
+    return counted(number, "resposta", "respostas", "nenhuma resposta")
 
 
 @figures_page

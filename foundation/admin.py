@@ -17,14 +17,12 @@ from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from foundation.backoffice.admins import RobustAdmin
-from foundation.backoffice.roles import is_role
+from foundation.backoffice.roles import VERBS, is_role
 from foundation.backoffice.trail import AuditEntryAdmin
 
 __all__ = ["AuditEntryAdmin", "OperatorAdmin", "OperatorGroupAdmin"]
 
 admin.site.unregister((User, Group))
-
-_VERBS = {"add": "adicionar", "change": "alterar", "delete": "excluir", "view": "ver"}
 
 
 class PermissionsInPortuguese(RobustAdmin):
@@ -35,7 +33,7 @@ class PermissionsInPortuguese(RobustAdmin):
     ) -> ModelMultipleChoiceField | None:
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field is not None and db_field.related_model is Permission:
-            without_page = ("admin", "contenttypes", "sessions")
+            without_page = ("admin", "axes", "contenttypes", "otp_totp", "sessions")
             field.queryset = (
                 Permission.objects.exclude(content_type__app_label__in=without_page)
                 .select_related("content_type")
@@ -50,7 +48,7 @@ def _in_words(permission: Permission) -> str:
     model = permission.content_type.model_class()
     what = model._meta.verbose_name_plural if model else permission.content_type.model
     verb, _, name = permission.codename.partition("_")
-    return f"{what}: {_VERBS[verb] if name == permission.content_type.model and verb in _VERBS else permission.name}"
+    return f"{what}: {VERBS[verb] if name == permission.content_type.model and verb in VERBS else permission.name}"
 
 
 @admin.register(User)

@@ -156,6 +156,11 @@ def to_decimal(text: str) -> Decimal:
     return value
 
 
+def counted(number: int, one: str, many: str, none: str) -> str:
+    """How many of something, in Portuguese: `none` as it is for 0, else `1 CPF` or `1.200 CPFs`."""
+    return f"{number:,}".replace(",", ".") + f" {one if number == 1 else many}" if number else none
+
+
 def sentence(text: str) -> str:
     """A bank's sentence as partners may read it: one line of plain text, without markup and control characters, at most
     SENTENCE_LENGTH characters."""

@@ -28,6 +28,7 @@ from foundation.audit import Action
 from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.backoffice.exporting import ExportMixin
+from foundation.formats import counted
 from partners import limits, registration
 from partners.failed_calls_admin import FailedCallAdmin
 from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerForm, RotateSecretForm
@@ -185,9 +186,12 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
             now = limits.today(partner)
         except RedisError:
             return "sem resposta do Redis: nenhum limite é aplicado"
-        calls = f"{now.calls} chamadas no minuto" if partner.rate_limit else "chamadas não contadas, sem limite"
-        cpfs = f"{now.cpfs} CPFs hoje" if partner.daily_cpf_limit else "CPFs não contados, sem limite"
-        return f"{calls}; {now.in_flight} consultas em andamento; {cpfs}"
+        calls, cpfs = "chamadas não contadas, sem limite", "CPFs não contados, sem limite"
+        if partner.rate_limit:
+            calls = f"{counted(now.calls, 'chamada', 'chamadas', 'nenhuma chamada')} no minuto"
+        if partner.daily_cpf_limit:
+            cpfs = f"{counted(now.cpfs, 'CPF', 'CPFs', 'nenhum CPF')} hoje"
+        return f"{calls}; {counted(now.in_flight, 'consulta', 'consultas', 'nenhuma consulta')} em andamento; {cpfs}"
 
     @display(description="Segredo do webhook")
     def secret(self, partner: Partner) -> str:

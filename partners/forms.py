@@ -57,7 +57,7 @@ class PartnerForm(forms.ModelForm):
     """`new_id` is the id of the new partner, chosen before the POST, so that a repeated POST creates no second
     partner."""
 
-    new_id = forms.UUIDField(widget=forms.HiddenInput)
+    new_id = forms.UUIDField(label="Identificador", widget=forms.HiddenInput)
     webhook_events = forms.MultipleChoiceField(
         label="Eventos do webhook",
         choices=WebhookEvent.choices,

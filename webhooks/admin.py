@@ -23,7 +23,7 @@ from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
 from foundation.backoffice.cells import computed_once
 from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
-from foundation.formats import cpf_is_valid, mask_cpf, only_digits, without_personal_data
+from foundation.formats import counted, cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent, default_webhook_events
 from providers.types import ProposalStatus
 from webhooks.models import (
@@ -266,7 +266,8 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         found = between(**window).count()
         if not found or form.cleaned_data["seen"] != found:
             text = (
-                f"{partner}: {found} eventos seriam reenviados, cada um com o mesmo webhook-id. O que já foi apagado e "
+                f"{partner}: seriam reenviados {counted(found, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
+                "webhook-id. O que já foi apagado e "
                 "o que ainda está a entregar não conta."
             )
             if not found:
@@ -276,7 +277,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
             )
         with transaction.atomic():
             sent = resend_between(**window)
-            told = f"Reenviados {sent} eventos de {partner}, criados de {window['begin']:%d/%m/%Y %H:%M} "
+            told = f"Eventos de {partner} reenviados: {sent}, criados de {window['begin']:%d/%m/%Y %H:%M} "
             told += f"a {window['end']:%d/%m/%Y %H:%M}."
             audit.record(Action.RESENT, request=request, obj=partner, detail=told)
         self.message_user(request, told, messages.SUCCESS)

@@ -15,12 +15,14 @@ from django import forms
 from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.text import capfirst
 from unfold.admin import ModelAdmin, TabularInline
 
 from foundation import audit
@@ -131,6 +133,12 @@ class RobustAdmin(ModelAdmin):
     def list_address(self) -> str:
         return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist")
 
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """The list, under the name of its rows. Django's "select one to change" is untrue for who may only look."""
+        changes = super().get_changelist_instance(request)
+        changes.title = capfirst(str(self.opts.verbose_name_plural))
+        return changes
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The list. Filters are dropped if the URL contains NUL, or an array lookup on a text column, which PostgreSQL
         cannot run. Django drops other invalid filters the same way."""
@@ -212,8 +220,12 @@ class NothingToSaveAdmin(RobustAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        hidden = {"show_save": False, "show_save_and_continue": False}
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **hidden})
+        shown = {
+            "show_save": False,
+            "show_save_and_continue": False,
+            "title": capfirst(str(self.opts.verbose_name)),  # Django's says that the row may be changed
+        }
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **shown})
 
 
 class ButtonsAdmin(NothingToSaveAdmin):

@@ -156,7 +156,7 @@ def test_events_are_sent_again(desk: Desk, live_server: LiveServer, story: Story
     page.get_by_label("Criados até").fill(f"{moment + timedelta(hours=1):%Y-%m-%dT%H:%M}")
     page.get_by_role("button", name="Contar").click()
     page.get_by_role("button", name="Reenviar 1").click()
-    expect(page.get_by_text("Reenviados 1 eventos")).to_be_visible()
+    expect(page.get_by_text("reenviados: 1, criados")).to_be_visible()
 
 
 def test_a_holder_is_erased_after_a_look_and_a_typed_confirmation(desk: Desk, story: Story, operator: User) -> None:

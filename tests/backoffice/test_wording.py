@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
+from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
-from django.test import Client
+from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets, label_for_field
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client, RequestFactory
 from django.urls import reverse
+from django.utils import timezone
 
+from config.first_page import waited
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.partners.test_admin import page, staff
 from tests.proposals.rows import an_offer
@@ -70,6 +76,32 @@ def test_an_offer_without_insurance_is_no_fault(admin_client: Client) -> None:
     an_offer(PartnerFactory(providers=["ipe"]), "ipe")
     shown = admin_client.get(reverse("admin:consultas_offer_changelist")).content.decode()
     assert "sem seguro" in shown
+
+
+@pytest.mark.parametrize("model", list(admin.site._registry), ids=lambda model: model._meta.label)
+def test_columns_and_fields_have_titles_of_their_own(rf: RequestFactory, admin_user: User, model: Any) -> None:
+    """Before the fix, an offer's page had two fields called "Seguro"."""
+    request, pages = rf.get("/admin/"), admin.site._registry[model]
+    request.user = admin_user
+    for names in (pages.get_list_display(request), flatten_fieldsets(pages.get_fieldsets(request, model()))):
+        own = [name for name in names if name not in ("password1", "password2", "usable_password", "new_id")]
+        form = pages.get_form(request, model())()
+        titles = [str(label_for_field(name, model, pages, form=form)).casefold() for name in own]
+        assert len(titles) == len(set(titles)), titles
+
+
+def test_django_s_permissions_are_named_in_portuguese() -> None:
+    """Before the fix, a group's page and the audit trail said "Can view oferta"."""
+    named = {each.codename: each.name for each in Permission.objects.all()}
+    assert named["view_offer"] == "Pode ver ofertas"
+    assert named["erase_holder"] == "Pode apagar os dados de um titular"
+    assert [name for name in named.values() if name.startswith("Can ")] == []
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(5, "menos de um minuto"), (70, "1\xa0minuto"), (7300, "2\xa0horas")])
+def test_a_short_wait_is_told_in_words(seconds: int, told: str) -> None:
+    """Before the fix, the first page said "há 0 minuto"."""
+    assert waited(timezone.now() - timedelta(seconds=seconds)).startswith(told)
 
 
 def test_a_refusal_is_a_page_with_the_menu_for_operators_alone(client: Client) -> None:

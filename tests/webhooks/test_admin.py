@@ -284,15 +284,15 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
     address = reverse("admin:webhooks_event_resend_window")
     assert "ainda não reenvia" in operator.get(address).content.decode()
-    assert "2 eventos seriam reenviados" in operator.post(address, form).content.decode()
-    assert "3 eventos seriam reenviados" in operator.post(address, {**form, "which": "all"}).content.decode()
+    assert "seriam reenviados 2 eventos" in operator.post(address, form).content.decode()
+    assert "seriam reenviados 3 eventos" in operator.post(address, {**form, "which": "all"}).content.decode()
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
-    assert "2 eventos seriam reenviados" in operator.post(address, {**form, "seen": "9"}).content.decode()
+    assert "seriam reenviados 2 eventos" in operator.post(address, {**form, "seen": "9"}).content.decode()
     answer = operator.post(address, {**form, "seen": "2"}, follow=True)
-    assert "Reenviados 2 eventos" in answer.content.decode()
+    assert "reenviados: 2, criados" in answer.content.decode()
     assert Event.objects.filter(partner=partner, state="due").count() == 3
     assert Event.objects.filter(partner=other, state="failed").count() == 1
-    assert "Reenviados 2 eventos" in AuditEntry.objects.filter(action="resent").latest("at").detail
+    assert "reenviados: 2, criados" in AuditEntry.objects.filter(action="resent").latest("at").detail
 
 
 @pytest.mark.parametrize(
