@@ -232,6 +232,6 @@ def test_the_name_of_a_row_stands_as_it_is_written(admin_client: Client) -> None
 def test_what_is_wide_scrolls_by_itself(admin_client: Client) -> None:
     query = an_offer(PartnerFactory(providers=["ipe"]), "ipe").query
     page = admin_client.get(reverse("admin:consultas_query_change", args=[query.pk])).content.decode()
-    assert re.search(r'<div class="wide" tabindex="0"><table>.*?</table></div>', page, re.DOTALL)
+    assert re.search(r'<div class="wide" tabindex="0"><table class="inner">.*?</table></div>', page, re.DOTALL)
     [sheet] = re.findall(r'href="/static/(backoffice/backoffice\.css)"', page)
     assert "min-width: 0" in Path(str(finders.find(sheet))).read_text()

@@ -140,7 +140,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
         )
     page = admin_client.get(page_of(proposal)).content.decode()
     rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)
-    told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td style" in row]
+    told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td data-title" in row]
     plain = [re.sub(r"<[^>]+>", "", line) for line in told]
     assert plain[:2] == ["consulta agregada | concluída | 2,5 s", "passo do titular: biometria | aberto | "]
     assert "passo do titular: biometria | concluída | 5 min" in plain
