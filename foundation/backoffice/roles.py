@@ -1,5 +1,5 @@
-"""The roles that come with the service, as Django groups, and the names of Django's permissions. `config/roles.py` lists
-the permissions of each role.
+"""The roles that come with the service, as Django groups, and the names of permissions. `config/roles.py` lists the
+permissions of each role.
 
 The groups are rewritten after each `migrate`, when all permissions exist, so that they always match the release. Nobody
 edits them. For other permissions, an operator creates a group with another name.
