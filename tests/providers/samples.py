@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import providers
 from providers.types import (
     Address,
+    AppAuthorization,
+    AppEvidence,
     BankAccount,
     BankOffer,
     BankQuery,
@@ -64,6 +66,27 @@ def a_query(cpf: str = FULL_FLOW, **changes: Any) -> BankQuery:
         "accepted_at": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
     }
     return BankQuery(**{**values, **changes})
+
+
+def a_whole_query(**changes: Any) -> BankQuery:
+    """A query by installment, with all evidence that a holder can give."""
+    app = AppEvidence(
+        "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
+    )
+    values: dict[str, Any] = {
+        "sex": 1,
+        "geolocation": Geolocation(Decimal("-23.55"), Decimal("-46.63"), Decimal("12.5")),
+        "user_agent": "Mozilla/5.0",
+        "device_model": "Pixel 8",
+        "platform": "Android",
+        "authorization_reference": "session-1",
+        "app_authorization": AppAuthorization("app-1", "2026-11-21T11:59:58Z", app),
+        "portfolio": "CARTEIRA-1",
+        "installment_value": Decimal("200.00"),
+        "installments": 24,
+        "with_insurance": False,
+    }
+    return a_query(**{**values, **changes})
 
 
 def reference_of(bank: BankClient, cpf: str) -> str:

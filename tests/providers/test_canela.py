@@ -24,10 +24,8 @@ from providers.operation import BankClient
 from providers.types import (
     ActionType,
     AppAuthorization,
-    AppEvidence,
     BankAccount,
     DeclaredEmployment,
-    Geolocation,
     PixKey,
     ProposalStatus,
     QueryStatus,
@@ -43,6 +41,7 @@ from tests.providers.samples import (
     HOLDERS,
     a_query,
     a_submission,
+    a_whole_query,
     reference_of,
 )
 from tests.providers.submissions import submission_body
@@ -151,23 +150,7 @@ def test_beyond_the_limit_nothing_was_sent_as_far_as_we_are_concerned(canela: Ba
 
 
 def test_what_was_collected_of_the_holder_reaches_the_bank(canela: BankClient, simulator: Simulator) -> None:
-    app = AppEvidence(
-        "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
-    )
-    query = a_query(
-        sex=1,
-        geolocation=Geolocation(Decimal("-23.55"), Decimal("-46.63"), Decimal("12.5")),
-        user_agent="Mozilla/5.0",
-        device_model="Pixel 8",
-        platform="Android",
-        accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC),
-        authorization_reference="session-1",
-        app_authorization=AppAuthorization("app-1", "2026-11-21T11:59:58Z", app),
-        portfolio="CARTEIRA-1",
-        installment_value=Decimal("200.00"),
-        installments=24,
-        with_insurance=False,
-    )
+    query = a_whole_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC))
     assert canela.query(query).status is QueryStatus.OK
     assert simulator.sent("canela", "query") == {
         "tomador": {

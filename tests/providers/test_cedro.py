@@ -22,10 +22,7 @@ from providers.operation import BankClient
 from providers.tokens import Token
 from providers.types import (
     ActionType,
-    AppAuthorization,
-    AppEvidence,
     BankAccount,
-    Geolocation,
     PersonalReference,
     PixKey,
     QueryStatus,
@@ -33,7 +30,7 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
-from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
+from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission, a_whole_query
 from tests.providers.submissions import submission_body
 from tests.receiver import Received, Receiver, Reply
 
@@ -173,21 +170,7 @@ def test_an_unknown_word_leaves_the_consult_open_and_is_logged() -> None:
 
 
 def test_what_was_collected_of_the_holder_reaches_the_bank(cedro: BankClient, simulator: Simulator) -> None:
-    app = AppEvidence(
-        "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
-    )
-    cedro.query(
-        a_query(
-            sex=1,
-            geolocation=Geolocation(Decimal("-23.55"), Decimal("-46.63"), Decimal("12.5")),
-            user_agent="Mozilla/5.0",
-            device_model="Pixel 8",
-            platform="Android",
-            authorization_reference="session-1",
-            app_authorization=AppAuthorization("app-1", "2026-11-21T11:59:58Z", app),
-            portfolio="CARTEIRA-1",
-        )
-    )
+    cedro.query(a_whole_query())
     assert simulator.sent("cedro", "query") == {
         "borrowerDocumentNumber": FULL_FLOW,
         "birthDate": "1985-03-14",

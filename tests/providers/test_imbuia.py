@@ -20,10 +20,7 @@ from providers.errors import OfferExpired, ProviderError, ProviderRejected, Prov
 from providers.operation import BankClient
 from providers.types import (
     ActionType,
-    AppAuthorization,
-    AppEvidence,
     BankAccount,
-    Geolocation,
     PixKey,
     ProposalStatus,
     QueryStatus,
@@ -39,6 +36,7 @@ from tests.providers.samples import (
     HOLDERS,
     a_query,
     a_submission,
+    a_whole_query,
     reference_of,
 )
 from tests.providers.submissions import submission_body
@@ -92,24 +90,7 @@ def test_a_version_that_the_bank_retired_is_an_error_and_no_refusal_of_the_holde
 
 
 def test_what_was_collected_of_the_holder_reaches_the_bank(imbuia: BankClient, simulator: Simulator) -> None:
-    app = AppEvidence(
-        "App/1", "Android 15", "Pixel 8", "Telefone", "phone", Geolocation(Decimal("-23.5"), Decimal(-46))
-    )
-    imbuia.query(
-        a_query(
-            sex=1,
-            geolocation=Geolocation(Decimal("-23.55"), Decimal("-46.63"), Decimal("12.5")),
-            user_agent="Mozilla/5.0",
-            device_model="Pixel 8",
-            platform="Android",
-            authorization_reference="session-1",
-            app_authorization=AppAuthorization("app-1", "2026-11-21T11:59:58Z", app),
-            portfolio="CARTEIRA-1",
-            installment_value=Decimal("200.00"),
-            installments=24,
-            with_insurance=False,
-        )
-    )
+    imbuia.query(a_whole_query())
     assert simulator.sent("imbuia", "query") == {
         "trabalhador": {
             "cpf": FULL_FLOW,
