@@ -9,9 +9,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from django.conf import settings
-from redis import BlockingConnectionPool, ConnectionError, Redis
+from redis import BlockingConnectionPool, Connection, ConnectionError, Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from foundation.sockets import has_something_to_read
 
 #: A command fails after this many seconds without an answer. A request sends one or two commands besides publishing its
 #: task.
@@ -35,7 +37,18 @@ def reserved_redis() -> Redis:
     return Redis(connection_pool=_pool(connections=1, timeout_s=TIMEOUT_S))
 
 
+class QuietConnection(Connection):
+    """A connection without TLS. The pool's check that no data arrived while it was idle needs no event loop."""
+
+    def can_read(self, timeout: float = 0) -> bool:
+        """True if data can be read or the connection was closed, within `timeout` seconds."""
+        if timeout == 0 and self._sock is not None and not has_something_to_read(self._sock.fileno()):
+            return False
+        return super().can_read(timeout)
+
+
 def _pool(connections: int, timeout_s: float) -> BlockingConnectionPool:
+    is_plain = settings.REDIS_URL.startswith("redis://")  # with TLS, redis-py's own class is used
     return BlockingConnectionPool.from_url(
         settings.REDIS_URL,
         max_connections=connections,
@@ -46,4 +59,5 @@ def _pool(connections: int, timeout_s: float) -> BlockingConnectionPool:
         # Reopen a connection that broke while idle. A time-out is not retried, because the next may take as long.
         retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
         health_check_interval=30,
+        **({"connection_class": QuietConnection} if is_plain else {}),
     )

@@ -1,4 +1,4 @@
-"""The look at a pooled connection: it asks the server only where there is something to read."""
+"""The look at a pooled connection, which asks the server only where there is something to read, and the wait for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import psycopg
 import pytest
 from django.db import connection
 
-from foundation.postgresql.base import check_if_readable
+from foundation.postgresql import base
+from foundation.postgresql.base import PatientConnection, check_if_readable
 
 
 class Counting(psycopg.Connection[Any]):
@@ -53,3 +54,24 @@ def test_a_notice_is_read_and_the_connection_kept(pooled: Counting) -> None:
     check_if_readable(pooled)
     assert len(told) == 1
     assert pooled.execute("SELECT 1").fetchone() is not None
+
+
+def test_a_greenlet_waits_for_answers_and_errors(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "is_module_patched", lambda _: True)  # as in the web and the workers
+    parameters = {**connection.get_connection_params(), "autocommit": True}
+    with PatientConnection.connect(**parameters) as found:
+        large = "a" * 2_000_000  # more than one read and one write takes
+        assert found.execute("SELECT %s::text", [large]).fetchone() == (large,)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            found.execute("SELECT 1 / 0")
+        with found.transaction():
+            assert found.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_greenlet_learns_that_the_server_ended_its_connection(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "is_module_patched", lambda _: True)
+    with PatientConnection.connect(**{**connection.get_connection_params(), "autocommit": True}) as found:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [found.info.backend_pid])
+        with pytest.raises(psycopg.OperationalError):
+            found.execute("SELECT 1")

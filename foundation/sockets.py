@@ -1,0 +1,17 @@
+"""Checks of sockets in gevent processes, where every `select` runs the event loop."""
+
+from __future__ import annotations
+
+import select
+
+from gevent.monkey import get_original
+
+#: A poll that does not wait needs no event loop.
+_poll = get_original("select", "poll")
+
+
+def has_something_to_read(fileno: int) -> bool:
+    """True if the socket `fileno` has data to read or the other side closed it. Does not wait."""
+    look = _poll()
+    look.register(fileno, select.POLLIN)
+    return bool(look.poll(0))
