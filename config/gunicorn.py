@@ -40,9 +40,10 @@ LINGER_PAUSE_S = 0.01
 
 
 class Worker(GeventWorker):
-    """gevent's worker with five differences. Failures outside of the application (a malformed request, oversized
+    """gevent's worker with six differences. Failures outside of the application (a malformed request, oversized
     headers) get the contract's error object and a request id instead of an HTML page. A refusal does not wait for the
-    unread body. A client is not asked to send such a body. A body has a time limit. A response has a time limit."""
+    unread body. A client is not asked to send such a body. A body has a time limit. A response has a time limit. The
+    head of a response is sent together with its body."""
 
     wsgi: Any
 
@@ -71,11 +72,16 @@ class Worker(GeventWorker):
         if req._expected_100_continue:
             req._expected_100_continue = False
             req.body = AwaitedBody(req, sock)
+        timed = TimedSocket(sock)
         try:
-            return super().handle_request(listener_name, req, TimedSocket(sock), addr)
+            goes_on = super().handle_request(listener_name, req, timed, addr)
+            timed.flush()
         except StopIteration:
+            timed.flush()
             _read_out(body, sock)
             raise
+        else:
+            return goes_on
         finally:
             req.body = body
 
@@ -154,18 +160,32 @@ class TimedBody:
 class TimedSocket:
     """A client's socket for one response, which must be sent within `SEND_TIMEOUT_S` of its first byte; for a stream
     (`is_stream`), the limit holds per write. Otherwise the connection is reset and sending raises BrokenPipeError.
-    Without the limit, a client that never reads would keep the socket forever."""
+    Without the limit, a client that never reads would keep the socket forever.
+
+    Except in a stream, the first write (the head) is sent with the second or by `flush`: a head that arrives alone
+    would wake the client for nothing."""
 
     def __init__(self, sock: Any) -> None:
         self._sock = sock
         self._end: float | None = None
+        self._head: bytes | None = None
         self.is_stream = False
 
     def sendall(self, data: bytes) -> None:
-        self._in_time(self._sock.sendall, data)
+        if self._head is None and not self.is_stream:
+            self._head = data
+            return
+        head, self._head = self._head or b"", b""
+        self._in_time(self._sock.sendall, head + data)
 
     def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> None:
+        self.flush()
         self._in_time(self._sock.sendfile, file, offset, count)
+
+    def flush(self) -> None:
+        """Send the head if it was not sent yet."""
+        if self._head:
+            self.sendall(b"")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sock, name)

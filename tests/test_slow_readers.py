@@ -79,6 +79,23 @@ def test_a_body_that_was_read_is_not_looked_for(pair: tuple[gsocket.socket, gsoc
     assert theirs.recv(20) == b"still open"
 
 
+def test_a_head_leaves_with_its_body_and_alone_where_there_is_none(
+    pair: tuple[gsocket.socket, gsocket.socket],
+) -> None:
+    ours, theirs = pair
+    client = gunicorn.TimedSocket(ours)
+    client.sendall(b"head ")
+    assert not select.select([theirs], [], [], 0)[0]
+    client.sendall(b"body ")
+    client.sendall(b"more")
+    assert theirs.recv(100) == b"head body more"
+    empty = gunicorn.TimedSocket(ours)
+    empty.sendall(b"head")
+    empty.flush()
+    empty.flush()
+    assert theirs.recv(100) == b"head"
+
+
 def test_a_client_that_never_reads_loses_its_connection(sandbox: None, programs: Programs) -> None:
     """Before the fix, it kept the connection for as long as it liked."""
     port = int(os.environ["PORT"])
