@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -181,6 +182,15 @@ class BankOffer:
             for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.settled(self), strict=True):
                 object.__setattr__(self, name, value)
 
+    def of_employer(self, cnpj: str, name: str) -> BankOffer:
+        """The same offer with its employer. Only the employer is checked. Raises ValueError beyond the limits."""
+        check_text(cnpj, TEXT_LENGTHS["employer_cnpj"])
+        check_text(name, TEXT_LENGTHS["employer_name"])
+        found = copy(self)
+        object.__setattr__(found, "employer_cnpj", cnpj)
+        object.__setattr__(found, "employer_name", name)
+        return found
+
 
 @dataclass(frozen=True)
 class BankAction:
@@ -235,7 +245,7 @@ class BankResult:
         """
         by_registration = {each.registration: each for each in employments}
         found = tuple(
-            replace(offer, employer_cnpj=work.employer_cnpj, employer_name=work.employer_name)
+            offer.of_employer(work.employer_cnpj, work.employer_name)
             for offer in offers
             if (work := by_registration[offer.registration])
             and min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
