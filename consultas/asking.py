@@ -27,6 +27,9 @@ from providers.types import QueryStatus
 
 log = structlog.get_logger(__name__)
 
+#: Where nobody waits for single answers, those that land within this time are kept together.
+GATHERED_S = 0.01
+
 
 def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     """Ask `banks` for the query's offers, all at the same time, and end the query.
@@ -82,6 +85,8 @@ class _Landing:
         query's deadline."""
         told = 0
         while told < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
+            if self._tell is None:
+                self.is_complete.wait(GATHERED_S)
             self._news.clear()
             news, told = self.answers[told:], len(self.answers)
             landed = {answer.provider: answer for answer in news}

@@ -7,6 +7,7 @@ that died, too, the sweep process does. Any later attempt finds `finished_at` se
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -97,22 +98,24 @@ def _store(
     is_new: bool,
     at: datetime,
 ) -> Result | None:
-    """Store everything in one transaction, which may be repeated. None if the query has already ended. Offers in
-    `reused` were stored by another query and are only looked up. The `lead` event is sent once, by the query that
-    created the group."""
-    with transaction.atomic():
+    """Store everything at once, which may be repeated. None if the query has already ended. Offers in `reused` were
+    stored by another query and are only looked up. The `lead` event is sent once, by the query that created the
+    group."""
+    keeps_offers = query.kind == Query.Kind.AGGREGATED
+    ids = offers.known(query, reused) if keeps_offers and reused else {}
+    others = {each.provider: each.offers for each in answers if keeps_offers and each.provider not in ids}
+    tells_end = query.partner.wants_event(COMPLETED)
+    # A repeat that stores nothing but its row needs one statement, and so no transaction.
+    is_more_than_the_row = is_new or tells_end or any(others.values())
+    with transaction.atomic() if is_more_than_the_row else nullcontext():
         if not statements.execute(_FINISH, [content, group, at, query.pk]):
             return None
         query.simulation_group, query.finished_at = group, at
-        ids: dict[str, list[UUID]] = {}
-        if query.kind == Query.Kind.AGGREGATED:
-            ids = offers.known(query, reused) if reused else {}
-            others = (answer for answer in answers if answer.provider not in ids)
-            ids |= offers.persist(query, {answer.provider: answer.offers for answer in others})
+        ids |= offers.persist(query, others)
         result = Result(query, answers, query_json.shown_offers(query, answers, ids))
         if is_new:
             outbox.send(query.partner, "lead", str(query.id), query_json.lead(query, answers, result.shown))
-        if query.partner.wants_event(COMPLETED):
+        if tells_end:
             outbox.send(query.partner, COMPLETED, str(query.id), query_json.completed(query, answers))
     return result
 
