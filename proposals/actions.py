@@ -1,4 +1,4 @@
-"""What a partner does with a proposal: formalize, look at its status, cancel; and the background's own looks."""
+"""A partner's actions on a proposal (formalize, read the status, cancel), and the service's own status checks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from providers.types import ProposalStatus
 log = structlog.get_logger(__name__)
 
 Operation = BankCall.Operation
-#: A partner's looks at one proposal reach the bank at most this often.
+#: The partner's reads of one proposal ask the bank at most this often.
 STATUS_EVERY = timedelta(seconds=5)
-#: Proposals of one bank that one sweep refreshes, and how long that may take before another sweep takes them.
+#: How many proposals of one bank one sweep refreshes, and how long that may take before another sweep takes them.
 REFRESH_BATCH = 10
 REFRESH_LEASE = timedelta(seconds=60)
 
@@ -34,8 +34,8 @@ REFRESH_LEASE = timedelta(seconds=60)
 
 
 def get(partner: Partner, proposal_id: str) -> Proposal:
-    """The partner's proposal. Raises NotFound where `proposal_id` is no id, is unknown, or names a proposal of another
-    partner or of a bank that the contract no longer has. The error does not tell which."""
+    """The partner's proposal. Raises NotFound if `proposal_id` is invalid or unknown, or if the proposal belongs to
+    another partner or to a bank that the contract no longer has. The error does not say which."""
     try:
         proposal = Proposal.of(partner).filter(pk=UUID(proposal_id)).first()
     except ValueError:
@@ -46,11 +46,11 @@ def get(partner: Partner, proposal_id: str) -> Proposal:
 
 
 def formalize(proposal: Proposal, channel: str | None, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
-    """Have the bank issue the contract. While the contract awaits the signature the bank gives the same link again, or
-    a fresh one after the first expired. Where the bank can't be asked, the proposal keeps the link that the bank gave
-    before, if it is still valid. The second value is then the error to show beside the link; else it is None.
+    """Have the bank issue the contract. While the contract awaits the signature, the bank gives the same URL again, or
+    a fresh one if the first has expired. If the bank cannot be asked, the proposal keeps its earlier URL while that is
+    valid. The second value is then the error to show with the URL; otherwise it is None.
 
-    Raises InvalidState where it is too early or too late, and the bank's failure where there is no link yet.
+    Raises InvalidState if the proposal's status does not allow it, and the bank's failure if there is no URL yet.
     """
     if proposal.is_final:
         raise InvalidState
@@ -64,8 +64,8 @@ def formalize(proposal: Proposal, channel: str | None, request_id: str) -> tuple
 
 
 def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:
-    """Cancel at the bank. A proposal that is cancelled already stays so. Raises NotSupported where the bank does not
-    cancel, and InvalidState where it is too late."""
+    """Cancel at the bank. Does nothing for a proposal that is already cancelled. Raises NotSupported if the bank does
+    not cancel, and InvalidState if the status does not allow it."""
     if not adapter(proposal.provider).cancels():
         raise NotSupported("Este banco não permite cancelamento.")
     if proposal.status == ProposalStatus.CANCELLED:
@@ -76,8 +76,8 @@ def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:
 
 
 def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
-    """The proposal as the bank tells it now. The bank is asked at most once per `STATUS_EVERY`, and not at all about a
-    final proposal. The second value is the error to show where no worker answered; else it is None."""
+    """The proposal with its current status at the bank. The bank is asked at most once per `STATUS_EVERY`, and never
+    about a final proposal. The second value is the error to show if no worker answered; otherwise it is None."""
     if proposal.is_final:
         return proposal, None
     if not proposal.may_look(STATUS_EVERY):
@@ -88,8 +88,8 @@ def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, 
 
 
 def _have_called(proposal: Proposal, operation: Operation, argument: str | None, request_id: str) -> Proposal:
-    """Have a worker call the bank, and wait for the worker. Returns the proposal as it is after the call. Raises the
-    error that the call ended with, or ProviderUnavailable where no worker answered."""
+    """Have a worker call the bank, and wait for it. Returns the proposal as it is after the call. Raises the call's
+    error, or ProviderUnavailable if no worker answered."""
     call = BankCall.objects.create(proposal=proposal, operation=operation, argument=argument, request_id=request_id)
     if workers.ask("proposals.tasks.act", str(call.pk), settings.PROPOSAL_WAIT_S) is None:
         raise ProviderUnavailable
@@ -104,7 +104,7 @@ def _have_called(proposal: Proposal, operation: Operation, argument: str | None,
 
 
 def take(call_id: str) -> bool:
-    """True where the call is this task's to make. A task that comes twice has nothing to do."""
+    """True if this task must make the call. False for a second copy of the task."""
     try:
         return BankCall.take(call_id)
     finally:
@@ -112,7 +112,7 @@ def take(call_id: str) -> bool:
 
 
 def run(call_id: str) -> None:
-    """Make the call that a partner asked for, and keep what came of it."""
+    """Make the call that a partner asked for, and store the result."""
     call = BankCall.objects.select_related("proposal").get(pk=call_id)
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
     proposal, operation = call.proposal, Operation(call.operation)
@@ -121,7 +121,7 @@ def run(call_id: str) -> None:
     except ApiError as error:
         call.fail(_error_for_partner(error))
         if isinstance(error, BankFailure | InvalidState):
-            # The bank may have done it all the same, or the status may be another one: look at once.
+            # The bank may nevertheless have done it, or the status may have changed: check soon.
             proposal.hasten_refresh()
     else:
         channel = call.argument if operation == Operation.FORMALIZE else None
@@ -143,13 +143,13 @@ def _bank_call(proposal: Proposal, call: BankCall) -> Any:
 
 
 def _error_for_partner(error: ApiError) -> ApiError:
-    """The error that the partner sees. A bank that no longer finds a proposal of its own has failed. The partner's own
-    id is known, so the partner gets no NotFound."""
+    """The error for the partner. If the bank does not find its own proposal, that is a failure of the bank and not a
+    NotFound, because the partner's id is valid."""
     return ProviderError() if isinstance(error, NotFound) else error
 
 
 def look(proposal_id: str, request_id: str) -> None:
-    """Ask the bank for the status because the partner asked. A failure is kept as the proposal's `error`."""
+    """Ask the bank for the status because the partner asked. A failure is stored as the proposal's `error`."""
     try:
         _look(Proposal.objects.get(pk=proposal_id), Cause.STATUS, request_id)
     finally:
@@ -157,9 +157,10 @@ def look(proposal_id: str, request_id: str) -> None:
 
 
 def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
-    """Ask the bank for the status and take it over. Where the bank does not answer, the last known status stays.
+    """Ask the bank for the status and store it. If the bank does not answer, the last known status stays.
 
-    No row of the call is kept, because looks are many and most change nothing. Moves that come of a look are kept.
+    The call itself is not stored, because status checks are many and most change nothing. The moves that it causes are
+    stored.
     """
     structlog.contextvars.bind_contextvars(request_id=request_id)
     asked = BankCall(proposal=proposal, operation=Operation.STATUS, request_id=request_id)
@@ -178,13 +179,13 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
 
 
 def is_any_due() -> bool:
-    """True if any open proposal's next look is due."""
+    """True if the next check of any open proposal is due."""
     due = Proposal.objects.filter(provider__in=registry.names(), next_refresh_at__lte=timezone.now())
     return due.exists()
 
 
 def claim_due() -> list[Proposal]:
-    """Open proposals whose next look is due, at most `REFRESH_BATCH` of each bank, taken for this worker."""
+    """Open proposals whose next check is due, at most `REFRESH_BATCH` of each bank, claimed for this worker."""
     now = timezone.now()
     ids: list[UUID] = []
     for bank in registry.names():
@@ -198,5 +199,5 @@ def claim_due() -> list[Proposal]:
 
 
 def refresh(proposal: Proposal) -> None:
-    """Ask the bank for the status because the next look is due."""
+    """Ask the bank for the status because the next check is due."""
     _look(proposal, Cause.REFRESH, proposal.request_id)

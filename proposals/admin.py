@@ -1,4 +1,5 @@
-"""Proposals for operators: to read, with the timeline of moves and bank calls; and to have one looked for now."""
+"""Read-only pages for proposals, with the timeline of moves and bank calls, and an action that checks an unknown
+outcome now."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from proposals.reconciling import bring_forward
 from proposals.timeline import moments, origin_of, took
 from providers.admin import BankFilter
 
-#: Django looks for pages in this module.
+#: Registered here because Django looks for admin classes in this module.
 __all__ = ("ErasureAdmin", "ErasureRequestAdmin")
 _STATUS_COLOURS = {
     "aguardando assinatura": "info",
@@ -54,7 +55,7 @@ _SUBMISSION_COLOURS = {
 
 @admin.register(Proposal)
 class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
-    """All an operator can do is have a submission of unknown outcome looked for at once."""
+    """An operator's only action is to have a submission of unknown outcome checked at once."""
 
     list_display = (
         "created_at",
@@ -115,11 +116,11 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     actions_submit_line = ("reconcile_one",)
 
     def has_change_permission(self, request: HttpRequest, obj: Proposal | None = None) -> bool:
-        """There is nothing to change, but the button below the page needs the permission."""
+        """Nothing is editable, but the page's button needs this permission."""
         return bool(request.user.has_perm("proposals.change_proposal"))
 
     def get_actions_submit_line(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Only what is not known can be looked for."""
+        """The button is offered only for submissions of unknown outcome."""
         proposal = self.row_of(request, str(object_id))
         unknown = proposal is not None and proposal.submission == Proposal.Submission.UNKNOWN
         return super().get_actions_submit_line(request, object_id) if unknown else []
@@ -138,9 +139,10 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Proposal], term: str
     ) -> tuple[QuerySet[Proposal], bool]:
-        """Also by the id of each request that called the bank: the row itself bears only that of its last try.
+        """Also finds proposals by the id of each request that called the bank; the row itself has only that of its last
+        attempt.
 
-        A union and not a join, so that every part of it goes by its index.
+        A union instead of a join, so that every part uses its index.
         """
         own, may_repeat = super().get_search_results(request, queryset, term)
         if not term or own.query.is_empty():
@@ -172,7 +174,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
 
     @admin.display(description="recebimento")
     def paid_to(self, proposal: Proposal) -> str:
-        """Where the bank pays the money, as masked as the partner sees it."""
+        """Where the bank pays the money, masked as for the partner."""
         paid = envelope.disbursement(proposal)
         account, pix = paid["conta_bancaria"], paid["pix"]
         if account:
@@ -203,7 +205,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     @admin.display(description="linha do tempo")
     @computed_once
     def timeline(self, proposal: Proposal) -> SafeString:
-        """The proposal's story, as far as the reader may see it (`get_object`)."""
+        """The proposal's timeline, limited to what the reader may see (`get_object`)."""
         told = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
         rows = (
             (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, took(each.took), each.word)

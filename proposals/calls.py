@@ -1,4 +1,5 @@
-"""One call to a proposal's bank, from a worker: connected, limited in time, and kept for the operator."""
+"""One call to a proposal's bank, from a worker: with the connection's settings, a time limit, and a row for
+operators."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 def adapter(provider: str) -> type[Bank]:
-    """The adapter of a proposal's bank. Raises LookupError where the bank left the registry."""
+    """The adapter of a proposal's bank. Raises LookupError if the bank left the registry."""
     found = registry.get(provider)
     if found is None:
         raise LookupError(provider)
@@ -37,9 +38,10 @@ def call_bank(
     asked: BankCall | None = None,
     keep: bool = True,
 ) -> T:
-    """What the bank answers to `ask` within `seconds`, or within the bank's own time-out where that is None.
+    """Call `ask` with a client of the proposal's bank, and return its result. The limit is `seconds`, by default the
+    bank's own time-out.
 
-    `asked` is the row of the call where a partner's request made one. The row's outcome and duration are stored unless
+    `asked` is the call's row if a partner's request created one. Outcome and duration are stored in the row unless
     `keep` is False. Raises the ApiError that `ask` raises. Any other exception is a bug of ours and raised as
     ProviderError, because what the bank did is then as unknown as after a time-out.
     """
@@ -55,7 +57,7 @@ def call_bank(
         log.warning("bank_call_failed", bank=proposal.provider, operation=operation, code=error.code)
         raise
     except Exception:
-        # A bug of ours. It is logged here; for the caller the outcome is unknown.
+        # A bug of ours. It is logged here; the caller gets an unknown outcome.
         log.exception("bank_call_broke", bank=proposal.provider, operation=operation)
         raise ProviderError from None
     finally:
@@ -67,6 +69,6 @@ def call_bank(
 
 @outlasts_restart
 def _store(row: BankCall) -> None:
-    """Store outcome and duration of a call, whether or not its row exists already. A repeat after a lost connection may
-    find the row that the first try stored."""
+    """Store outcome and duration of a call, whether its row exists or not. A repeat after a lost connection may find
+    the row of the first attempt."""
     BankCall.objects.bulk_create([row], update_conflicts=True, unique_fields=["id"], update_fields=["outcome", "ms"])

@@ -1,4 +1,5 @@
-"""When two submissions of one offer are the same: what a partner may repeat, and what would change the contract."""
+"""Decides whether two submissions of one offer are the same: which repeats are allowed, and which would change the
+contract."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from foundation.formats import is_one_word
 from proposals.dataset import DEFAULT_DEGREE
 from proposals.serializers import SubmissionRequest
 
-#: Fields that make no submission another one: the offer, which the row names by its id whatever the body called it,
-#: the evidence of one call, and the partner's own name of the proposal.
+#: Fields that do not distinguish submissions: the offer, which the row names by its id, whichever id the body used; the
+#: evidence of one call; and the partner's own name of the proposal.
 _LEFT_OUT = ("offer_ref", "evidencia", "partner_reference")
 
 
 class OtherData(InvalidState):
-    """The offer has the proposal `proposal_id`, whose data differ from those of the request; `field` is the first field
-    that differs."""
+    """The offer has the proposal `proposal_id`, whose data differ from the request's. `field` is the first field that
+    differs."""
 
     def __init__(self, proposal_id: str, field: str) -> None:
         super().__init__(
@@ -34,11 +35,11 @@ class OtherData(InvalidState):
 
 
 def first_difference(kept: Mapping[str, Any], told: Mapping[str, Any]) -> str | None:
-    """The first field, in the order of the dataset, that the datasets `kept` and `told` do not have in common.
+    """The first field, in the dataset's order, in which the datasets `kept` and `told` differ.
 
-    Both are as a row keeps them: validated, dates and money as text. The name is dotted; a block that only one of the
-    two has is named itself. None where both are the same submission: a field that is null, empty or left out is the
-    same, so is money with other zeros at its end, and so are the texts that no bank is sent (see `_as_sent`).
+    Both are in a row's form: validated, with dates and money as text. The name is dotted; for a block that only one of
+    the two has, it is the block's. None if both are the same submission. These count as equal: null, empty and missing
+    fields; amounts that differ only in trailing zeros; and texts that no bank receives (see `_as_sent`).
     """
     return next(_differences(_compared(), kept, told, ""), None)
 
@@ -72,15 +73,16 @@ def _differences(
 
 
 def _is_empty(value: Any) -> bool:
-    """True for what the contract treats as left out: null, an empty text, and a block or list of nothing else."""
+    """True for values that the contract treats as missing: null, an empty text, and a block or list of such values
+    only."""
     if isinstance(value, Mapping):
         return all(_is_empty(each) for each in value.values())
     return value is None or value in ("", [])
 
 
 def _as_sent(name: str, field: Field, value: Any) -> Any:
-    """`value` as it reaches a bank: money as a number, a father's name of one word left out, the degree that a
-    reference has where none is told."""
+    """`value` as a bank receives it: money as a number, no father's name of a single word, and the default degree for a
+    reference without one."""
     if name == "nome_pai":
         return None if not value or is_one_word(value) else value
     if name == "grau":

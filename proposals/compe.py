@@ -1,4 +1,4 @@
-"""The institutions that a disbursement account may be held at: `compe.json`, renewed by `refresh_bank_list`."""
+"""The institutions where a disbursement account may be held: `compe.json`, updated by `refresh_bank_list`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _CODE = re.compile(r"\d{3}", re.ASCII)
 
 @lru_cache(maxsize=1)
 def banks() -> Mapping[str, str]:
-    """Names of the institutions by COMPE code, in the order of the codes."""
+    """The institutions' names by COMPE code, sorted by code."""
     listed = json.loads(FILE.read_text("utf-8"))["banks"]
     return {bank["code"]: bank["name"] for bank in listed}
 
 
 def curated(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """`[{code, name}]` of the rows of the package's `bancos.json`, sorted by code.
+    """`[{code, name}]` from the rows of the package's `bancos.json`, sorted by code.
 
-    Rows without a COMPE code are no banks that an account could be named at, and are left out. Raises
-    ValueError where a code stands twice or nothing is left: then the file is not what it was.
+    Rows without a COMPE code are dropped, because no account can be held there. Raises ValueError for a repeated code
+    or an empty result, because the file then no longer has the expected form.
     """
     found = {
         row["COMPE"]: {"code": row["COMPE"], "name": " ".join(row["LongName"].split())} for row in rows if _listed(row)

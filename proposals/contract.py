@@ -1,4 +1,4 @@
-"""The banks of a partner's contract as the partner reads them. No other bank exists here."""
+"""The banks of a partner's contract, for that partner. Other banks are treated as unknown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BY_CIRCUIT = {Circuit.OPEN: UNAVAILABLE, Circuit.CLOSED: AVAILABLE}
 
 
 def banks(partner: Partner) -> list[dict[str, Any]]:
-    """The banks of the contract, by name."""
+    """The banks of the contract, sorted by name."""
     return _described(partner, partner.allowed_banks())
 
 
@@ -37,7 +37,7 @@ def bank(partner: Partner, name: str) -> dict[str, Any]:
 
 
 def options(partner: Partner, name: str, field: str, filters: dict[str, str]) -> list[dict[str, str]]:
-    """What a bank of the contract takes in `field` where it has a list of its own.
+    """The values that a bank of the contract accepts in `field`, from its own list.
 
     Raises NotFound for a bank outside the contract, and for a field without such a list.
     """
@@ -71,8 +71,8 @@ def _described(partner: Partner, allowed: list[AllowedBank]) -> list[dict[str, A
 
 
 def _states(names: list[str], partner: Partner) -> dict[str, str]:
-    """How each bank stands for `partner`: what an operator said, else the worse word of the breaker for all and the
-    partner's own. Without Redis calls go through."""
+    """The state of each bank for `partner`: an operator's setting, otherwise the worse of the breaker's state for all
+    and for the partner. Without Redis the breaker counts as closed."""
     closed = dict.fromkeys(Maintenance.now(names), UNAVAILABLE)
     circuits = dict(Provider.objects.filter(name__in=names).values_list("name", "circuit"))
     try:

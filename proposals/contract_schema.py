@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes the routes about the banks of a contract."""
+"""OpenAPI schemas of the routes about the banks of a contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a validated dataset to what a bank takes: which offer is meant, what is still at fault, the submission."""
+"""From a validated dataset to a bank's submission: the offer, the remaining faults, the dataclass."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from providers.types import (
 OFFER = "offer_ref.offer_id"
 UNKNOWN_OFFER = "Oferta não encontrada para este banco. Faça uma nova consulta."
 DEFAULT_DEGREE = 1  # a relative
-#: How a bank delivers the signature link, where it does.
+#: The channels by which a bank may deliver the signature URL.
 CHANNELS = ("sms", "whatsapp")
-#: Stands in for an offer that is not known, so that the rules which do not hang on it are applied all the same.
+#: Replaces an unknown offer, so that rules which do not depend on the offer are still checked.
 NO_OFFER = BankOffer(
     native_offer_id="",
     loan_value=Decimal(0),
@@ -52,7 +52,7 @@ NO_OFFER = BankOffer(
     registration="",
 )
 
-#: Stands in for what the form requires of every submission, so that the rules on the rest are applied all the same.
+#: Replaces missing required fields, so that rules on the other fields are still checked.
 _STAND_INS: dict[str, dict[str, Any]] = {
     "titular": {"nome": "", "cpf": "", "data_nascimento": date(1970, 1, 1), "sexo": "F", "nome_mae": ""},
     "contato": {"telefone": "", "email": ""},
@@ -67,18 +67,18 @@ _DISBURSEMENT_STAND_INS: dict[str, dict[str, str]] = {
 
 
 def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
-    """Raises InvalidInput that names every fault, before any call: an unknown offer, the bank's own rules, and fields
-    that this bank needs and that are missing."""
+    """Raises InvalidInput that names every fault, before any call: an unknown offer, the bank's own rules, and missing
+    fields that this bank needs."""
     details = _first_of_each_field(_faults(bank, data, offer))
     if details:
         raise InvalidInput(details=details)
 
 
 def faults_of_part(partner: Partner, bank: type[Bank], part: dict[str, Any], known: Sequence[Detail]) -> list[Detail]:
-    """What offer and bank find at fault in `part`, the valid part of a dataset whose form has the faults `known`.
+    """The faults that offer and bank find in `part`, the valid part of a dataset whose form has the faults `known`.
 
-    A fault of a field that is known to be at fault, or that holds or stands in such a field, is left out: it may come
-    of that one alone.
+    A fault is left out if its field equals, contains or lies inside a field in `known`, because it may only be a
+    consequence.
     """
     offer_ref = part["offer_ref"]
     offer = offers.named(partner, bank.name, offer_ref["offer_id"]) if "offer_id" in offer_ref else None
@@ -88,14 +88,14 @@ def faults_of_part(partner: Partner, bank: type[Bank], part: dict[str, Any], kno
 
 
 def _overlap(one: str | None, other: str | None) -> bool:
-    """True where the fields are the same, or one of them is a block around the other; None is the whole body."""
+    """True if the fields are equal, or one is a block that contains the other. None is the whole body."""
     if one is None or other is None:
         return True
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _completed(part: dict[str, Any]) -> dict[str, Any]:
-    """The valid part of a dataset, with stand-ins for the missing fields that `_submission` needs."""
+    """The valid part of a dataset, with replacements for missing fields that `_submission` needs."""
     whole = {**part, **{name: {**stand_in, **(part.get(name) or {})} for name, stand_in in _STAND_INS.items()}}
     for name, stand_in in _DISBURSEMENT_STAND_INS.items():
         if given := whole["recebimento"].get(name):
@@ -132,7 +132,7 @@ def _value(data: Any, field: str) -> Any:
 
 def check_authorized(offer: Offer) -> None:
     """Raises InvalidInput on the offer while a step of the holder is open that the bank opened after it last gave this
-    offer. The authorization under which the bank gave the offer then no longer holds."""
+    offer. The authorization for that offer no longer holds."""
     owed = Step.objects.filter(
         opened_at__gt=offer.refreshed_at,
         partner_id=offer.partner_id,
@@ -146,20 +146,19 @@ def check_authorized(offer: Offer) -> None:
 
 
 def to_bank(data: dict[str, Any], offer: Offer, *, reference: str) -> BankSubmission:
-    """The submission as an adapter takes it. `data` may come from the body or from a row, where dates and money
-    are text."""
+    """The submission for an adapter. `data` comes from the body, or from a row, where dates and money are text."""
     query = offer.query.for_bank(offer.provider)
     submission = _submission(data, offer.as_bank_offer(), reference)
     return replace(submission, portfolio=query.portfolio, query=query)
 
 
 def disbursement(bank: type[Bank], data: dict[str, Any]) -> Disbursement:
-    """Where `bank` pays the money of the submission `data`, which comes from a row."""
+    """Where `bank` pays the money of the submission `data` from a row."""
     return bank.disbursement(_submission(data, NO_OFFER, ""))
 
 
 def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankSubmission:
-    """The dataset of a submission. Banks take no father's name of one word, so such a name is left out."""
+    """The dataclass of a submission. A father's name of one word is left out, because banks refuse it."""
     holder, contact, address = data["titular"], data["contato"], data["endereco"]
     father = holder.get("nome_pai")
     account, pix = data["recebimento"].get("conta_bancaria"), data["recebimento"].get("pix")

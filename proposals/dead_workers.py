@@ -1,6 +1,6 @@
-"""What dead workers were at is taken up by others before its lease ends: submissions, external steps, webhooks.
+"""Ends the leases of dead workers early, so that other workers continue their submissions, steps and webhooks.
 
-docs/decisions/0033-leases-of-dead-workers.md has the reasons.
+The reasons are in docs/decisions/0033-leases-of-dead-workers.md.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from webhooks import delivery
 
 
 def is_any_held() -> bool:
-    """True if any row is under a worker's lease. One statement."""
+    """True if any row is leased by a worker. One statement."""
     return _holders().exists()
 
 
 def end_leases() -> None:
-    """End the leases of the workers that are dead."""
+    """End the leases of dead workers."""
     if dead := dead_holders(_holders()):
         Proposal.end_leases_of(dead, timezone.now())
         pending.end_leases_of(dead)

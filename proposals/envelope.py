@@ -1,4 +1,4 @@
-"""A proposal as JSON tells it: the envelope of every route, and the events."""
+"""A proposal as JSON: the envelope of every route, and the events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEXT_ACTIONS = ("formalize", "cancel", "wait", "none")
 
 
 def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A proposal as every route shows it; `error` stands in for the stored one where given."""
+    """A proposal as every route shows it. `error`, if given, replaces the stored one."""
     return {
         "proposal_id": str(proposal.pk),
         "partner_reference": proposal.partner_reference or None,
@@ -40,9 +40,9 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, 
 
 
 def event(proposal: Proposal, previous: str) -> dict[str, Any]:
-    """The own fields of the event of the move from the status `previous`, empty for the first one.
+    """The event's own fields for the move from the status `previous` (empty for the first move).
 
-    The signature link is left out: an event may lie in logs of its receiver, and whoever has the link may sign.
+    The signature URL is left out, because the receiver may log the event, and anyone with the URL may sign.
     """
     action = _action(proposal)
     return {
@@ -57,7 +57,7 @@ def event(proposal: Proposal, previous: str) -> dict[str, Any]:
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
-    """What envelope and events tell alike; null where the bank does not say."""
+    """The fields that envelope and events share. Null where the bank gives no value."""
     at, amount = proposal.disbursed_at, proposal.disbursed_amount
     is_paid = proposal.status == ProposalStatus.DISBURSED
     return {
@@ -71,10 +71,10 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
 
 
 def history(proposal: Proposal) -> list[dict[str, Any]]:
-    """Every status that the proposal had, the first one first, since when, and why it ended without money."""
+    """Every status of the proposal, oldest first, with its time, and the reason for an end without payment."""
 
     def reason(move: Move) -> dict[str, Any] | None:
-        # A process of the release before stores the reason with the proposal alone, and only an end has one.
+        # The previous release stores the reason only with the proposal, and only for a final status.
         return move.reason or (proposal.reason if move.to_status == proposal.status else None)
 
     moves = proposal.moves.all()
@@ -82,8 +82,8 @@ def history(proposal: Proposal) -> list[dict[str, Any]]:
 
 
 def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
-    """What the partner can do now: the calls that the status allows, without the one that was just `refused`; `wait`
-    where it is the bank's turn, and `none` where nothing comes any more."""
+    """What the partner can do now: the calls that the status allows, except the one that was just `refused`; `wait` if
+    the bank must act; `none` if nothing more will happen."""
     if proposal.is_final:
         return ["none"]
     may_formalize = proposal.status in (ProposalStatus.CREATED, ProposalStatus.AWAITING_SIGNATURE)

@@ -1,4 +1,4 @@
-"""The erasure of a holder by two persons, where a deployment asks for it: one asks, another confirms."""
+"""Erasure of a holder by two persons, for deployments that require it: one requests, another confirms."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from foundation.encryption import blind_index
 from proposals import retention
 from proposals.models import Erasure
 
-#: A request that nobody confirmed by then has to be made again.
+#: A request that is not confirmed within this time must be made again.
 VALID = timedelta(days=7)
 
 
 class ErasureRequest(models.Model):
-    """Somebody's wish to erase a holder. It does not hold the CPF: whoever confirms types it again. `erasure` is set
+    """A request to erase a holder. It does not store the CPF, so the confirming person types it again. `erasure` is set
     once it was done."""
 
     cpf_index = models.CharField("hash do CPF", max_length=64, db_index=True)
@@ -37,12 +37,12 @@ class ErasureRequest(models.Model):
 
     @property
     def is_waiting(self) -> bool:
-        """True while another person may confirm it."""
+        """True while another person may confirm the request."""
         return self.erasure_id is None and self.asked_at > timezone.now() - VALID
 
 
 def waiting_for(cpf: str) -> ErasureRequest | None:
-    """The request for the holder `cpf` that waits for a second person."""
+    """The request for the holder `cpf` that waits for a second person, or None."""
     requests = ErasureRequest.objects.filter(cpf_index=blind_index("cpf", cpf), erasure=None)
     return requests.filter(asked_at__gt=timezone.now() - VALID).first()
 
@@ -59,8 +59,8 @@ def ask(cpf: str, by: str) -> tuple[ErasureRequest, bool]:
 
 
 def ask_or_confirm(cpf: str, by: str) -> Erasure | None:
-    """Note that `by` asks to erase the holder `cpf`; or erase, where somebody else asked before. None where it still
-    waits for another person, who may not be `by`."""
+    """Record that `by` requests the erasure of the holder `cpf`; or erase, if another person requested it before. None
+    while a confirmation by a person other than `by` is missing."""
     with transaction.atomic():
         asked, is_new = ask(cpf, by)
         if is_new or asked.asked_by == by:

@@ -1,4 +1,4 @@
-"""Erasures of holders' data: to read; and to make, after a look at what would go."""
+"""Erasures of holders' data: read-only lists, and the action, which first shows what would be erased."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from proposals import erasing, retention
 from proposals.erasing import ErasureRequest
 from proposals.models import Erasure
 
-#: The counts of an erasure, as the operator reads them.
+#: The counts of an erasure, with their labels.
 _COUNTED = {
     "proposals": "propostas",
     "steps": "autorizações externas",
@@ -43,7 +43,7 @@ def _counts(found: dict[str, int]) -> str:
 
 
 class ConfirmForm(CpfForm):
-    """The CPF once more: the typed confirmation. `index` is the keyed hash of the one that was looked at."""
+    """The CPF again, as a typed confirmation. `index` is the keyed hash of the CPF that was previewed."""
 
     index = forms.CharField(widget=forms.HiddenInput)
 
@@ -61,7 +61,7 @@ class ConfirmForm(CpfForm):
 
 @admin.register(Erasure)
 class ErasureAdmin(PersonalRowsAdmin):
-    """What was erased, when and by whom. A holder's erasures are found by CPF; the rows do not hold it."""
+    """What was erased, when and by whom. Erasures are searched by CPF; the rows do not store it."""
 
     list_display = ("at", "by", "what_went", "what_stays", "what_is_left")
     date_hierarchy = "at"
@@ -85,12 +85,13 @@ class ErasureAdmin(PersonalRowsAdmin):
 
     @action(description=TITLE, permissions=["erase"], icon="person_remove")
     def erase(self, request: HttpRequest) -> HttpResponse:
-        """Asks for the CPF, shows what would go and whom to tell, and erases when the CPF is typed again."""
+        """Asks for the CPF, shows what would be erased and which partners to inform, and erases when the CPF is typed
+        again."""
         is_confirmation = "index" in request.POST
         form = ConfirmForm(request.POST) if is_confirmation else CpfForm(request.POST or None)
         if not form.is_valid():
             if is_confirmation:
-                # Back to the first step: a button that erases stands only below what it would erase.
+                # Return to the first step, because the button that erases is only shown below a preview.
                 for told in form.errors.get("cpf", ["Confira o CPF de novo."]):
                     self.message_user(request, told, messages.ERROR)
                 form = CpfForm()
@@ -161,7 +162,7 @@ class ErasureAdmin(PersonalRowsAdmin):
 
 @admin.register(ErasureRequest)
 class ErasureRequestAdmin(ReadOnlyAdmin):
-    """Who asked for an erasure, and whether another person confirmed it."""
+    """Who requested an erasure, and whether another person confirmed it."""
 
     list_display = ("asked_at", "asked_by", "state")
     list_select_related = ("erasure",)

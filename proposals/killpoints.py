@@ -1,4 +1,4 @@
-"""Where tests let a worker die. See `die_at`."""
+"""Points at which tests make a worker die. See `die_at`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _held: list[str] = []
 
 
 def die_at(point: str) -> None:
-    """Kill this process, as a power cut would, where the environment's CRASH_AT names this point of a
-    submission: `after_commit` (nothing sent yet), `after_send` (the bank has it, nothing written) or
-    `before_settle` (written, not committed). `after_send*8` holds the submissions that come there until eight
-    have, and then kills. In production the variable is not even read."""
+    """Kill this process, like a power cut, if CRASH_AT names this point of a submission: `after_commit` (nothing sent
+    yet), `after_send` (sent, but nothing stored) or `before_settle` (written, but not committed). `after_send*8` waits
+    until eight submissions have reached the point, and then kills. Production does not read the variable."""
     name, _, crowd = settings.CRASH_AT.partition("*")
     if point != name:
         return

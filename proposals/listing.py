@@ -1,4 +1,4 @@
-"""The list of a partner's proposals, in pages that stay right while proposals are added."""
+"""The list of a partner's proposals, in pages that stay consistent while proposals are added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partners.models import Partner
 from proposals.models import Proposal
 from proposals.serializers import PAGE
 
-#: The look-ups of the filters that compare a column with what is asked for.
+#: The look-ups of the filters that compare a column with a value.
 _LOOKUPS = {
     "status": "status",
     "provider": "provider",
@@ -27,16 +27,16 @@ _LOOKUPS = {
 
 
 def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str | None]:
-    """A page of the partner's proposals, newest first, and the cursor of the next page. `filters` are
-    `SearchRequest`'s; `limit` is how many a page has.
+    """A page of the partner's proposals, newest first, and the cursor of the next page. `filters` are those of
+    `SearchRequest`; `limit` is the size of a page.
 
-    Raises InvalidInput on `cursor` for one that is not ours.
+    Raises InvalidInput on `cursor` for a cursor that this list did not issue.
     """
     size = filters.get("limit") or PAGE
     asked = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if filters.get(name) is not None}
     rows = Proposal.of(partner).filter(**asked)
     if "partner_reference" in asked:
-        rows = rows.filter(partner_reference__gt="")  # what the index is on
+        rows = rows.filter(partner_reference__gt="")  # the condition of the partial index
     if cpf := filters.get("cpf"):
         rows = rows.filter(cpf_index=blind_index("cpf", cpf))
     if cursor := filters.get("cursor"):
@@ -48,7 +48,7 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str
 
 
 def _read(cursor: str) -> tuple[datetime, UUID]:
-    """The time and the id of the last proposal of the page before. Raises InvalidInput on `cursor`."""
+    """The time and the id of the previous page's last proposal. Raises InvalidInput on `cursor`."""
     at, key = cursors.decode(cursor)
     try:
         pk = UUID(key)

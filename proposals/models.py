@@ -1,4 +1,4 @@
-"""A proposal at a bank, with every change of its state; and the erasures of holders' data."""
+"""A proposal at a bank with every change of its state; and the erasures of holders' data."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SLOWEST_REFRESH = timedelta(minutes=10)
 class Proposal(Submittable):
     """One proposal at one bank, made from one offer.
 
-    `status` is the contract's. Partners see only proposals that the bank accepted or refused. Before that, nothing is
-    known that could be shown. Every change of a row is a method, which stores it under the row's lock or a condition.
+    `status` is the contract's. Partners see only proposals that the bank accepted or refused, because before that
+    nothing is known. Every change of a row is a method, which stores it under the row's lock or a condition.
     """
 
     _changed: frozenset[str] = frozenset()
@@ -102,7 +102,7 @@ class Proposal(Submittable):
                 name="proposal_unsettled",
                 condition=Q(next_reconcile_at__isnull=False),
             ),
-            # What the bank has not, or not for certain: few rows among all.
+            # Submissions that the bank does not have, or may not have: few of all rows.
             models.Index(
                 fields=("-created_at", "-id"),
                 name="proposal_not_accepted",
@@ -123,18 +123,18 @@ class Proposal(Submittable):
 
     @classmethod
     def of(cls, partner: Partner) -> models.QuerySet[Proposal]:
-        """What `partner` may see: its own proposals, at banks of its contract, that the bank accepted or refused."""
+        """The proposals that `partner` may see: its own, at banks of its contract, accepted or refused by the bank."""
         allowed = [bank.name for bank in partner.allowed_banks()]
         answered = (cls.Submission.ACCEPTED, cls.Submission.REFUSED)
         return cls.objects.filter(partner=partner, provider__in=allowed, submission__in=answered)
 
     @property
     def is_final(self) -> bool:
-        """True where the status can't change any more."""
+        """True if the status cannot change any more."""
         return self.status not in MOVES
 
     def usable_link(self) -> str | None:
-        """The signature link, while the contract awaits the signature and the link has not expired."""
+        """The signature URL while the contract awaits the signature and the URL is valid, otherwise None."""
         usable = self.signature_expires_at is None or self.signature_expires_at > timezone.now()
         awaited = self.status == ProposalStatus.AWAITING_SIGNATURE
         return self.signature_url if awaited and usable else None
@@ -143,8 +143,8 @@ class Proposal(Submittable):
 
     @outlasts_restart
     def adopt(self, found: BankProposal, cause: Cause) -> None:
-        """ACCEPTED: the bank has it as `found`. This counts whoever learns of it, for whichever try and however late;
-        only a refusal stands against it."""
+        """ACCEPTED: the bank has the proposal as `found`. This counts regardless of who found it, for which attempt and
+        how late. Only a refusal prevents it."""
         with self._locked() as row:
             row._accept(found, cause)
             die_at("before_settle")
@@ -171,8 +171,9 @@ class Proposal(Submittable):
 
     @outlasts_restart
     def refuse(self, error: ProviderRejected | OfferExpired) -> None:
-        """REFUSED: the bank said no to this try, or knows its offer no longer. While an earlier try may still arrive,
-        and be accepted, the row is UNKNOWN: the refusal is told, and counts once nothing is there."""
+        """REFUSED: the bank refused this attempt, or no longer knows its offer. While an earlier attempt may still
+        arrive and be accepted, the row is UNKNOWN instead: the refusal is shown now, and takes effect once the bank's
+        "not found" is final."""
         with self._locked() as row:
             if row.attempts != self.attempts or row.submission != self.Submission.SENDING:
                 return
@@ -188,8 +189,8 @@ class Proposal(Submittable):
             die_at("before_settle")
 
     def settle_as_not_arrived(self) -> None:
-        """After the bank's final "not found" to a submission of UNKNOWN outcome: REFUSED where the bank refused the
-        last try, else NOT_SENT."""
+        """After the bank's final "not found" for a submission of UNKNOWN outcome: REFUSED if the bank refused the last
+        attempt, otherwise NOT_SENT."""
         with self._locked() as row:
             if row.attempts != self.attempts or row.submission != self.Submission.UNKNOWN:
                 return
@@ -208,10 +209,10 @@ class Proposal(Submittable):
         end = ProposalStatus.EXPIRED if is_expired else ProposalStatus.REJECTED
         self._move(end, Cause.SUBMIT, why=reasons.of_refusal(self.provider, error))
 
-    # --- What a bank tells of a proposal that it accepted -------------------------------------------------------
+    # --- Reports of a bank about a proposal that it accepted ----------------------------------------------------
 
     def may_look(self, every: timedelta) -> bool:
-        """True where this request may ask the bank for the status: no other one did within the time `every`."""
+        """True if this request may ask the bank for the status: no other request did within the time `every`."""
         now = timezone.now()
         if self.last_status_at is not None and self.last_status_at >= now - every:
             return False
@@ -220,15 +221,15 @@ class Proposal(Submittable):
 
     @outlasts_restart
     def absorb(self, found: BankProposal, cause: Cause, *, channel: str | None = None) -> None:
-        """Take over how the bank says that the proposal stands. `channel` is how the bank was asked to deliver the
-        link, None where it was not."""
+        """Store the bank's report of the proposal. `channel` is the channel by which the bank was asked to deliver the
+        URL, or None."""
         with self._locked() as row:
             if channel:
                 row._change(channel=channel)
             row._take_over(found, cause)
 
     def mark_unanswered(self, cause: Cause) -> None:
-        """The bank did not tell how the proposal stands: an error of it to who asked for a look, and a later look."""
+        """The bank did not report the status. Shows the error to a partner who asked, and schedules a later check."""
         with self._locked() as row:
             if cause == Cause.STATUS and not row.is_final:
                 row._change(error=ProviderUnavailable().as_dict())
@@ -236,19 +237,20 @@ class Proposal(Submittable):
 
     @outlasts_restart
     def hasten_refresh(self) -> None:
-        """Have an open proposal looked at by the next sweep."""
+        """Have an open proposal checked by the next sweep."""
         is_open = Proposal.objects.filter(pk=self.pk, next_refresh_at__isnull=False)
         is_open.update(next_refresh_at=timezone.now())
 
     def plan_refresh(self) -> None:
-        """When to ask the bank next: soon after a move, ever more seldom after that, never once it is final."""
+        """Schedule the next status check: soon after a move, then less and less often, and never once the status is
+        final."""
         now = timezone.now()
         wait = max(SOONEST_REFRESH, min(SLOWEST_REFRESH, (now - self.moved_at) / 10))
         self._change(next_refresh_at=None if self.is_final else now + wait)
 
     def _take_over(self, found: BankProposal, cause: Cause) -> None:
         self._change(error=None)
-        # A look that was asked before the last move may be answered after it; nobody would look again.
+        # A check that began before the last move may be answered after it, so schedule another one.
         if not self.is_final:
             self._keep(found)
         if found.status is not None:
@@ -257,7 +259,7 @@ class Proposal(Submittable):
         self.plan_refresh()
 
     def _keep(self, found: BankProposal) -> None:
-        """What the bank tells beside the status. What it told before and does not repeat stays."""
+        """Store the report's values except the status. Earlier values that it does not repeat stay."""
         self._change(
             native_status=found.native_status[:60],
             data={**self.data, **found.data},
@@ -266,7 +268,7 @@ class Proposal(Submittable):
             disbursed_amount=found.disbursed_amount or self.disbursed_amount,
         )
         if found.signature_url:
-            # Some banks tell the expiry of a link only once: a later look without one keeps the earlier.
+            # Some banks give the URL's expiry only once: a later report without it keeps the earlier one.
             if found.signature_expires_at or found.signature_url != self.signature_url:
                 self._change(signature_expires_at=found.signature_expires_at)
             self._change(signature_url=found.signature_url)
@@ -274,10 +276,10 @@ class Proposal(Submittable):
     # --- Statuses -----------------------------------------------------------------------------------------------
 
     def _move(self, status: ProposalStatus, cause: Cause, native_word: str = "", *, why: Reason | None = None) -> None:
-        """Bring the status to `status`: the one place where it changes. Inside `_locked`.
+        """Change the status to `status`: the only place where it changes. Call inside `_locked`.
 
-        Each step on the way is kept and told to the partner, an end with its reason: `why`, else what the move tells.
-        A status that lies behind changes nothing.
+        Each status on the way is stored and sent to the partner as an event. An end has a reason: `why`, or the one
+        that the move implies. A status that lies behind changes nothing.
         """
         steps = moves_between(ProposalStatus(self.status), status)
         if steps is None:
@@ -300,7 +302,7 @@ class Proposal(Submittable):
             freed.update(live_proposal_id=None, live_proposal_since=None)
 
     def _record(self, previous: str, status: ProposalStatus, cause: Cause, native_word: str) -> None:
-        """The move from `previous` (empty for the first one) to `status`, and the event that tells of it."""
+        """Store the move from `previous` (empty for the first one) to `status`, and the event about it."""
         self._change(status=status.value, moved_at=timezone.now())
         Move.objects.create(
             proposal=self,
@@ -315,9 +317,10 @@ class Proposal(Submittable):
 
     @contextmanager
     def _locked(self) -> Iterator[Proposal]:
-        """The row as it is now, nobody else's until the end, when the columns are stored that `_change` changed.
+        """The row, read again and locked until the end of the context, when the columns set by `_change` are stored.
 
-        `updated_at` tells the partner that something changed. When to look next is no such change.
+        `updated_at` tells the partner that something changed. The time of the next check does not count as such a
+        change.
         """
         with transaction.atomic():
             row = Proposal.objects.select_for_update(of=("self",)).select_related("partner").get(pk=self.pk)
@@ -327,7 +330,7 @@ class Proposal(Submittable):
                 row.save(update_fields=[*row._changed, *(["updated_at"] if is_news else [])])
 
     def _change(self, **columns: Any) -> None:
-        """Set the columns, and note those whose value differs."""
+        """Set the columns, and remember those whose value differs."""
         for name, value in columns.items():
             if getattr(self, name) != value:
                 setattr(self, name, value)
@@ -335,8 +338,8 @@ class Proposal(Submittable):
 
 
 class Erasure(models.Model):
-    """One erasure of a holder's data, for who has to show that it was done. The CPF is not in it: `cpf_index` is
-    its keyed hash, by which the row is found again."""
+    """A record that one holder's data were erased. It does not contain the CPF: `cpf_index` is its keyed hash, by which
+    the row is found."""
 
     cpf_index = models.CharField("hash do CPF", max_length=64, db_index=True)
     by = models.CharField("feito por", max_length=150)

@@ -1,4 +1,4 @@
-"""The proposal as the OpenAPI schema describes it: its shapes in responses and events, and the examples of it."""
+"""OpenAPI schemas of the proposal: its forms in responses and events, and their examples."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class DisbursementSchema(drf.Serializer[Any]):
 
 
 class FactsSchema(drf.Serializer[Any]):
-    """What envelope and events tell alike."""
+    """The fields that envelope and events share."""
 
     partner_reference = drf.CharField(allow_null=True, help_text="O seu próprio nome para a proposta.")
     reason = ReasonSchema(
@@ -235,7 +235,7 @@ PROPOSAL: dict[str, Any] = {
 
 
 def at_status(status: str, native_status: str) -> dict[str, Any]:
-    """The example at another status, in which there is nothing to sign."""
+    """The example with another status, at which there is nothing to sign."""
     told = {**PROPOSAL["provider_data"], "nativeStatus": native_status}
     actions = ["none"] if status == "cancelled" else PROPOSAL["next_actions"]
     return {**PROPOSAL, "status": status, "action": None, "next_actions": actions, "provider_data": told}

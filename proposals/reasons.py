@@ -1,4 +1,4 @@
-"""Why a proposal came to an end without money."""
+"""The reasons for a proposal's end without payment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from providers.types import BankProposal, ProposalStatus
 
 
 def of_refusal(provider: str, error: Exception) -> Reason:
-    """Why the bank refused a submission: `error` is the ProviderRejected or OfferExpired that its answer became."""
+    """Why the bank refused a submission. `error` is the ProviderRejected or OfferExpired for its answer."""
     if isinstance(error, OfferExpired):
         return Reason.of(ReasonCode.OFFER_EXPIRED)
     return (registry.get(provider) or Bank).reason(str(error))

@@ -1,6 +1,6 @@
-"""Submissions without an outcome are looked for at their banks. Nothing is sent from here.
+"""Asks banks for submissions without an outcome. This module never sends a submission.
 
-docs/decisions/0030-exactly-once-submission.md has the schedule and the reasons.
+The schedule and the reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from proposals.models import Cause, Proposal
 from proposals.sending import find, is_not_found_final
 
 Phase = Proposal.Submission
-#: Submissions looked for in one sweep, and how long one may take before another sweep may look.
+#: How many submissions one sweep checks, and how long a check may take before another sweep may make one.
 BATCH = 50
 LOOK_LEASE = timedelta(seconds=60)
 
 
 def is_any_due() -> bool:
-    """True if any submission is due to be looked for."""
+    """True if the check of any submission is due."""
     return Proposal.objects.filter(_due(timezone.now())).exists()
 
 
@@ -34,13 +34,13 @@ def _due(now: datetime) -> Q:
 
 
 def held() -> QuerySet[Proposal]:
-    """The submissions that a worker is at: it sends them, or looks for them."""
+    """The submissions that a worker is sending or checking."""
     return Proposal.objects.filter(next_reconcile_at__isnull=False).exclude(worker="")
 
 
 def claim_unsettled() -> list[Proposal]:
-    """Claim the submissions that are due, so that no other worker looks for them meanwhile. A try whose lease ended
-    becomes UNKNOWN first, or NOT_SENT where no worker ever took it."""
+    """Claim the due submissions, so that no other worker checks them meanwhile. An attempt whose lease expired becomes
+    UNKNOWN first, or NOT_SENT if no worker took it."""
     worker, now = worker_id(), timezone.now()
     with transaction.atomic():
         rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
@@ -53,10 +53,10 @@ def claim_unsettled() -> list[Proposal]:
 
 
 def reconcile(proposal: Proposal) -> None:
-    """Ask the bank about a submission whose outcome is unknown. The bank has it: adopt it. The bank's "not found" is
-    final: settle it as not arrived. Anything else: look again later.
+    """Ask the bank about a submission of unknown outcome. If the bank has it, adopt it. If the bank's "not found" is
+    final, settle it as not arrived. Otherwise check again later.
 
-    Nothing is sent from here. Only a partner who asks again still wants the proposal.
+    Nothing is sent from here, because only a repeated request shows that the partner still wants the proposal.
     """
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     is_final = is_not_found_final(proposal)
@@ -73,8 +73,8 @@ def reconcile(proposal: Proposal) -> None:
 
 
 def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:
-    """Have those of `proposals` whose outcome is unknown looked for at the next sweep, and soon again after it. Returns
-    their ids. A try that a worker is at is left alone."""
+    """Have those of `proposals` whose outcome is unknown checked by the next sweep, and soon again. Returns their ids.
+    An attempt that a worker is working on is left alone."""
     now = timezone.now()
     lapsed = Q(submission=Phase.UNKNOWN) | Q(submission=Phase.SENDING, lease_until__lte=now)
     ids = list(proposals.filter(lapsed).values_list("pk", flat=True))

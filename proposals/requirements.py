@@ -1,7 +1,8 @@
-"""What a bank takes, as data: its facts, and the JSON Schema of the dataset, made of what validates a submission.
+"""A bank's requirements as data: its facts, and the dataset's JSON Schema, generated from the fields that validate a
+submission.
 
-A rule that JSON Schema can't say stays with the service: check digits (`format` `cpf` and `cnpj` name them), dates not
-in the future, a CPF key that must be the holder's own, and rules that hang on the offer.
+Some rules cannot be expressed in JSON Schema: check digits (named by `format` `cpf` and `cnpj`), dates not in the
+future, a CPF key that must be the holder's, and rules that depend on the offer.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _SAMPLE = BankSubmission(
 
 
 def described(bank: type[Bank], status: str) -> Document:
-    """The bank as `GET /providers` shows it; `status` is how it stands now."""
+    """The bank as `GET /providers` shows it. `status` is its current state."""
     return {
         "name": bank.name,
         "label": bank.label,
@@ -72,8 +73,8 @@ def described(bank: type[Bank], status: str) -> Document:
 
 
 def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
-    """Each account type and PIX key type that `bank` takes, as block and kind, with the disbursement that the bank
-    makes of it."""
+    """Each account type and PIX key type that `bank` accepts, as block and kind, with the bank's disbursement for
+    it."""
     accounts = ((kind, replace(_SAMPLE, account=BankAccount("001", "1", "1", "1", kind))) for kind in ACCOUNT_KINDS)
     keys = ((kind, replace(_SAMPLE, pix=PixKey(kind, ""))) for kind in PIX_KINDS)
     asked = [("conta_bancaria", *each) for each in accounts] + [("pix", *each) for each in keys]
@@ -86,12 +87,12 @@ def _is_paid(bank: type[Bank], paid: Disbursement) -> bool:
 
 
 def _kinds(bank: type[Bank], block: str) -> list[str]:
-    """The kinds of account or of PIX key that a submission to `bank` may name."""
+    """The kinds of account or of PIX key that a submission to `bank` may use."""
     return [kind for each, kind, _ in _disbursements(bank) if each == block]
 
 
 def _replacements(bank: type[Bank]) -> list[Document]:
-    """What the bank puts in the place of an account or a key that it was given."""
+    """The accounts and keys that the bank replaces by others."""
     return [
         {"given": f"{block}.{kind}", "paid": _way(paid), "remark": paid.remark}
         for block, kind, paid in _disbursements(bank)
@@ -104,15 +105,15 @@ def _way(paid: Disbursement) -> str:
 
 
 def _use(bank: type[Bank], evidence: str) -> str:
-    """Whether the bank needs an evidence of the query, takes it, or has no place for it."""
+    """Whether the bank requires an evidence of the query, accepts it, or has no field for it."""
     if evidence in bank.needed_evidence:
         return "required"
     return "ignored" if evidence in bank.evidence_without_place else "optional"
 
 
 def required(bank: type[Bank]) -> list[str]:
-    """The dotted paths of what a submission to `bank` must hold, in the order of the dataset. Of an account or a PIX
-    key, exactly one of which is needed, nothing is listed unless the bank takes one of them alone."""
+    """The dotted paths of the fields that a submission to `bank` must contain, in the dataset's order. Account and PIX
+    key, of which exactly one is needed, are not listed unless the bank accepts only one of them."""
     return [*_required_of_all(SubmissionRequest()), *bank.required]
 
 
@@ -157,15 +158,15 @@ def _schema(name: str) -> Document:
 
 
 def json_schema(bank: type[Bank]) -> Document:
-    """The JSON Schema (2020-12) of the dataset for `bank`, with its required fields, forms and words. The caller's own
-    copy."""
+    """The dataset's JSON Schema (2020-12) for `bank`, with its required fields, forms and words. A copy that the caller
+    may change."""
     return copy.deepcopy(_schema(bank.name))
 
 
 def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[dict[str, str]] | None:
-    """What the bank's own list takes in `field`, a dotted path, as `{value, label}`; None where it has no such list.
+    """The values of the bank's own list for `field`, a dotted path, as `{value, label}`. None if it has no such list.
 
-    `filters` are the query string's: cities are asked for by `uf`, and none are told without it.
+    `filters` come from the query string. Cities need the filter `uf`; without it the list is empty.
     """
     if field != "titular.naturalidade_cidade" or not bank.birth_cities:
         return None
@@ -185,7 +186,7 @@ def _is(name: str, value: str) -> Document:
 
 
 def _narrow(block: Document, way: str, kind: str, words: list[str]) -> None:
-    """Let the field `way` of `block` take only the kinds `words`. Without any word the field must be null."""
+    """Restrict the field `way` of `block` to the kinds in `words`. Without any word the field must be null."""
     if words:
         block["properties"][way]["properties"][kind]["enum"] = words
     else:
@@ -207,7 +208,7 @@ def _require(schema: Document, path: str) -> None:
         schema.setdefault("minLength", 1)
 
 
-#: The accents that Portuguese sets on a letter.
+#: The accented forms of letters in Portuguese.
 _ACCENTED = {"A": "AÁÀÂÃ", "C": "CÇ", "E": "EÉÊ", "I": "IÍ", "O": "OÓÔÕ", "U": "UÚÜ"}
 
 

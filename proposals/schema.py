@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes the proposal routes and events."""
+"""OpenAPI schemas of the proposal routes and events."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A worker sends a proposal to its bank, exactly once, whatever fails.
+"""A worker sends a proposal to its bank exactly once, despite any failure.
 
-Whatever becomes of the worker's process, the row says what it began. Once anything may have been sent, the next step is
-always to ask the bank by our reference. Sending again takes the bank's clear "not found", given after the longest time
-that the bank needs to show a submission. docs/decisions/0030-exactly-once-submission.md has the states and the reasons;
-every change between them is a method of `Proposal`.
+The row records what was begun, so that the process may die at any point. Once anything may have been sent, the next
+step is always to ask the bank by our reference. Sending again requires the bank's "not found" after the longest time
+that the bank needs to show a submission. The states and the reasons are in
+docs/decisions/0030-exactly-once-submission.md. Every change between states is a method of `Proposal`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Operation = BankCall.Operation
 
 
 def run(proposal_id: str) -> None:
-    """Take the current try of the proposal and bring it to an outcome. A task that comes twice, or too late,
-    finds nothing to take."""
+    """Take the proposal's current attempt and bring it to an outcome. Does nothing for a task that comes twice or too
+    late."""
     proposal = Proposal.take(proposal_id)
     if proposal is None:
         return
@@ -45,8 +45,8 @@ def run(proposal_id: str) -> None:
 
 
 def _may_send_again(proposal: Proposal) -> bool:
-    """Ask the bank what it has of the earlier tries. True where it has nothing, so that one more may be sent. What it
-    has is adopted. Where it can't tell yet, the outcome stays unknown."""
+    """Ask the bank for the earlier attempts. True if the bank has none of them, so that another may be sent. A proposal
+    that the bank has is adopted. If the bank cannot tell yet, the outcome stays unknown."""
     is_final = is_not_found_final(proposal)
     try:
         found = find(proposal)
@@ -63,9 +63,9 @@ def _may_send_again(proposal: Proposal) -> bool:
 
 
 def send(proposal: Proposal) -> None:
-    """Send the try that was taken, and record what came of it."""
+    """Send the attempt that was taken, and record its outcome."""
     die_at("after_commit")
-    # What is sent has arrived, or never will, when the lease ends: others count on it.
+    # When the lease ends, the sent request has arrived or never will. Other processes rely on that.
     left = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
     seconds = max(0.0, min((TIMEOUTS_PER_TRY - 1) * proposal.bank_timeout_s(), left))
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
@@ -83,7 +83,7 @@ def send(proposal: Proposal) -> None:
     except InvalidInput as error:
         proposal.mark_not_sent(error)
     except (OfferExpired, NotFound):
-        # The bank knows the offer no longer. Asked again, it makes a new one.
+        # The bank no longer knows the offer. A new query gives a new one.
         proposal.refuse(OfferExpired())
     except ApiError as error:
         proposal.refuse(ProviderRejected(error.message))
@@ -93,8 +93,8 @@ def send(proposal: Proposal) -> None:
 
 
 def _record_evidence_use(proposal: Proposal) -> None:
-    """Record, before anything is sent, that the bank is about to rely on the session that authorized the offer's
-    query; some queries have none."""
+    """Record, before anything is sent, that the bank will rely on the session that authorized the offer's query. Some
+    queries have no session."""
     if authorization_id := proposal.offer.query.authorization_id:
         seen = Evidence.objects.get(session__authorization_id=authorization_id)
         evidence.record_use(seen.number, [proposal.provider], call="submit", reference=str(proposal.pk))
@@ -102,13 +102,13 @@ def _record_evidence_use(proposal: Proposal) -> None:
 
 
 def find(proposal: Proposal) -> BankProposal | None:
-    """What the bank has under the proposal's reference, None where it has nothing. Raises what `call_bank` raises."""
+    """The bank's proposal for our reference, or None. Raises the errors of `call_bank`."""
     return call_bank(proposal, Operation.FIND, lambda bank: bank.find(proposal.reference))
 
 
 def is_not_found_final(proposal: Proposal) -> bool:
-    """True where a "not found" to a question asked from now on counts: all that was sent has long arrived, and the
-    bank has had its longest time. A question already asked may have been answered too early."""
+    """True if the bank's "not found" to a question asked from now on is final: everything that was sent has arrived,
+    and the bank has had its longest processing time. An answer to an earlier question does not count."""
     if proposal.sent_until is None:
         return True
     longest = timedelta(seconds=adapter(proposal.provider).processing_time_s)

@@ -1,4 +1,5 @@
-"""The JSON that the proposal routes take: the dataset of a submission, a serializer per block, and the filters."""
+"""The request bodies of the proposal routes: the dataset of a submission, with a serializer per block, and the list's
+filters."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from proposals import compe
 from proposals.dataset import CHANNELS
 from proposals.models import Proposal
 
-#: The most proposals of one page of the list.
+#: The maximum number of proposals on one page of the list.
 PAGE = 100
 _SMALL_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 ACCOUNT_KINDS = ("corrente", "poupanca", "salario")
@@ -43,7 +44,7 @@ PIX_FORMS = {
 
 
 def may_lack(field: type[Field], **options: Any) -> Field:
-    """A field that may be left out or be null; which of these a bank needs, its adapter says."""
+    """A field that may be missing or null. The bank's adapter says whether the bank needs it."""
     return field(required=False, allow_null=True, **options)
 
 
@@ -101,7 +102,7 @@ class EmploymentBlock(Block):
 
 
 class CheckDigitField(TextField):
-    """The digit of a branch or an account: 0-9 or X, at most `max_length` of them; masks are removed."""
+    """The check digit of a branch or an account: at most `max_length` of 0-9 or X. Masks are removed."""
 
     default_error_messages = {"form": "Informe o dígito: 0 a 9 ou X."}
 
@@ -135,7 +136,7 @@ class AccountBlock(Block):
 
 
 class PixBlock(Block):
-    """A PIX key in its normal form: digits without country code, lower case."""
+    """A PIX key in normal form: digits without country code, lower case."""
 
     tipo_chave = ChoiceField(PIX_KINDS, help_text="Tipo da chave. `cpf` tem de ser o do próprio titular.")
     chave = TextField(
@@ -150,7 +151,7 @@ class PixBlock(Block):
 
 
 def _pix_key(kind: str, text: str) -> str | None:
-    """The key in its normal form, None where `text` is no key of that kind."""
+    """The key in normal form. None if `text` is not a key of that kind."""
     match kind:
         case "cpf":
             digits = only_digits(text)
@@ -175,7 +176,7 @@ class DisbursementBlock(Block):
     pix = may_lack(PixBlock, help_text="Crédito por PIX. Exatamente um dos dois: `conta_bancaria` ou `pix`.")
 
     def json_schema(self) -> dict[str, Any]:
-        """Exactly one of the two; null counts as absent."""
+        """Exactly one of the two. Null counts as missing."""
         return {
             "if": {"required": ["conta_bancaria"], "properties": {"conta_bancaria": {"type": "object"}}},
             "then": {"properties": {"pix": {"type": "null"}}},
@@ -183,7 +184,8 @@ class DisbursementBlock(Block):
         }
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
-        """With the rule of one of the two checked whatever else is wrong, so that all faults come at once."""
+        """Checks the rule "exactly one of the two" together with the other rules, so that all faults are reported at
+        once."""
         if isinstance(data, dict) and sum(data.get(name) is not None for name in ("conta_bancaria", "pix")) != 1:
             faults = {api_settings.NON_FIELD_ERRORS_KEY: ["Informe exatamente um: conta_bancaria ou pix."]}
             try:
@@ -210,7 +212,7 @@ class ReferenceBlock(Block):
 
 
 class SubmissionRequest(Block):
-    """The dataset: one shape for all banks. What a bank needs of it beyond this, its adapter says."""
+    """The dataset: one form for all banks. Additional needs of a bank are in its adapter."""
 
     offer_ref = OfferRefBlock(help_text="A oferta escolhida.")
     titular = HolderBlock(help_text="O titular.")
@@ -246,7 +248,7 @@ class CancelRequest(Block):
 
 
 class SearchRequest(Block):
-    """The filters of the list, in a body. One that is null or left out is none."""
+    """The list's filters, in a body. A filter that is null or missing is ignored."""
 
     status = may_lack(
         ChoiceField,
@@ -265,7 +267,7 @@ class SearchRequest(Block):
 
 
 class ListRequest(SearchRequest):
-    """The filters of the list, from the query string. An empty one is none."""
+    """The list's filters, from the query string. An empty filter is ignored."""
 
     def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
         given: dict[str, Any] = {name: text for name, text in data.items() if text}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from providers.types import ProposalStatus
 
-#: The moves that a status may make. Statuses that are no key are final.
+#: The possible moves from each status. A status that is not a key is final.
 MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
     ProposalStatus.CREATED: (
         ProposalStatus.IN_ANALYSIS,
@@ -28,14 +28,15 @@ MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
     ),
     ProposalStatus.SIGNED: (ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED),
 }
-#: Of one offer a partner has one proposal at most that is in none of these.
+#: A partner has at most one proposal per offer that is in none of these statuses.
 NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 
 
 def moves_between(start: ProposalStatus, end: ProposalStatus) -> list[ProposalStatus] | None:
-    """The shortest way of moves from `start` to `end`, without `start`; None where `end` lies behind.
+    """The shortest sequence of moves from `start` to `end`, without `start`. None if `end` lies behind.
 
-    A status is looked at now and then, so a bank may be steps ahead: signed and paid since the last look.
+    The service checks a status only now and then, so the bank may be several moves ahead: signed and paid since the
+    last check.
     """
     ways: list[list[ProposalStatus]] = [[start]]
     for current in ways:

@@ -1,8 +1,8 @@
-"""A partner submits: the row of the proposal, the claim to its next try, and the wait for the outcome.
+"""A partner's submission: the proposal's row, the claim to its next attempt, and the wait for the outcome.
 
-The row is committed before the bank hears of the proposal, and a unique index lets one live row exist per partner and
-offer. A worker sends (proposals/sending.py); submissions without an outcome are looked for later
-(proposals/reconciling.py). docs/decisions/0030-exactly-once-submission.md has the states and the reasons.
+The row is committed before the bank is called. A unique index allows one live row per partner and offer. A worker sends
+(proposals/sending.py). Submissions without an outcome are checked later (proposals/reconciling.py). The states and the
+reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em in
 
 
 def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
-    """The dataset of a submission's JSON body. Raises InvalidInput that names every fault of its form and, as far as
-    its valid part tells, what its bank and its offer find at fault besides."""
+    """The dataset in a submission's JSON body. Raises InvalidInput that names every fault of its form and, as far as
+    its valid part allows, every fault that its bank and its offer find."""
     try:
         return validation.validated(SubmissionRequest, body)
     except InvalidInput as fault:
         part = validation.valid_part(SubmissionRequest, body)
         provider = (part.get("offer_ref") or {}).get("provider")
         if provider not in {allowed.name for allowed in partner.allowed_banks()}:
-            raise  # of a bank outside the contract nothing is told
+            raise  # reveal nothing about a bank outside the contract
         further = dataset.faults_of_part(partner, adapter(provider), part, fault.details)
         raise InvalidInput(details=[*fault.details, *further]) from None
 
 
 def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
-    """The proposal for the validated dataset `data`, and whether this request made it.
+    """The proposal for the validated dataset `data`, and True if this request created it.
 
-    Raises NotFound for a bank outside the contract. Raises InvalidInput before any call. Raises OtherData where the
-    offer has a proposal with other data. Raises the bank's own refusal. Raises ProviderUnavailable where the outcome is
-    not known yet; a repeat is then safe. An error about a stored proposal bears its `proposal_id`, and its `reason`
-    where it ended. OfferExpired also bears the `replacement`, the offer that may take the expired one's place.
+    Raises NotFound for a bank outside the contract, InvalidInput before any call, OtherData if the offer has a proposal
+    with other data, and the bank's own refusal. Raises ProviderUnavailable while the outcome is unknown; a repeat is
+    then safe. An error about a stored proposal contains its `proposal_id`, and its `reason` if it has ended.
+    OfferExpired also contains the `replacement`, an offer that may take the expired one's place.
     """
     provider = data["offer_ref"]["provider"]
     if provider not in {allowed.name for allowed in partner.allowed_banks()}:
@@ -69,7 +69,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         _await_outcome(proposal, deadline)
     proposal = Proposal.objects.get(pk=proposal.pk)
     if proposal.submission == Phase.ACCEPTED:
-        # What the bank has may be an earlier dataset than the one of this request.
+        # The bank may have an earlier dataset than this request's.
         _refuse_other_data(proposal, proposal.dataset, _split(data)[0])
         return proposal, is_ours
     error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
@@ -90,11 +90,11 @@ def error_of(proposal: Proposal) -> ApiError:
 
 
 def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
-    """The live proposal of this offer, and whether this request is to send it.
+    """The live proposal of this offer, and True if this request must have it sent.
 
-    This request is to send it where no proposal existed, and where nobody else is sending it: the last try never
-    arrived, its outcome is unknown, or its lease ended. Raises OtherData where the proposal has other data than `data`
-    and the bank has it, may have it or is about to get it.
+    This request has it sent if no proposal existed, or if no other process is sending it: the last attempt never
+    arrived, its outcome is unknown, or its lease expired. Raises OtherData if the proposal has other data than `data`,
+    and the bank has it, may have it or will get it.
     """
     told, name = _split(data)
     while True:
@@ -108,9 +108,9 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
                 return _begin_first_try(offer, told, request_id, until, name), True
             except IntegrityError:
                 if not Offer.objects.filter(pk=offer.pk).exists():
-                    # The offer was erased after this request had found it.
+                    # The offer was erased after this request had read it.
                     raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
-                continue  # another request was first, and its row counts
+                continue  # another request was first; use its row
         if not live.is_replaceable(now):
             _refuse_other_data(live, live.next_dataset or live.dataset, told)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
@@ -121,8 +121,8 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
 
 
 def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The dataset as a row keeps it, and `partner_reference`, empty where the partner gave none. The reference is no
-    part of the dataset: no bank gets it, and another reference makes no other submission."""
+    """The dataset as a row stores it, and `partner_reference` (may be empty). The reference is not part of the dataset:
+    banks do not get it, and a different reference does not make a different submission."""
     told = msgspec.to_builtins(data)
     return told, told.pop("partner_reference", None) or ""
 
@@ -145,16 +145,16 @@ def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str,
 
 
 def _have_sent(proposal: Proposal, deadline: float) -> bytes | None:
-    """Have a worker send the current try. Returns its answer; None where none came until `deadline`."""
+    """Have a worker send the current attempt. Returns its answer, or None if there is none before `deadline`."""
     return workers.ask("proposals.tasks.submit", str(proposal.pk), deadline - time.monotonic())
 
 
 def _await_outcome(proposal: Proposal, deadline: float) -> None:
-    """Wait until the current try has its outcome, or until `deadline` (monotonic seconds). The row is polled, because
-    the worker that sends may answer to another request.
+    """Wait until the current attempt has its outcome, or until `deadline` (monotonic seconds). The row is polled,
+    because the sending worker may answer to another request.
 
-    That request's process may have died before it published the task. While no worker has taken the try, one of those
-    who wait publishes the task again.
+    The process of that request may have died before it published the task. While no worker has taken the attempt, one
+    of the waiting requests publishes the task again.
     """
     pause = 0.05
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)

@@ -1,9 +1,9 @@
-"""The sweep process does what is due while no partner waits: it ends overdue queries, looks at external steps,
-submissions without an outcome and open proposals at their banks, sends the codes whose task was lost, and takes over
-what dead workers were at.
+"""The sweep process does the work that is due while no partner waits. It ends overdue queries, checks external steps,
+submissions without an outcome and open proposals at their banks, sends phone codes whose task was lost, and takes over
+the work of dead workers.
 
-PostgreSQL says what is due, so the process needs no broker. Any number of them share the work, because each claims its
-rows before it asks a bank. docs/decisions/0043-sweeps-without-the-broker.md has the reasons.
+PostgreSQL says what is due, so the process needs no broker. Several processes can share the work, because each claims
+its rows before it asks a bank. The reasons are in docs/decisions/0043-sweeps-without-the-broker.md.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from proposals.models import Proposal
 
 log = structlog.get_logger(__name__)
 
-#: Seconds between two looks for what is due.
+#: Seconds between two checks for due work.
 TICK_S = 2.0
 
 
 def reconcile() -> None:
-    """Look for the submissions whose outcome is unknown and that are due."""
+    """Check the due submissions of unknown outcome."""
     _each(reconciling.reconcile, reconciling.claim_unsettled())
 
 
 def refresh() -> None:
-    """Look at the open proposals that are due."""
+    """Check the due open proposals."""
     _each(actions.refresh, actions.claim_due())
 
 
 def _each(work: Callable[[Proposal], None], proposals: list[Proposal]) -> None:
-    """Do `work` for each proposal in a greenlet of its own, so that a slow bank holds up only itself."""
+    """Run `work` for each proposal in its own greenlet, so that a slow bank delays no other."""
 
     def one(proposal: Proposal) -> None:
         try:
             work(proposal)
-        except Exception:  # its row stays due, and the next sweep looks again
+        except Exception:  # the row stays due, and the next sweep tries again
             log.exception("proposal_look_failed", proposal=str(proposal.pk), bank=proposal.provider)
         finally:
             connection.close()
@@ -55,7 +55,7 @@ def _each(work: Callable[[Proposal], None], proposals: list[Proposal]) -> None:
 
 
 class Sweep(NamedTuple):
-    """One kind of work: whether any of it is due, and how to do what is."""
+    """One kind of work: the check whether any is due, and the function that does it."""
 
     name: str
     is_due: Callable[[], bool]
@@ -73,21 +73,21 @@ SWEEPS = (
 
 
 class SweepProcess:
-    """One sweep process. A sweep that waits for its banks delays neither the others nor the next one of its kind."""
+    """One sweep process. A sweep that waits for its banks delays neither other sweeps nor the next one of its kind."""
 
     def __init__(self) -> None:
         self._running = Group()
 
     def run(self, stop: Event) -> None:
-        """Sweep every `TICK_S` seconds until `stop` is set, then finish the looks that are under way. Outlives every
-        absence of PostgreSQL."""
+        """Sweep every `TICK_S` seconds until `stop` is set, then finish the running checks. Continues after any outage
+        of PostgreSQL."""
         while not stop.is_set():
             self.tick()
             stop.wait(TICK_S)
         self._running.join()
 
     def tick(self) -> None:
-        """Begin each sweep that has something due."""
+        """Start each sweep that has due work."""
         try:
             due = [sweep for sweep in SWEEPS if sweep.is_due()]
         except (OperationalError, InterfaceError) as fault:
@@ -102,7 +102,7 @@ class SweepProcess:
 def _run(sweep: Sweep) -> None:
     try:
         sweep.run()
-    except Exception:  # what it claimed is due again when its lease ends
+    except Exception:  # the rows that it claimed are due again when their leases expire
         log.exception("sweep_failed", sweep=sweep.name)
     finally:
         connection.close()

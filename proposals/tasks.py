@@ -1,4 +1,4 @@
-"""What runs in the bank workers for proposals: every call to a bank is made here."""
+"""Celery tasks of the bank workers for proposals. All calls to banks are made in these processes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from proposals import actions, retention, sending
 
 @shared_task
 def submit(proposal_id: str, reply_to: str) -> None:
-    """Send a proposal to its bank; the row says what came of it, the reply only that it is there."""
+    """Send a proposal to its bank. The outcome is stored in the row; the reply only says that it is stored."""
     with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
         sending.run(proposal_id)
 
 
 @shared_task
 def act(call_id: str, reply_to: str) -> None:
-    """Make a call that a partner asked for: formalize or cancel. Only the copy of the task that makes it answers."""
+    """Make a call that a partner asked for: formalize or cancel. Only the task's copy that makes the call answers."""
     if actions.take(call_id):
         with replies.answering(reply_to, call_id, settings.PROPOSAL_WAIT_S):
             actions.run(call_id)
@@ -33,5 +33,5 @@ def look(proposal_id: str, reply_to: str, request_id: str) -> None:
 
 @shared_task
 def purge() -> None:
-    """Delete the rows whose retention time is over. Run by beat; calls no bank."""
+    """Delete rows whose retention has ended. Run by beat; calls no bank."""
     retention.purge()

@@ -17,7 +17,7 @@ from proposals.models import Proposal
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from webhooks.models import Attempt, Event, reference_index
 
-#: How a call to the bank ended, as the operator reads it.
+#: How a call to the bank ended, in words for operators.
 OUTCOMES = {
     "": "sem resposta",
     "ok": "respondida",
@@ -30,13 +30,13 @@ OUTCOMES = {
     InvalidInput.code: "dados recusados",
     NotSupported.code: "o banco não oferece a operação",
 }
-#: A step that the holder did so long before the submission belongs to another story.
+#: A step that was done longer than this before the submission is not part of the timeline.
 _BEFORE = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A line: when it began, what it is, how it ended, how long it took, and the bank's word."""
+    """One line: when it began, what it is, how it ended, how long it took, and the bank's word."""
 
     at: datetime
     what: str | SafeString
@@ -46,7 +46,7 @@ class Moment:
 
 
 def took(duration: timedelta | None) -> str:
-    """A duration as people say it: `812 ms`, `3,4 s`, `5 min`, `3 h 10 min`, `2 d 3 h`; empty for None."""
+    """A duration in readable form: `812 ms`, `3,4 s`, `5 min`, `3 h 10 min`, `2 d 3 h`. Empty for None."""
     if duration is None:
         return ""
     seconds = max(0.0, duration.total_seconds())
@@ -92,7 +92,7 @@ def moments(proposal: Proposal, query: Query | None, may: Callable[[str], bool])
 
 
 def _moves(proposal: Proposal) -> Iterator[Moment]:
-    """Each move with the time that the proposal had been as it was before."""
+    """Each move, with the time that the proposal had spent in the previous status."""
     names = dict(Proposal._meta.get_field("status").flatchoices)
     before = proposal.created_at
     for each in sorted(proposal.moves.all(), key=lambda move: (move.at, move.pk)):

@@ -1,4 +1,4 @@
-"""What happened to a proposal: every move of its status, and every call to its bank."""
+"""The history of a proposal: every move of its status, and every call to its bank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foundation.errors import ApiError
 
 
 class Cause(models.TextChoices):
-    """What made a proposal move."""
+    """What caused a move."""
 
     SUBMIT = "submit", "envio"
     RECONCILE = "reconcile", "conciliação"
@@ -24,8 +24,8 @@ class Cause(models.TextChoices):
 
 
 class Move(models.Model):
-    """One change of a proposal's status. `from_status` is empty for the first one. `reason` says why it came to an end
-    without money."""
+    """One change of a proposal's status. `from_status` is empty for the first one. `reason` is set for an end without
+    payment."""
 
     sealed_by = ("proposal_id", "from_status", "to_status")
 
@@ -48,10 +48,9 @@ class Move(models.Model):
 
 
 class BankCall(models.Model):
-    """One call to the bank about a proposal, looks at its status aside: what the operator's timeline shows, and
-    how a request of the partner travels to the worker and back, since neither its argument nor a bank's words
-    may pass through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while nothing is known.
-    """
+    """One call to the bank about a proposal, except status checks. The operator's timeline shows it. It also carries a
+    partner's request to the worker and its result back, because neither its argument nor a bank's words may pass
+    through the broker. `outcome` is `ok`, `not_found`, an error's code, or empty while it is unknown."""
 
     class Operation(models.TextChoices):
         SUBMIT = "submit", "envio"
@@ -82,11 +81,11 @@ class BankCall(models.Model):
 
     @classmethod
     def take(cls, key: str) -> bool:
-        """Take the call with the id `key` for this worker. False for a task that comes twice."""
+        """Take the call with the id `key` for this worker. False if another copy of the task took it."""
         return bool(cls.objects.filter(pk=key, taken_at__isnull=True).update(taken_at=timezone.now()))
 
     @outlasts_restart
     def fail(self, error: ApiError) -> None:
-        """Keep `error` as what came of the call, for the request that asked for it."""
+        """Store `error` as the call's result, for the request that asked for it."""
         self.error = error.as_dict()
         self.save(update_fields=["error"])

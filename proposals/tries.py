@@ -1,6 +1,6 @@
-"""What is submitted to a bank, and the tries to send it: every change between their states is a method here.
+"""What is submitted to a bank, and the attempts to send it. Every change between their states is a method here.
 
-docs/decisions/0030-exactly-once-submission.md has the states, a diagram of them and the reasons.
+The states, a diagram and the reasons are in docs/decisions/0030-exactly-once-submission.md.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from foundation.heartbeats import worker_id
 from partners.models import Partner
 from providers.models import Provider
 
-#: `Submittable.submission` where the bank has nothing, for certain.
+#: Values of `Submittable.submission` that mean that the bank certainly does not have the submission.
 NEVER_ACCEPTED = ("not_sent", "refused")
-#: Seconds before each look for a submission whose outcome is unknown; the last wait repeats.
+#: Seconds before each check of a submission of unknown outcome. The last value repeats.
 RECONCILE_AFTER_S = (5, 30, 120, 600, 3600)
-#: A worker may look, then send: a try lasts so many time-outs of the bank, and some seconds to write the outcome down.
+#: A worker may ask the bank first and then send, so an attempt lasts this many time-outs of the bank, plus some seconds
+#: to store the outcome.
 TIMEOUTS_PER_TRY = 3
 MARGIN = timedelta(seconds=5)
 
 
 def new_reference() -> str:
-    """A reference of our own for a submission, the same at every try."""
+    """A reference of our own for a submission, the same for every attempt."""
     return uuid.uuid4().hex
 
 
 def next_look(looks: int) -> datetime:
-    """When to look for a submission of unknown outcome for which `looks` looks were made."""
+    """The time of the next check of a submission of unknown outcome, after `looks` checks."""
     return timezone.now() + timedelta(seconds=RECONCILE_AFTER_S[min(looks, len(RECONCILE_AFTER_S) - 1)])
 
 
@@ -97,25 +98,25 @@ class Submittable(models.Model):
 
     @staticmethod
     def columns_to_send(told: dict[str, Any]) -> dict[str, Any]:
-        """The columns that say what is sent to the bank: the dataset `told`, and no other after it."""
+        """The columns for what is sent to the bank: the dataset `told`, without a `next_dataset`."""
         return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
 
     def _sealed_to_send(self, told: dict[str, Any]) -> dict[str, Any]:
-        """`columns_to_send` as `update()` takes them."""
+        """`columns_to_send` in the form that `update()` takes."""
         return {**self.columns_to_send(told), "dataset": sealed(self, "dataset", told)}
 
     @staticmethod
     def _lease(until: datetime) -> dict[str, Any]:
-        """The columns that keep others off a try until then, and have the sweep look at it after that."""
+        """The columns that reserve an attempt until `until`, and make the sweep check it after that."""
         return {"lease_until": until, "next_reconcile_at": until, "worker": ""}
 
     def is_held(self, now: datetime) -> bool:
-        """True while a request or a worker is at the current try. Then nobody else may begin another one."""
+        """True while a request or a worker is working on the current attempt. No other may begin one."""
         return self.submission == self.Submission.SENDING and self.lease_until is not None and self.lease_until > now
 
     def is_replaceable(self, now: datetime) -> bool:
-        """True where the bank certainly has nothing of the submission and nobody is about to send it. Then other data
-        may take the place of its data."""
+        """True if the bank certainly has nothing of the submission and no process is about to send it. Other data may
+        then replace its data."""
         if self.submission == self.Submission.NOT_SENT:
             return True
         is_unsent = self.submission == self.Submission.SENDING and self.sent_until is None
@@ -126,15 +127,15 @@ class Submittable(models.Model):
         row = Provider.objects.only("timeout_s").filter(name=self.provider).first()
         return float((row and row.timeout_s) or settings.BANK_TIMEOUT_S)
 
-    # --- Web: a request claims a try, and gives it back ---------------------------------------------------------
+    # --- Web: a request claims an attempt, and gives it back ----------------------------------------------------
 
     @classmethod
     def begin_first_try(
         cls, offer: Offer, told: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime, name: str
     ) -> Self:
-        """A new row, SENDING the dataset `told` for `offer`, which the partner was shown as `terms`. No other request
-        may begin a try before `until`. `name` is the partner's own. Raises IntegrityError where the offer has a live
-        proposal."""
+        """Create a row, SENDING the dataset `told` for `offer`, which the partner was shown as `terms`. No other
+        request may begin an attempt before `until`. `name` is the partner's own name. Raises IntegrityError if the
+        offer has a live proposal."""
         return cls._rows().create(
             partner_id=offer.partner_id,
             offer=offer,
@@ -149,10 +150,10 @@ class Submittable(models.Model):
         )
 
     def begin_next_try(self, told: dict[str, Any], request_id: str, until: datetime, name: str) -> bool:
-        """SENDING with the dataset `told` and the next number, for the request `request_id`. No other request may begin
-        a try before `until`. `name` is the partner's own, empty where it stays. Returns False where another request was
-        first."""
-        # While the bank may have an earlier try, the row goes on telling of that one's data.
+        """Set the row to SENDING with the dataset `told` and the next number, for the request `request_id`. No other
+        request may begin an attempt before `until`. `name` is the partner's own name; an empty one keeps the earlier.
+        Returns False if another request was first."""
+        # While the bank may have an earlier attempt, the row keeps showing that attempt's data.
         kept = (
             self._sealed_to_send(told)
             if self.sent_until is None
@@ -174,29 +175,30 @@ class Submittable(models.Model):
         return bool(begun)
 
     def rename(self, name: str) -> None:
-        """Take over the partner's own name, the newest of which counts; an empty one is none."""
+        """Store the partner's own name. The newest counts; an empty one is ignored."""
         if name and name != self.partner_reference:
             self.partner_reference = name
             self._rows().filter(pk=self.pk).update(partner_reference=name, updated_at=timezone.now())
 
     def give_back_try(self) -> None:
-        """Give a try back that no worker took, so that a repeat need not wait for the lease to end. NOT_SENT where no
-        earlier try was sent, else UNKNOWN."""
+        """Give back an attempt that no worker took, so that a repeat need not wait until the lease expires. NOT_SENT if
+        no earlier attempt was sent, otherwise UNKNOWN."""
         untaken = self._current_try().filter(taken_at__isnull=True)
         untaken.filter(sent_until__isnull=True).update(submission=self.Submission.NOT_SENT, next_reconcile_at=None)
         untaken.filter(sent_until__isnull=False).update(
             submission=self.Submission.UNKNOWN, next_reconcile_at=timezone.now()
         )
 
-    # --- Worker: takes the try, and records its outcome ---------------------------------------------------------
+    # --- Worker: takes the attempt, and records its outcome ------------------------------------------------------
 
     @classmethod
     @outlasts_restart
     def take(cls, key: str) -> Self | None:
-        """The row with the id `key`, its current try taken for this worker; None where there is no try to take.
+        """Take the current attempt of the row `key` for this worker. Returns the row, or None if there is no attempt to
+        take.
 
-        The same commit says that something may have been sent: from here on only the bank knows. The object's own
-        `sent_until` stays that of the earlier tries, None where nothing was ever sent.
+        The same commit records that something may have been sent: from here on only the bank knows the outcome. The
+        returned object's `sent_until` is still that of the earlier attempts, None if nothing was ever sent.
         """
         worker = worker_id()
         with transaction.atomic():
@@ -227,10 +229,10 @@ class Submittable(models.Model):
         return row
 
     def prepare_resend(self, *, is_first_gone: bool) -> bool:
-        """Before the taken try is sent after an earlier one that the bank has nothing of: the row tells of this try's
-        data from now on. `is_first_gone`: nothing of the earlier one can arrive any more.
+        """Before the taken attempt is sent, when the bank has nothing of the earlier one: make the row show this
+        attempt's data. `is_first_gone` is True if nothing of the earlier one can arrive any more.
 
-        Returns False where another try overtook this one. Then nothing may be sent.
+        Returns False if another attempt overtook this one. Nothing may be sent then.
         """
         if is_first_gone:
             self.sent_until = None
@@ -241,8 +243,8 @@ class Submittable(models.Model):
 
     @outlasts_restart
     def mark_not_sent(self, error: ApiError) -> None:
-        """Nothing of this try was sent, for `error`. NOT_SENT where nothing of an earlier one can arrive either: then
-        the next try may be sent at once. Else UNKNOWN."""
+        """Nothing of this attempt was sent, because of `error`. NOT_SENT if nothing of an earlier attempt can arrive
+        either: the next attempt may then be sent at once. Otherwise UNKNOWN."""
         if self.sent_until is None:
             self._current_try().update(
                 submission=self.Submission.NOT_SENT,
@@ -256,7 +258,7 @@ class Submittable(models.Model):
 
     @outlasts_restart
     def mark_unknown(self) -> None:
-        """UNKNOWN: this try was sent, and how the bank took it is not known."""
+        """UNKNOWN: this attempt was sent, and its outcome is not known."""
         self._current_try().update(
             submission=self.Submission.UNKNOWN,
             sent_until=timezone.now(),
@@ -266,7 +268,7 @@ class Submittable(models.Model):
         )
 
     def return_to_unknown(self) -> None:
-        """UNKNOWN as before this try, of which nothing was sent: an earlier one may still arrive."""
+        """UNKNOWN as before this attempt, of which nothing was sent: an earlier one may still arrive."""
         self._current_try().update(
             submission=self.Submission.UNKNOWN,
             sent_until=self.sent_until,
@@ -274,23 +276,23 @@ class Submittable(models.Model):
             worker="",
         )
 
-    # --- Sweep: looks for what has no outcome -------------------------------------------------------------------
+    # --- Sweep: checks submissions without an outcome -----------------------------------------------------------
 
     @classmethod
     def end_lapsed_tries(cls, keys: Collection[uuid.UUID], now: datetime) -> None:
-        """End those of the locked rows `keys` that are SENDING past their lease: NOT_SENT where no worker ever took
-        them, else UNKNOWN, since their worker died."""
+        """End those of the locked rows `keys` that are SENDING after their lease expired: NOT_SENT if no worker took
+        them, otherwise UNKNOWN, because their worker died."""
         lapsed = cls._rows().filter(pk__in=keys, submission=cls.Submission.SENDING, lease_until__lte=now)
         lapsed.filter(sent_until__isnull=True).update(submission=cls.Submission.NOT_SENT, next_reconcile_at=None)
         lapsed.filter(sent_until__isnull=False).update(submission=cls.Submission.UNKNOWN, reconciles=0)
 
     @classmethod
     def end_leases_of(cls, workers: Collection[str], now: datetime) -> None:
-        """End the tries and looks of these workers, which are taken for dead, before their lease does. The tries are
-        UNKNOWN, and all are due to be looked for.
+        """End the attempts and checks of these workers, which are believed dead, before their leases expire. The
+        attempts become UNKNOWN, and all are due to be checked.
 
-        `sent_until` stays. A worker that lives all the same may go on with its try until then, so a "not found" is no
-        earlier the last word than if its lease had lasted.
+        `sent_until` stays. A worker that is alive after all may continue its attempt until then, so a "not found" is
+        final no earlier than if its lease had lasted.
         """
         held = cls._rows().filter(worker__in=workers)
         tries = held.filter(submission=cls.Submission.SENDING, taken_at__isnull=False)
@@ -298,7 +300,7 @@ class Submittable(models.Model):
         held.filter(submission=cls.Submission.UNKNOWN).update(next_reconcile_at=now, worker="")
 
     def look_again_later(self) -> None:
-        """Still UNKNOWN after a look: the next one comes later than this one did."""
+        """Still UNKNOWN after a check: schedule the next one after a longer pause."""
         unknown = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.Submission.UNKNOWN)
         looks = self.reconciles + 1
         unknown.update(reconciles=looks, next_reconcile_at=next_look(looks), worker="")
@@ -308,5 +310,5 @@ class Submittable(models.Model):
         return cls._default_manager.all()
 
     def _current_try(self) -> QuerySet[Self]:
-        """The row, as long as the try that this object is about is the current one and has no outcome."""
+        """The row, only while this object's attempt is the current one and has no outcome."""
         return self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.Submission.SENDING)

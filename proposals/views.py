@@ -17,8 +17,8 @@ from proposals.models import Proposal
 
 @contextmanager
 def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
-    """Add to an error of `call` (formalize, cancel) the id of the proposal, and its reason where it ended. Where the
-    state forbids the call, the error also bears the last known status and what can be done instead."""
+    """Add to an error of `call` (formalize, cancel) the id of the proposal, and its reason if it has ended. If the
+    state does not allow the call, also add the last known status and the possible next actions."""
     try:
         yield
     except ApiError as error:

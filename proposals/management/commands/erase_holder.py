@@ -15,7 +15,7 @@ from proposals import erasing, retention
 
 
 class Command(JSONCommand):
-    """The CPF is no argument, because lists of processes and the shell's history keep those."""
+    """The CPF is not an argument, because process lists and the shell's history keep arguments."""
 
     help = (
         "Apaga os dados de um titular, a pedido dele. O CPF vem da entrada padrão, nunca como argumento. Com "
@@ -55,7 +55,7 @@ class Command(JSONCommand):
 
 
 def _read_cpf() -> str:
-    """Raises CommandError, which does not quote what was read."""
+    """The CPF from the terminal. Raises CommandError, which does not quote the input."""
     typed = getpass.getpass("CPF: ") if sys.stdin.isatty() else sys.stdin.read()
     cpf = only_digits(typed)
     if not cpf_is_valid(cpf):

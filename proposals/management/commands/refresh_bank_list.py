@@ -11,13 +11,13 @@ from proposals import compe
 
 
 class Command(BaseCommand):
-    """Writes `proposals/compe.json` anew from the `bancos.json` of the package `bancos-brasileiros`.
+    """Writes `proposals/compe.json` from the `bancos.json` of the package `bancos-brasileiros`.
 
-    The change is to be reviewed and committed like any other: `npm pack bancos-brasileiros`, unpack, then
-    `manage.py refresh_bank_list package/bancos.json --source "bancos-brasileiros 6.3.38"`.
+    Review and commit the change like any other: `npm pack bancos-brasileiros`, unpack, then `manage.py
+    refresh_bank_list package/bancos.json --source "bancos-brasileiros 6.3.38"`.
     """
 
-    requires_system_checks: list[str] = []  # it touches a file, not the database
+    requires_system_checks: list[str] = []  # the command only writes a file
     help = "Renova a lista de bancos (COMPE) a partir do bancos.json do pacote bancos-brasileiros."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
