@@ -1,8 +1,8 @@
-"""How long queries, offers and external steps stay, and what goes when a holder asks for it.
+"""Retention and erasure of queries, offers and external steps.
 
-Steps and offers hang on queries, so queries go last. Which offers became proposals, and from which queries they were
-sent, is known on the floor above: it hands that down as `in_use`, a condition on offers, and `is_origin`, one on
-queries.
+Steps and offers refer to queries, so queries are deleted last. Only `proposals` knows which offers became proposals,
+and from which queries they were sent. It passes that as `in_use`, a condition on offers, and `is_origin`, a condition
+on queries.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ DEAD_AFTER = timedelta(seconds=60)
 
 
 def purge(before: datetime, in_use: Exists, is_origin: Exists, until: float) -> dict[str, int]:
-    """Delete steps that ended before `before`, offers no bank gave since then that are not `in_use`, and queries
-    from before it to which nothing points and that are not `is_origin`; until `until` (monotonic seconds). Returns how
-    many of each."""
+    """Delete steps that ended before `before`; offers that no bank has given since then and that are not `in_use`; and
+    older queries without references that are not `is_origin`. Stops at `until` (monotonic seconds). Returns the number
+    of each."""
     # An open step is kept and checked, unless its lifetime ended before `before`, as for a bank that is switched off.
     ended = Q(closed_at__lt=before) | Q(state=Step.State.OPEN, expires_at__lt=before)
     steps = Step.objects.filter(ended, opened_at__lt=before)
@@ -46,8 +46,9 @@ def _unreferred() -> tuple[Combinable, Combinable]:
 
 @dataclass(frozen=True)
 class Erased:
-    """How many rows went; `answers` of queries that stay for their offers; `kept_…` for what is in use; `running`
-    queries that had to be left. `references` are what events about the ended queries are filed under."""
+    """The number of deleted rows. `answers` counts queries that stay for their offers, without answers. `kept_…` count
+    rows in use. `running` counts queries that could not be deleted yet. `references` are the external references of the
+    events about the ended queries."""
 
     steps: int
     offers: int
@@ -60,11 +61,10 @@ class Erased:
 
 
 def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
-    """Delete a holder's steps, open ones too, the offers that are not `in_use`, and the queries behind them that are
-    not `is_origin`. Inside a transaction.
+    """Delete a holder's steps (also open ones), offers that are not `in_use`, and their queries that are not
+    `is_origin`. Inside a transaction.
 
-    What was begun before and is still running is left, since its process is going to write to it: it goes when this
-    is called again.
+    Queries that are still running are left, because their process will write to them. A second call deletes them.
     """
     queries = Query.objects.filter(cpf_index=cpf_index)
     running = Q(finished_at__isnull=True, deadline_at__gt=timezone.now() - DEAD_AFTER)

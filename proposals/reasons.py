@@ -17,18 +17,18 @@ def of_refusal(provider: str, error: Exception) -> Reason:
 
 
 def of_refused(provider: str, found: BankProposal) -> Reason | None:
-    """Why the bank refused a proposal after its submission, as it tells it now. None where the proposal is not refused,
-    and where the bank does not say."""
+    """Why the bank refused a proposal after its submission, as the bank reports it now. None if the proposal is not
+    refused or the bank gives no reason."""
     if found.status is not ProposalStatus.REJECTED or not found.reason:
         return None
     return (registry.get(provider) or Bank).reason(found.reason)
 
 
 def of_move(before: str, after: ProposalStatus, *, by_partner: bool, word: str) -> Reason | None:
-    """Why a proposal moved from the status `before` to `after`, whose native word is `word`; None where `after` is no
-    end of that kind.
+    """Why a proposal moved from the status `before` to `after`, whose native word is `word`. None if `after` is not an
+    end without payment.
 
-    Most banks tell no more than the word, but what a proposal was waiting for says who did not want it.
+    Most banks give only the word, but the status before the end shows who ended the proposal.
     """
     match after:
         case ProposalStatus.CANCELLED:

@@ -133,8 +133,8 @@ def _begin_first_try(offer: Offer, told: dict[str, Any], request_id: str, until:
 
 
 def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:
-    """Raise OtherData on the first field in which `told` is another submission than `kept`, that of `proposal`. The
-    error bears the last known status of a proposal that the bank has, and what can be done with it."""
+    """Raise OtherData on the first field in which `told` differs from `kept`, the dataset of `proposal`. If the bank
+    has the proposal, the error contains its last known status and the possible next actions."""
     field = comparison.first_difference(kept, told)
     if field is None:
         return

@@ -1,5 +1,5 @@
-"""What happened to a proposal and around it, in the order of time: the query that it was sent from, the holder's
-steps, the calls to the bank, its moves, and the webhooks that told the partner."""
+"""A proposal's events in order of time: the query that it was sent from, the holder's steps, the calls to the bank, its
+moves, and the webhooks to the partner."""
 
 from __future__ import annotations
 

@@ -47,14 +47,14 @@ def next_look(looks: int) -> datetime:
 class Submittable(models.Model):
     """The submission of one offer to its bank. The row is committed before the bank is called.
 
-    `submission` says how the sending stands. `reference` is what the bank can be asked by, whatever became of a try.
-    `attempts` numbers the tries: a worker whose try was overtaken changes nothing, unless the bank accepted.
-    `taken_at` is when a worker took the current try, and `lease_until` when another may; `worker` is who took it, or
-    who looks for the outcome. `sent_until` is the last moment at which something that was sent can still arrive at the
-    bank, None where nothing was ever sent. `dataset` and `terms` are the body and the offer as they were sent;
-    `next_dataset` is the body of a retry while an earlier try may still be at the bank. `origin_query_id` is the query
-    that gave the offer as it was sent, null in rows of earlier releases; the offer itself refers to its newest query.
-    `partner_reference` is the partner's own name of the proposal, empty where it gave none.
+    `submission` is the state of the sending. `reference` identifies the submission at the bank. `attempts` numbers the
+    attempts: a worker whose attempt was overtaken changes nothing, unless the bank accepted. `taken_at` is when a
+    worker took the current attempt; `lease_until` is when another worker may. `worker` is the worker that took it or
+    that checks the outcome. `sent_until` is the last time at which a sent request can still arrive at the bank; None if
+    nothing was ever sent. `dataset` and `terms` are the body and the offer as they were sent. `next_dataset` is the
+    body of a retry while an earlier attempt may still be at the bank. `origin_query_id` is the query that gave the
+    offer as it was sent, null in rows of earlier releases; the offer itself refers to its newest query.
+    `partner_reference` is the partner's own name of the proposal, or empty.
     """
 
     class Submission(models.TextChoices):
