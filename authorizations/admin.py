@@ -1,7 +1,7 @@
 """The operator's pages for terms, sessions and their evidence.
 
-Whoever reads or exports evidence leaves a line in the session's history. Sessions are looked up by POST: neither
-a CPF nor the id of a session, which opens the holder's page, belongs into an address.
+Reading or exporting evidence adds a line to the session's history. Sessions are searched by POST: neither a CPF nor a
+session's id, which opens the holder's page, may appear in a URL.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from foundation.encryption import blind_index
 from foundation.formats import only_digits
 from partners.models import SECRETS_OF_PARTNER, Partner
 
-#: What an operator may revoke: an authorization, and the link of a session that is still pending.
+#: The statuses that an operator may revoke: an authorization, and a pending session, whose URL then ends.
 _REVOCABLE = (Session.Status.PENDING, Session.Status.AUTHORIZED)
 _DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}
 
@@ -49,7 +49,7 @@ class TermsForm(forms.ModelForm):
 
 @admin.register(Terms)
 class TermsAdmin(ConfirmedActionsAdmin):
-    """Versions of the terms: drafted, looked at as holders will see them, published, and never changed again."""
+    """Versions of the terms: drafted, previewed as the holder will see them, published, and then never changed."""
 
     form = TermsForm
     list_display = ("version", "state", "published_at", "created_at")
@@ -71,22 +71,23 @@ class TermsAdmin(ConfirmedActionsAdmin):
         return not published and super().has_delete_permission(request, obj)
 
     def has_publish_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """Who may change drafts may publish them."""
+        """True for operators who may change drafts."""
         return super().has_change_permission(request)
 
     def get_fields(self, request: HttpRequest, obj: Terms | None = None) -> list[str]:
-        """Of what is published the text, to read, keeps its lines. A new one has no state or digest yet."""
+        """The fields. A published version shows its text with line breaks, read-only. A new version has no state or
+        digest yet."""
         if obj is None:
             return ["version", "text"]
         shown = "wording" if obj.published_at is not None else "text"
         return [shown if name == "text" else name for name in self.fields]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """No deletion of a selection: published versions may be in it."""
+        """Without the deletion of a selection, which might contain published versions."""
         return {name: each for name, each in super().get_actions(request).items() if name != "delete_selected"}
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """Publishing is offered for a draft."""
+        """Publishing is offered only for a draft."""
         offered = super().get_actions_detail(request, object_id)
         terms = self.row_of(request, object_id)
         if terms is not None and terms.published_at is None:
@@ -110,7 +111,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
     @action(description="Ver como o titular", permissions=["view"], icon="visibility")
     @method_decorator(csp(holder_views.PAGE_POLICY))
     def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The holder's page with these terms and an invented holder; its button leads nowhere."""
+        """The holder's page with these terms and an invented holder. Its buttons do nothing."""
         terms = self.get_object(request, object_id)
         if terms is None:
             raise Http404
@@ -163,7 +164,7 @@ class RevokeForm(forms.Form):
 
 
 class LiveStatusFilter(admin.SimpleListFilter):
-    """By the status that counts now, not by the one last written."""
+    """Filters by the status that counts now, which may differ from the stored one."""
 
     title = "situação"
     parameter_name = "situacao"
@@ -190,7 +191,7 @@ class LiveStatusFilter(admin.SimpleListFilter):
 
 @admin.register(Session)
 class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
-    """Sessions, to read. The holder's data in full is only in the evidence, whose readers are noted."""
+    """Sessions, read-only. The holder's complete data are only in the evidence, and its readers are recorded."""
 
     list_display = ("id", "partner", "masked_cpf", "live_status", "from_api_address", "created_at", "expires_at")
     list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
@@ -222,7 +223,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         return sessions.select_related("partner", "terms", "evidence").defer(*SECRETS_OF_PARTNER)
 
     def get_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
-        """Partner and terms lead to their pages for those alone who may see these."""
+        """Partner and terms are links only for users who may view those pages."""
         closed = {
             name: f"{name}_unlinked"
             for name, permission in (("partner", "partners.view_partner"), ("terms", "authorizations.view_terms"))
@@ -233,7 +234,8 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
         return self.get_fields(request, obj)
 
-    # Named as methods: Unfold looks "app.codename" up in the database, in a check that also runs before `migrate`.
+    # Methods instead of "app.codename", which Unfold looks up in the database in a check that also runs before
+    # `migrate`.
     def has_read_evidence_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("authorizations.view_evidence")
 
@@ -244,7 +246,8 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         return request.user.has_perm("authorizations.revoke_authorization")
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
-        """Nothing to read or export where there is no evidence, and nothing to revoke where nothing is open."""
+        """Reading and exporting are offered only if there is evidence, revoking only if there is something to
+        revoke."""
         session = self.row_of(request, object_id)
         if session is None:
             return []
@@ -299,7 +302,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
 
     @display(description="Aceita de endereço da API", label={"sim": "danger", "não": "success"})
     def from_api_address(self, session: Session) -> str | None:
-        """Whether the holder's acceptance came from an address from which the partner calls the API."""
+        """Whether the acceptance came from an address from which the partner also calls the API."""
         if not hasattr(session, "evidence"):
             return None
         return {True: "sim", False: "não", None: "não verificado"}[session.evidence.from_api_address]
@@ -310,7 +313,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
 
     @action(description="Localizar", permissions=["view"], icon="search")
     def find(self, request: HttpRequest) -> HttpResponse:
-        """By CPF or authorization_id, in a form that is posted."""
+        """Finds sessions by CPF or authorization_id, in a POST form."""
         form = FindForm(request.POST or None)
         if form.is_valid():
             what = form.cleaned_data["what"].strip()
@@ -367,7 +370,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         )
 
     def _evidence(self, request: HttpRequest, object_id: str) -> Evidence:
-        """Raises PermissionDenied and Http404."""
+        """The session's evidence. Raises PermissionDenied and Http404."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         session = self.row_of(request, object_id)

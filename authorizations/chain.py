@@ -1,4 +1,4 @@
-"""All evidence, checked against itself, its signatures and the sessions, and every use against its seal."""
+"""Verification of all evidence: against itself, its signatures and the sessions; and of every use against its seal."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class _Sealed(TypedDict):
 
 
 def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
-    """`{valid, checked, uses, head, problems}`: every evidence in its order, then its uses; `head` is the last hash.
+    """Returns `{valid, checked, uses, head, problems}`: every evidence in order, then its uses. `head` is the last
+    hash.
 
-    What a chain can't show, that its newest links were cut off, shows against the sessions, and against a
-    `head` that was noted down elsewhere. For uses a session's count and `uses`, which never shrinks, do the same.
+    A chain alone cannot show that its newest links were removed. That shows in the sessions, and in comparison with a
+    `head` that was stored elsewhere. For uses, it shows in a session's count and in `uses`, which never decrease.
     """
     problems: list[str] = []
     number, head = 0, seal.GENESIS
-    # Decrypted here and not by the fields: one unreadable row is a finding, not the end of the search.
+    # Decrypted here instead of by the fields, so that an unreadable row is reported and the verification continues.
     rows = Evidence.objects.select_related("session__terms").defer(
         "record", *(f"session__{name}" for name in _ENCRYPTED)
     )
@@ -76,7 +77,7 @@ def _faults(
         (link.hash == row.hash, "o elo não confere"),
         (row.public_key in trusted_keys, "assinada com uma chave desconhecida"),
         (seal.is_signed(seal.LINK, row.hash.encode(), row.signature, row.public_key), "a assinatura não confere"),
-        # Canonical JSON spells a field in one way only.
+        # Canonical JSON has only one spelling of a field.
         (f'"terms_sha256":"{row.session.terms.sha256}"' in record, "os termos guardados não são os mostrados"),
         (f'"authorization_id":"{row.session.authorization_id}"' in record, "é de outra sessão"),
         (row.session.status == Session.Status.AUTHORIZED, "a sessão não consta como autorizada"),
@@ -85,7 +86,7 @@ def _faults(
 
 
 def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[str]:
-    """Where the columns beside the record, and its session's, no longer say what the record does."""
+    """Differences between the record and its copies: the columns of its row and its session."""
     session = row.session
     try:
         content = msgspec.json.decode(record)
@@ -111,9 +112,9 @@ def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[s
 
 
 def _uses(trusted_keys: Collection[str]) -> Iterator[tuple[int, int, list[str]]]:
-    """For each evidence that was or should have been used: its number, how many uses, what is wrong with them.
+    """For each evidence that has uses, or should have: its number, the number of uses, and their faults.
 
-    One statement, so that a use which is noted meanwhile is either counted and there, or neither.
+    A single statement, so that a use recorded meanwhile is either both counted and present, or neither.
     """
     fields = ("number", "hash", "session__use_count", *(f"uses__{name}" for name in _USE))
     rows = Evidence.objects.exclude(session__use_count=0, uses=None).order_by("number", "uses__number")

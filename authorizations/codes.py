@@ -1,4 +1,4 @@
-"""Codes to holders' phones: asked for on the page, sent by a worker, checked with the acceptance."""
+"""Codes sent to holders' phones: requested on the page, sent by a worker, checked with the acceptance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from foundation.formats import iso_utc, mask_phone, only_digits
 
 log = structlog.get_logger(__name__)
 
-#: A published task is dropped after this time; the sweep has sent the code by then.
+#: A published task is dropped after this time, because the sweep has sent the code by then.
 TASK_EXPIRES_S = 30.0
 _NAME_LENGTH = 40
 _WHY = {
@@ -32,7 +32,7 @@ _WHY = {
 
 
 class WrongCode(InvalidInput):
-    """The code that came with the acceptance does not open it."""
+    """The code that came with the acceptance is wrong or cannot be used."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, field="code")
@@ -40,8 +40,8 @@ class WrongCode(InvalidInput):
 
 @dataclass(frozen=True)
 class State:
-    """What the page shows of a session's code at the moment `at`. `stage` is None before the first code,
-    `another_from` where no further one is sent."""
+    """The state of a session's code at the time `at`, for the page. `stage` is None before the first code.
+    `another_from` is None if no further code is sent."""
 
     phone: str
     stage: Stage | None
@@ -52,22 +52,22 @@ class State:
 
     @property
     def wait_s(self) -> int:
-        """Whole seconds until another code may be asked for."""
+        """Whole seconds until another code may be requested."""
         return 0 if self.another_from is None else max(0, math.ceil((self.another_from - self.at).total_seconds()))
 
     @property
     def is_awaited(self) -> bool:
-        """True where the page takes a code."""
+        """True if the page accepts a code."""
         return self.stage in (Stage.SENDING, Stage.LIVE)
 
     @property
     def why(self) -> str | None:
-        """Why the page takes no code though one was asked for."""
+        """Why the page accepts no code, although one was requested."""
         return None if self.stage is None or self.is_awaited else _WHY[self.stage]
 
 
 def state(session: Session, now: datetime) -> State | None:
-    """How the session's code stands. None where its partner's registration asks for none."""
+    """The state of the session's code. None if its partner's registration requires no code."""
     if not session.partner.sms_code:
         return None
     code = PhoneCode.objects.filter(session=session).first()
@@ -78,11 +78,11 @@ def state(session: Session, now: datetime) -> State | None:
 
 
 def request(authorization_id: str, page_round: int | None) -> None:
-    """Have a code sent for a pending session. Nothing happens where the last one is too young, all were sent, or the
-    page was answered before; the page says how things stand.
+    """Have a code sent for a pending session. Does nothing if the last code is too recent, if all codes were sent, or
+    if the page was already answered; the page shows the state.
 
-    `page_round` is that of the page on which the holder asked, None without a genuine page. Raises NotFound where the
-    partner's registration asks for no code, Gone, and NotFromPage.
+    `page_round` is that of the page on which the holder asked, None without a genuine page. Raises NotFound if the
+    partner's registration requires no code, and Gone and NotFromPage.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -102,14 +102,14 @@ def request(authorization_id: str, page_round: int | None) -> None:
             return
         code.request(now)
     if not connection.in_atomic_block:
-        connection.close()  # none is held while the broker answers
-    # Where the broker can't be reached the sweep sends the code.
+        connection.close()  # no connection is held while waiting for the broker
+    # If the broker is unreachable, the sweep sends the code.
     workers.publish("authorizations.tasks.send_code", (session.pk,), expires_s=TASK_EXPIRES_S)
 
 
 def check(session: Session, code: str, now: datetime) -> dict[str, Any] | WrongCode | None:
-    """Whether `code` confirms the locked session: the fact for its evidence, `{number, sent_at, confirmed_at}`, None
-    where the partner's registration asks for no code, or what is wrong. A wrong code is counted."""
+    """Check `code` for the locked session. Returns the fact for the evidence, `{number, sent_at, confirmed_at}`; None
+    if the partner's registration requires no code; or the error. A wrong code is counted."""
     if not session.partner.sms_code:
         return None
     row = PhoneCode.objects.filter(session=session).first()
@@ -129,19 +129,20 @@ def check(session: Session, code: str, now: datetime) -> dict[str, Any] | WrongC
 
 
 def is_any_due() -> bool:
-    """True if any code is to be sent by now."""
+    """True if any code is due to be sent."""
     return PhoneCode.objects.filter(next_attempt_at__lte=timezone.now()).exists()
 
 
 def send_due() -> None:
-    """Send the codes whose task was lost, or whose worker died. Called by the sweep process."""
+    """Send the codes whose task was lost or whose worker died. Called by the sweep process."""
     due = PhoneCode.objects.filter(next_attempt_at__lte=timezone.now())
     for pk in list(due.order_by("next_attempt_at").values_list("pk", flat=True)[:100]):
         send(pk)
 
 
 def send(session_pk: int) -> None:
-    """Send the code of a session, if it is still to be sent and nobody else does. No connection is held meanwhile."""
+    """Send a session's code, if it is still to be sent and no other worker is sending it. No connection is held
+    meanwhile."""
     taken = _take(session_pk)
     if taken is None:
         return
@@ -152,7 +153,7 @@ def send(session_pk: int) -> None:
     if outcome is texting.Outcome.FAILED:
         code.mark_failed(timezone.now())
     else:
-        # Of one that may have arrived, too: the holder sees, and can ask for another.
+        # Also if its arrival is uncertain: the holder sees whether it came and can request another.
         code.mark_sent()
     log.info("phone_code", outcome=outcome, session=session_pk, number=code.number)
 

@@ -1,4 +1,4 @@
-"""A session's evidence as a file that stands alone: readable, complete, and verifiable without this service."""
+"""A session's evidence as a self-contained file: readable, complete, and verifiable without this service."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.formats import iso_utc
 
 FORMAT = "evidence-dossier/2"
-#: Of the time when uses had no seals. A format is under the manifest's signature: nobody can choose an older one.
+#: The format used before uses had seals. The format is part of the signed manifest, so nobody can choose an older one.
 _WITHOUT_SEALS = "evidence-dossier/1"
 RECORD, TERMS, USES, READABLE = "evidencia.json", "termos.txt", "usos.json", "dossie.html"
 MANIFEST, SIGNATURE = "manifesto.json", "assinatura.json"
 CONTENTS = {RECORD, TERMS, USES, READABLE}
 
-# What a broken or foreign file makes of zipfile, zlib, json and look-ups in what they give.
+# The exceptions of zipfile, zlib, json and look-ups for a broken or foreign file.
 _NO_DOSSIER = (
     zipfile.BadZipFile,
     zlib.error,
@@ -37,7 +37,8 @@ _NO_DOSSIER = (
     AttributeError,
 )
 
-# In the words of who reads the dossier. The keys are `evidence.Told.geolocation_status` and what follows from it.
+# Words for the dossier's readers. The keys are the values of `evidence.Told.geolocation_status` and those derived from
+# it.
 _WHY_NO_LOCATION = {
     "invalid": "não coletada: o navegador informou um valor inválido",
     "denied": "não coletada: o titular recusou",
@@ -66,8 +67,9 @@ _HOW_SENT = {"form": "formulário da página do titular", "json": "chamada JSON 
 
 
 def export(evidence: Evidence, exported_by: str) -> bytes:
-    """The dossier, a zip: the sealed record, the terms' bytes, the bank calls that relied on it, a page to read and
-    print, and a signed manifest with the SHA-256 of each. `exported_by` names the operator in the manifest."""
+    """The dossier, a zip file: the sealed record, the terms' bytes, the bank calls that relied on the evidence, a
+    printable page, and a signed manifest with the SHA-256 of each. `exported_by` is the operator named in the
+    manifest."""
     now, revoked_at = timezone.now(), evidence.session.revoked_at
     count, uses = _uses(evidence)
     contents = {
@@ -100,7 +102,7 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
 
 
 def page(evidence: Evidence, at: datetime, read_by: str) -> str:
-    """The readable part: one HTML page that loads nothing and can be printed."""
+    """The readable part: one printable HTML page that loads nothing."""
     content = evidence.content
     observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session"))
     rendered_at = shown["page_rendered_at"]
@@ -122,7 +124,7 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "shown": shown,
             "why_no_location": _WHY_NO_LOCATION.get(told["geolocation_reason"]),
             "how_sent": _HOW_SENT[observed["sent_as"]],
-            # Without our page's mark nobody knows that it was a holder's browser which spoke.
+            # Without our page's token it is unknown whether a holder's browser sent the data.
             "told_by": "dito pelo navegador do titular" if rendered_at else "dito por quem enviou o aceite",
             "uses": [(use, _CALLS.get(use.call, use.call)) for use in uses],
             "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),
@@ -133,7 +135,7 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
 
 
 def _confirmation(evidence: Evidence) -> dict[str, Any] | None:
-    """The code by which the holder confirmed the phone, its times as times."""
+    """The phone confirmation of the evidence, with parsed times."""
     told = evidence.phone_confirmation
     if told is None:
         return None
@@ -146,10 +148,10 @@ def _in_words(name: str) -> str:
 
 
 def verify(archive: bytes, trusted_keys: Collection[str]) -> tuple[list[str], dict[str, Any]]:
-    """Everything that is wrong with a dossier (nothing: it is genuine and complete), and its manifest.
+    """The faults of a dossier (none: it is genuine and complete), and its manifest.
 
-    Needs no database. `trusted_keys` are the public keys, in hex, that may have signed it: who verifies must
-    have them from elsewhere, what the dossier says of its own key proves nothing.
+    Needs no database. `trusted_keys` are the public keys, in hex, that may have signed it. The verifier must get them
+    from elsewhere, because the dossier's own statement about its key proves nothing.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as package:
@@ -212,7 +214,7 @@ def _use_faults(manifest: dict[str, Any], uses: bytes, trusted_keys: Collection[
 
 
 def _uses(evidence: Evidence) -> tuple[int, list[EvidenceUse]]:
-    """How many uses were noted until now, and these; not one that is noted meanwhile."""
+    """The number of recorded uses so far, and these uses. Later uses are not included."""
     count = Session.objects.values_list("use_count", flat=True).get(pk=evidence.session_id)
     return count, list(evidence.uses.filter(number__lte=count))
 
@@ -222,7 +224,7 @@ def _readable_json(value: Any) -> bytes:
 
 
 def _zip(files: dict[str, bytes]) -> bytes:
-    """Uncompressed and without times: the same files always give the same bytes."""
+    """Uncompressed and without times, so that the same files always give the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as package:
         for name in sorted(files):

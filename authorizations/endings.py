@@ -1,4 +1,5 @@
-"""How a session ends without an acceptance: declined by the holder, revoked, expired. The partner is told of each."""
+"""Ends of a session without an acceptance: declined by the holder, revoked, expired. Each is sent to the partner as an
+event."""
 
 from __future__ import annotations
 
@@ -16,18 +17,18 @@ from webhooks import outbox
 
 log = structlog.get_logger(__name__)
 
-#: Sessions that one transaction of the sweep expires.
+#: The number of sessions that one transaction of the sweep expires.
 BATCH = 100
 
 
 def decline(session: Session) -> None:
-    """End a locked pending session at the holder's wish, inside a transaction."""
+    """End a locked pending session because the holder declined. Inside a transaction."""
     session.decline()
     _tell(session, WebhookEvent.AUTHORIZATION_DECLINED, declined_at=session.declined_at)
 
 
 def revoke(session: Session, by: str, reason: str) -> None:
-    """Revoke a locked session, inside a transaction. A session revoked before stays as it is.
+    """Revoke a locked session, inside a transaction. Does nothing if it is already revoked.
 
     Raises ValidationError for a session that is neither pending nor authorized, and without `by` or `reason`.
     """
@@ -36,13 +37,13 @@ def revoke(session: Session, by: str, reason: str) -> None:
 
 
 def expire(session: Session) -> None:
-    """End a locked pending session whose time is over, inside a transaction."""
+    """End a locked pending session whose time has passed. Inside a transaction."""
     session.expire()
     _tell(session, WebhookEvent.AUTHORIZATION_EXPIRED, expired_at=session.expires_at)
 
 
 def expire_due() -> int:
-    """End every pending session whose time is over; returns how many. Safe to run twice at once."""
+    """End every pending session whose time has passed. Returns their number. May run twice at the same time."""
     expired, last = 0, 0
     while True:
         with transaction.atomic():
@@ -59,7 +60,7 @@ def expire_due() -> int:
 
 
 def _expire_one(pk: int) -> bool:
-    """End the locked session `pk`. One that can't be read stops no other: it is logged, and stays."""
+    """End the locked session `pk`. An unreadable session is logged and skipped."""
     try:
         with transaction.atomic():
             expire(Session.objects.select_related("partner").get(pk=pk))

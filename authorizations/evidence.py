@@ -1,4 +1,4 @@
-"""Evidence: taken once when the holder accepts, handed to queries, and kept track of when it is used."""
+"""Evidence: recorded once when the holder accepts, given to queries, with a record of each use."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ log = structlog.get_logger(__name__)
 FORMAT = "evidence/1"
 EVENT = "authorization.completed"
 
-# Any constant will do, as long as nothing else in this database locks the same one.
+# An arbitrary constant that no other advisory lock of this database uses.
 _CHAIN_LOCK = 0x65766964656E6365
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What the server saw of the request that accepted.
+    """What the server observed of the accepting request.
 
-    `forwarded_for` is X-Forwarded-For as received, of a very long one the end, and `forwarded_for_sha256` the digest
-    of all of it; `peer` is the address at the other end of the connection. They only tell how `ip` was found.
-    `page_rendered_at`, `declaration` and `page_round` (`Session.page_round` when it was shown) are known where the
-    request carries the token of our own page, else None: what a JSON caller showed the holder is not known.
-    `from_api_address` tells whether the partner's calls to the API come from `ip` too, None where nobody can tell.
+    `forwarded_for` is X-Forwarded-For as received (only the end of a very long one), and `forwarded_for_sha256` the
+    digest of all of it. `peer` is the address of the connection. These only document how `ip` was determined.
+    `page_rendered_at`, `declaration` and `page_round` (`Session.page_round` when the page was shown) are set if the
+    request carries our own page's token. Otherwise they are None, because it is unknown what a JSON caller showed the
+    holder. `from_api_address` is True if the partner also calls the API from `ip`, None if that is unknown.
     """
 
     ip: str
@@ -56,8 +56,8 @@ class Observed:
 
 @dataclass(frozen=True)
 class Told:
-    """What the holder's browser told. Nothing in it is verified, nothing is filled in. `invalid` names what our own
-    page's script sent and no browser could mean: it was left out, since it must not stand in the way of the act."""
+    """What the holder's browser reported. Nothing in it is verified, and nothing is filled in. `invalid` names the
+    values from our page's script that were dropped because they make no sense. They must not prevent the acceptance."""
 
     geolocation: Geolocation | None = None
     geolocation_status: Literal["granted", "denied", "unavailable"] | None = None
@@ -67,7 +67,7 @@ class Told:
 
 @dataclass(frozen=True)
 class QueryEvidence:
-    """A session's evidence as a query needs it. `device` holds the contract's keys, those that were told."""
+    """A session's evidence for a query. `device` contains the reported keys of the contract."""
 
     number: int
     authorization_id: str
@@ -83,11 +83,12 @@ class QueryEvidence:
 def accept(
     authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None, code: str = ""
 ) -> Evidence:
-    """Record the holder's acceptance and tell the partner. The first one counts; a repeat returns it, revoked or not.
+    """Record the holder's acceptance and send the event to the partner. Only the first acceptance counts; a repeat
+    returns its evidence, even if it was revoked.
 
-    `code` is what the holder typed, where the partner's registration asks for a code sent to the phone.
-    Raises NotFound, Gone (expired, declined, revoked), InvalidInput where `terms_version` is not the one that the
-    session shows, NotFromPage where the registration wants our own page, PageUsed, and WrongCode.
+    `code` is what the holder typed, if the partner's registration requires a code sent to the phone. Raises NotFound,
+    Gone (expired, declined, revoked), InvalidInput if `terms_version` is not the one that the session shows,
+    NotFromPage if the registration requires our own page, PageUsed, and WrongCode.
     """
     with transaction.atomic():
         session = sessions.locked(authorization_id)
@@ -108,13 +109,13 @@ def accept(
             if observed.from_api_address:
                 log.warning("accepted_from_api_address", session=session.pk, partner=str(session.partner_id))
             return evidence
-    raise confirmation  # behind the transaction: the try counts
+    raise confirmation  # raised after the transaction, so that the wrong code stays counted
 
 
 def _record(
     session: Session, observed: Observed, told: Told, confirmation: dict[str, Any] | None, now: datetime
 ) -> dict[str, Any]:
-    """The record: every fact under who it comes from."""
+    """The record: every fact, grouped by its origin."""
     return {
         "format": FORMAT,
         "authorization_id": session.authorization_id,
@@ -172,8 +173,9 @@ def _as_text(geolocation: Geolocation | None) -> dict[str, str | None] | None:
 
 
 def _why_not_collected(observed: Observed, told: Told) -> str | None:
-    """None where there is a location, else `invalid`, `denied`, `unavailable`, `not_shared` (the holder left the page's
-    question alone), `no_script` (the page could not ask) or `not_told` (whoever sent it without our page)."""
+    """None if there is a location. Otherwise `invalid`, `denied`, `unavailable`, `not_shared` (the holder did not
+    answer the page's question), `no_script` (the page could not ask) or `not_told` (the request did not come from our
+    page)."""
     if told.geolocation is not None:
         return None
     if any(name.startswith(("geolocation", "browser")) for name in told.invalid):
@@ -186,7 +188,7 @@ def _why_not_collected(observed: Observed, told: Told) -> str | None:
 
 
 def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence:
-    """Add a record to the end of the chain. One writer at a time, until the transaction ends."""
+    """Append a record to the chain. Other writers wait until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CHAIN_LOCK])
     last = Evidence.objects.order_by("-number").values("number", "hash").first()
@@ -211,7 +213,7 @@ def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence
 
 
 def _payload(session: Session, now: datetime) -> dict[str, Any]:
-    """What `authorization.completed` tells beside what every event does."""
+    """The event's own fields of `authorization.completed`."""
     return {
         "authorization_id": session.authorization_id,
         "cpf": session.cpf,
@@ -269,10 +271,10 @@ def _from_text(geolocation: dict[str, str | None] | None) -> Geolocation | None:
 
 
 def record_use(number: int, providers: Iterable[str], *, call: str, reference: str) -> None:
-    """Note that calls to these banks relied on evidence `number`, just now.
+    """Record that calls to these banks relied on evidence `number` just now.
 
-    `call` is what the bank was asked (`query`, `submit` …), `reference` our own id of that query or proposal. Only
-    uses of the same evidence wait for one another.
+    `call` is the operation (`query`, `submit` …). `reference` is our own id of that query or proposal. Only uses of the
+    same evidence wait for one another.
     """
     names = list(providers)
     now = timezone.now()
@@ -288,8 +290,9 @@ def record_use(number: int, providers: Iterable[str], *, call: str, reference: s
 
 
 def _count_uses(number: int, more: int) -> tuple[int, str]:
-    """Take `more` numbers for uses of an evidence: the last of them, and the evidence's link. Its session is locked
-    until the transaction ends, so that numbers are committed in their order. Raises Evidence.DoesNotExist."""
+    """Reserve `more` numbers for uses of an evidence. Returns the last number and the hash of the evidence's link. The
+    session stays locked until the transaction ends, so that numbers are committed in order. Raises
+    Evidence.DoesNotExist."""
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE authorizations_session SET use_count = use_count + %s FROM authorizations_evidence"

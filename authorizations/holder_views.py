@@ -1,4 +1,4 @@
-"""The routes that the holder's link opens: the page, its terms, and what its buttons post."""
+"""The public routes of the holder's page: the page, its terms, and the targets of its buttons."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from providers import registry
 FORM = "application/x-www-form-urlencoded"
 _FORM_FIELDS = 20
 _FORWARDED_FOR_LENGTH = 1024
-#: What only the form itself can say, not the script in `browser`.
+#: Fields that only the form itself may set, not the script in `browser`.
 _FIELDS_OF_THE_FORM = ("page", "code", "script")
 
-# Nothing is loaded from anywhere; inline style and script count only with the reply's own nonce.
+# Nothing is loaded from other hosts. Inline style and script need the response's own nonce.
 PAGE_POLICY = {
     "default-src": [NONE],
     "script-src": [NONCE],
@@ -53,7 +53,7 @@ PAGE_POLICY = {
 
 
 class PublicView(PartnerView):
-    """Base of the routes that the holder's link opens. There is no key: the link is the secret, so it must not leak."""
+    """Base class of the public routes. There is no key: the URL itself is the secret and must not leak."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -69,7 +69,7 @@ class PublicView(PartnerView):
 
 
 def holder_page(request: HttpRequest, template: str, context: dict[str, Any], http_status: int = 200) -> HttpResponse:
-    """A page for the holder. It may ask for the location; no other permission of the browser is granted to anybody."""
+    """A page for the holder. It may ask for the location; all other browser permissions are denied."""
     response = render(request, f"authorizations/{template}.html", context, status=http_status)
     response["Permissions-Policy"] = "geolocation=(self), camera=(), microphone=(), payment=()"
     return response
@@ -78,8 +78,8 @@ def holder_page(request: HttpRequest, template: str, context: dict[str, Any], ht
 def _ask_page(
     request: HttpRequest, session: Session, *, fault: str | None = None, browser: str = "", http_status: int = 200
 ) -> HttpResponse:
-    """The page that asks. `fault` says what was wrong with the code that was sent, `browser` is what the page's script
-    had collected then."""
+    """The page that asks for the acceptance. `fault` says what is wrong with the code that was sent; `browser` is what
+    the page's script had collected then."""
     now = timezone.now()
     mark = marks.browser_of(request)
     context = {
@@ -96,7 +96,7 @@ def _ask_page(
 
 
 def _failure_page(request: Request, authorization_id: str, failure: Response) -> HttpResponse:
-    """The page that tells a holder of a failure, in place of the error object."""
+    """The page that shows a failure to the holder, instead of the error object."""
     template = {404: "unknown", 410: "expired"}.get(failure.status_code, "failure")
     context = {
         "authorization_id": authorization_id,
@@ -108,26 +108,26 @@ def _failure_page(request: Request, authorization_id: str, failure: Response) ->
 
 
 def _banks(session: Session) -> list[str]:
-    """The banks of the partner's contract, as people call them."""
+    """The labels of the banks in the partner's contract."""
     adapters = (registry.get(bank.name) for bank in session.partner.allowed_banks())
     return [adapter.label for adapter in adapters if adapter is not None]
 
 
 @method_decorator(csp(PAGE_POLICY), name="dispatch")
 class HolderPageView(PublicView):
-    """`GET /authorizations/public/{authorization_id}`: the page. Showing it changes nothing, whoever asks."""
+    """`GET /authorizations/public/{authorization_id}`: the page. A GET changes nothing."""
 
     @schema.page
     def get(self, request: Request, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
-        if session.status == Session.Status.AUTHORIZED:  # once given, also when it was revoked
+        if session.status == Session.Status.AUTHORIZED:  # stays authorized also after a revocation
             return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
         if session.declined_at is not None:
             return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
         sessions.check_pending(session, timezone.now())
         return _ask_page(request._request, session)
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
+    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
         failure = super().handle_exception(exc)
         if self.request.method not in ("GET", "HEAD"):
             return failure
@@ -156,8 +156,8 @@ class TermsView(PublicView):
 
 
 class PageFormParser(BaseParser):
-    """The page's plain form as the JSON body would be; what its script collected is JSON in `browser`, kept as it came
-    in `script`."""
+    """Parses the page's form into the form of the JSON body. What its script collected is JSON in `browser`; `script`
+    keeps that text unchanged."""
 
     media_type = FORM
 
@@ -178,7 +178,7 @@ class PageFormParser(BaseParser):
 
 
 def _read_by_script(browser: str) -> dict[str, Any]:
-    """What the page's script collected. Text that can't be read is `unreadable`: the form without it is the act."""
+    """What the page's script collected. Unparsable text gives `unreadable`, because the form counts even without it."""
     try:
         collected = parse_json_object(browser.encode() or b"{}")
     except InvalidInput:
@@ -190,38 +190,38 @@ def _read_by_script(browser: str) -> dict[str, Any]:
 
 @method_decorator(csp(PAGE_POLICY), name="dispatch")
 class PageFormView(PublicView):
-    """Base of what the page's buttons post. A failure is answered by a page.
+    """Base class for the targets of the page's buttons. A failure is answered with a page.
 
-    There is no CSRF token beside the page's own: who knows the link could open the page as well.
+    The page's own token replaces a CSRF token: anyone who knows the URL could open the page as well.
     """
 
     parser_classes: tuple[type[BaseParser], ...] = (PageFormParser,)
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         if isinstance(exc, sessions.PageUsed):
-            return _see_page(self.kwargs["authorization_id"])  # says how things stand
+            return _see_page(self.kwargs["authorization_id"])  # the page shows the current state
         failure = super().handle_exception(exc)
         if not self.wants_page():
             return failure
         return _failure_page(self.request, self.kwargs["authorization_id"], failure)
 
     def wants_page(self) -> bool:
-        """True where a failure is told by a page, and not by the error object."""
+        """True if a failure is shown as a page instead of the error object."""
         return self.request.method == "POST"
 
     def is_form(self) -> bool:
-        """True where the body is a form."""
+        """True if the body is a form."""
         return (self.request.content_type or "").partition(";")[0].strip().lower() == FORM
 
     def shown(self) -> marks.Shown | None:
-        """What our page showed in this browser before this form was sent, by the page's own signed token."""
+        """What our page showed in this browser before the form was sent, according to the page's signed token."""
         return marks.read(self._sent.get("page", ""), self.kwargs["authorization_id"], self.request._request)
 
 
 class AcceptView(PageFormView):
-    """`POST /authorizations/public/{authorization_id}/accept`: JSON, or the form of the page.
+    """`POST /authorizations/public/{authorization_id}/accept`: JSON, or the page's form.
 
-    JSON is taken where `Partner.takes_acceptance_without_page`; elsewhere this route does not exist for it.
+    JSON is accepted only if `Partner.takes_acceptance_without_page`; otherwise the route does not exist for JSON.
     """
 
     parser_classes = (StrictJSONParser, PageFormParser)
@@ -255,20 +255,20 @@ class AcceptView(PageFormView):
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         if self.request.method in ("GET", "HEAD") and "text/html" in self.request.headers.get("Accept", ""):
-            return _see_page(self.kwargs["authorization_id"])  # the page of a refused form, opened anew
+            return _see_page(self.kwargs["authorization_id"])  # the page of a refused form, opened again
         return super().handle_exception(exc)
 
     def wants_page(self) -> bool:
         return super().wants_page() and self.is_form()
 
     def _form(self) -> tuple[dict[str, Any], list[str]]:
-        # A plain dict: DRF takes a QueryDict, which an empty form is, for one whose boxes are all unticked.
+        # A plain dict, because DRF takes an empty QueryDict for a form whose boxes are all unticked.
         sent = dict(self._sent.items())
         data, invalid = valid_form(sent)
         return data, ["browser", *invalid] if sent.get("unreadable") else invalid
 
     def _text(self, name: str) -> str:
-        """A field of the form, empty where it did not come."""
+        """A field of the form, or an empty text."""
         value = self._sent.get(name)
         return value if isinstance(value, str) else ""
 
@@ -301,18 +301,19 @@ class AcceptView(PageFormView):
         )
 
     def _from_api_address(self, ip: str) -> bool | None:
-        """Whether the session's partner calls the API from `ip` too. Asked for a session that may be accepted only."""
+        """True if the session's partner also calls the API from `ip`. Looked up only for a session that can be
+        accepted."""
         session = sessions.find(self.kwargs["authorization_id"])
         if session.status != Session.Status.PENDING:
             return None
         if not connection.in_atomic_block:
-            connection.close()  # none is held while Redis answers
+            connection.close()  # no connection is held while waiting for Redis
         return callers.calls_from(session.partner_id, ip)
 
 
 class CodeView(PageFormView):
-    """`POST /authorizations/public/{authorization_id}/code`: the page's button that has a code sent. It leads back to
-    the page, which says how that stands."""
+    """`POST /authorizations/public/{authorization_id}/code`: the page's button that requests a code. Redirects to the
+    page, which shows the state."""
 
     @schema.code
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
@@ -322,7 +323,7 @@ class CodeView(PageFormView):
 
 
 class DeclineView(PageFormView):
-    """`POST /authorizations/public/{authorization_id}/decline`: the page's button "Não autorizo". It leads back to the
+    """`POST /authorizations/public/{authorization_id}/decline`: the page's button "Não autorizo". Redirects to the
     page. The body is not read."""
 
     @schema.decline
@@ -332,14 +333,14 @@ class DeclineView(PageFormView):
 
 
 def _see_page(authorization_id: str, part: str = "") -> HttpResponse:
-    """Redirect to the page (303), so that a reload does not send the form again. `part` is a fragment of it."""
+    """Redirect to the page (303), so that a reload does not send the form again. `part` is a fragment of the page."""
     response = HttpResponseRedirect(reverse("holder-page", args=[authorization_id]) + part)
     response.status_code = status.HTTP_303_SEE_OTHER
     return response
 
 
 def _header(meta: dict[str, Any], name: str) -> bytes | None:
-    """A header's bytes, which WSGI hands on as Latin-1; None where it was not sent."""
+    """A header's bytes, which WSGI decodes as Latin-1. None if it was not sent."""
     value = meta.get(name)
     return None if value is None else value.encode("latin-1")
 
@@ -349,6 +350,6 @@ def _text(header: bytes) -> str:
 
 
 def _end_of(text: str, length: int) -> str:
-    """At most the last `length` characters, `…` in front where there were more. Proxies write on the right: what is
-    on the left a caller may have made up, as long as it likes."""
+    """At most the last `length` characters, with `…` in front if the text was cut. Proxies append on the right; the
+    left part may be invented by the client and arbitrarily long."""
     return text if len(text) <= length else "…" + text[1 - length :]

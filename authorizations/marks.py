@@ -1,7 +1,7 @@
-"""The token in our page's form: that the page was shown, for this session, in this browser, a short time ago.
+"""The token in our page's form. It proves that the page was shown for this session in this browser a short time ago.
 
-The browser is known by a random cookie, which says nothing of the holder and serves nothing else. Without the cookie
-the token is worthless: who copies the page's form can't send it from elsewhere.
+The browser is recognized by a random cookie, which reveals nothing about the holder and has no other use. Without the
+cookie the token is worthless, so a copied form cannot be sent from elsewhere.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from django.http import HttpRequest, HttpResponse
 from authorizations.models import Session
 from foundation.formats import iso_utc
 
-#: So long a page that stays open can be answered.
+#: How long an open page can be answered.
 VALIDITY = timedelta(hours=12)
 _BROWSER = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What our page showed: `at` is the time in ISO 8601, UTC, `round` the session's `page_round` then."""
+    """What our page showed. `at` is an ISO 8601 time in UTC. `round` is the session's `page_round` at that time."""
 
     at: str
     declaration: str
@@ -33,18 +33,18 @@ class Shown:
 
 
 def cookie_name() -> str:
-    """The name of the browser's cookie. In production browsers take it from this very host by https only."""
+    """The name of the browser's cookie. In production, browsers accept it only from this very host by https."""
     return "__Host-holder" if settings.PRODUCTION else "holder"
 
 
 def browser_of(request: HttpRequest) -> str:
-    """The browser's mark, or a new one where the request brings none."""
+    """The browser's random mark from its cookie, or a new one."""
     return _brought_by(request) or secrets.token_urlsafe(16)
 
 
 def remember(response: HttpResponse, browser: str) -> None:
-    """Let the browser bring its mark with the next requests, until it is closed."""
-    # Lax: the cookie comes back when the link is opened again from a chat, and with our own form.
+    """Set the cookie with the browser's mark, until the browser is closed."""
+    # Lax: the cookie is sent when the URL is opened from a chat, and with our own form.
     response.set_cookie(cookie_name(), browser, path="/", secure=settings.PRODUCTION, httponly=True, samesite="Lax")
 
 
@@ -55,13 +55,13 @@ def issue(session: Session, browser: str, now: datetime) -> str:
 
 
 def read(token: object, authorization_id: str, request: HttpRequest) -> Shown | None:
-    """What the token of this session says. None for one that is forged, too old, or of another session or browser."""
+    """The content of this session's token. None if the token is forged, too old, or of another session or browser."""
     browser = _brought_by(request)
     if browser is None or not isinstance(token, str):
         return None
     try:
         return Shown(**signing.loads(token, salt=_salt(authorization_id, browser), max_age=VALIDITY))
-    except (signing.BadSignature, TypeError):  # TypeError: of another release
+    except (signing.BadSignature, TypeError):  # TypeError: a token of another release
         return None
 
 

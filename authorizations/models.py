@@ -22,7 +22,7 @@ VALIDITY = timedelta(hours=72)
 #: The text that replaces a holder's data after an erasure.
 ERASED = "***"
 
-# Letters and digits only: chat apps take `_` for formatting and leave a final `-` out of a link.
+# Only letters and digits: chat apps treat `_` as formatting and drop a final `-` from a URL.
 _ALPHABET = string.ascii_letters + string.digits
 ID_LENGTH = 32
 
@@ -35,14 +35,14 @@ def new_authorization_id() -> str:
 
 
 def _clean_text(text: str) -> str:
-    """Terms with LF line ends and without blanks at line ends, so that every copy has the same bytes."""
+    """The text with LF line ends and without trailing blanks, so that every copy has the same bytes."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").strip().split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
 
 class Terms(models.Model):
-    """One version of what holders agree to. A draft may change; a published version never does: `save` and
-    `delete` refuse, and so does a trigger of the database."""
+    """One version of the terms that holders accept. A draft may change. A published version never does: `save`,
+    `delete` and a database trigger refuse."""
 
     version = models.CharField("versão", max_length=20, unique=True)
     text = models.TextField(
@@ -78,16 +78,16 @@ class Terms(models.Model):
 
     @property
     def lines(self) -> list[tuple[str, bool]]:
-        """The text's lines, and whether each is a heading (`2. O que você autoriza`)."""
+        """The text's lines, each with True if it is a heading (`2. O que você autoriza`)."""
         return [(line, bool(_HEADING.match(line))) for line in self.text.split("\n")]
 
     @classmethod
     def current(cls) -> Terms:
-        """The version that new sessions show. Raises Terms.DoesNotExist before the first one is published."""
+        """The version that new sessions show. Raises Terms.DoesNotExist before the first publication."""
         return cls.objects.filter(published_at__isnull=False).latest("published_at")
 
     def publish(self) -> None:
-        """Make this version the current one, for good. Raises ValidationError if it already was published."""
+        """Make this version the current one, permanently. Raises ValidationError if it was already published."""
         self.published_at = timezone.now()
         self.save()
 
@@ -99,18 +99,18 @@ class Terms(models.Model):
 class Session(models.Model):
     """A partner's request that a holder authorize its queries. At most one is pending per partner and CPF.
 
-    `status` is the stored status. `status_at` is the one that counts, because a session expires by time alone.
-    `erased_at`: since then the holder's data stand in the evidence alone, and no query can use the session.
-    `revoked_at`: since then no query can use it, or its link is gone; its evidence stays. The stored status
-    of a revoked session stays `authorized` if the holder had accepted, because its evidence refers to it.
-    `partner_reference` is the partner's own name of the session, empty where it gave none; `return_link` is where the
-    holder's page leads back to, None where the partner named no address.
+    `status` is the stored status. `status_at` is the one that counts, because a session expires without a change of its
+    row. After `erased_at`, the holder's data are only in the evidence, and no query can use the session. After
+    `revoked_at`, no query can use it, and the URL of a pending one has ended; the evidence stays. A revoked session
+    with evidence keeps the stored status `authorized`, because the evidence refers to it. `partner_reference` is the
+    partner's own name of the session, or empty. `return_link` is the URL to which the holder's page returns, or None.
 
-    Once it is accepted a trigger keeps what says whose it is. CPF, name and phone can't be kept that way, since
-    `reencrypt` renews their ciphertext: what counts is then read from the evidence, and `verify_evidence` compares.
+    Once the session is accepted, a trigger protects the columns that identify its holder and partner. CPF, name and
+    phone cannot be protected that way, because `reencrypt` renews their ciphertext. The evidence is authoritative for
+    them, and `verify_evidence` compares.
     """
 
-    #: Whose the holder's data are, which is known before the row has a key.
+    #: The holder's data are encrypted for this identity, which is known before the row has a key.
     sealed_by = ("authorization_id",)
 
     class Status(models.TextChoices):
@@ -139,11 +139,11 @@ class Session(models.Model):
     revocation_reason = EncryptedTextField("motivo da revogação", null=True)
     partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
     return_link = EncryptedTextField("link de volta", null=True)
-    #: As an earlier release kept it, in the clear; read as long as its sessions live.
+    #: The unencrypted column of an earlier release, read as long as its sessions live.
     return_url = models.CharField("link de volta (antigo)", max_length=500, null=True, blank=True)
-    #: How many uses of its evidence were noted: the last one's number, so that a lost end of them shows.
+    #: The number of recorded uses of its evidence. It equals the last use's number, so removed uses are noticed.
     use_count = models.PositiveIntegerField(default=0, editable=False)
-    #: How many forms of the page were taken: each shown page is answered once.
+    #: The number of accepted forms of the page. Each shown page can be answered once.
     page_round = models.PositiveIntegerField(default=0, db_default=0, editable=False)
 
     class Meta:
@@ -172,31 +172,32 @@ class Session(models.Model):
 
     @property
     def holder_name(self) -> str:
-        """The name as pages show it: the sealed one if there is evidence, a mask after an erasure."""
+        """The name for pages: the sealed one if there is evidence, a mask after an erasure."""
         sealed = self._sealed_holder()
         return str(sealed["name"]) if sealed else self.name
 
     @property
     def masked_cpf(self) -> str:
-        """The CPF as pages and lists show it, from where `holder_name` is."""
+        """The CPF for pages and lists, masked. Its origin is that of `holder_name`."""
         sealed = self._sealed_holder()
         return mask_cpf(sealed["cpf"] if sealed else self.cpf)
 
     def _sealed_holder(self) -> dict[str, str] | None:
-        """The holder that the evidence names. None without evidence, and after an erasure; a dossier still shows it."""
+        """The holder named in the evidence. None without evidence and after an erasure; a dossier still shows the
+        holder."""
         if self.erased_at is not None or not hasattr(self, "evidence"):
             return None
         return self.evidence.declared
 
     @property
     def way_back(self) -> str | None:
-        """Where the page leads back to, as long as the operator has that host registered."""
+        """The URL to which the page returns, if an operator still has its host registered."""
         link = self.return_link or self.return_url
         return link if link and self.partner.leads_back_to(link) else None
 
     @property
     def declaration(self) -> str:
-        """The sentence above the button: what the holder says by pressing it."""
+        """The sentence above the button: what the holder declares by pressing it."""
         return (
             f"Eu, {self.holder_name}, CPF {self.masked_cpf}, li os termos acima e autorizo {self.partner.name} e as "
             "instituições financeiras parceiras a consultar meus dados para simular crédito consignado."
@@ -213,8 +214,8 @@ class Session(models.Model):
         return self.Status(self.status)
 
     def use_page(self, shown: int) -> bool:
-        """Take the answer to a page that was shown in the round `shown`; False where the page, or a later one, was
-        answered before. Of a locked row."""
+        """Accept the answer to a page that was shown in the round `shown`. False if this page or a later one was
+        already answered. The row must be locked."""
         if shown != self.page_round:
             return False
         self.page_round += 1
@@ -222,23 +223,25 @@ class Session(models.Model):
         return True
 
     def decline(self) -> None:
-        """End a pending session at the holder's wish. Of a locked row.
+        """End a pending session because the holder declined. The row must be locked.
 
-        `expired` is stored, since processes of the release before know no other end, and `declined_at` tells which.
+        The stored status is `expired`, because the previous release knows no other end; `declined_at` distinguishes the
+        two.
         """
         self.status, self.declined_at = self.Status.EXPIRED, timezone.now()
         self.save(update_fields=["status", "declined_at"])
 
     def expire(self) -> None:
-        """End a pending session whose time is over. Of a locked row."""
+        """End a pending session whose time has passed. The row must be locked."""
         self.status = self.Status.EXPIRED
         self.save(update_fields=["status"])
 
     def revoke(self, by: str, reason: str) -> bool:
-        """Let no further query use it, or end its link, and note who said so and why. The first time counts.
+        """Prevent further queries with the session, or end its URL, and store who did so and why. The first revocation
+        counts.
 
-        Returns whether this was the first time. Of a locked row. Raises ValidationError for a session that is
-        neither pending nor authorized, and without `by` or `reason`.
+        Returns True if this was the first. The row must be locked. Raises ValidationError for a session that is neither
+        pending nor authorized, and without `by` or `reason`.
         """
         if self.revoked_at is not None:
             return False
@@ -248,21 +251,22 @@ class Session(models.Model):
         written = {"revoked_at", "revoked_by", "revocation_reason"}
         self.clean_fields(exclude={field.name for field in self._meta.fields} - written)
         if self.status == self.Status.PENDING:
-            self.status = self.Status.EXPIRED  # a new session may be opened now
+            self.status = self.Status.EXPIRED  # so that a new session may be opened now
         self.save(update_fields=[*written, "status"])
         return True
 
 
 class Evidence(models.Model):
-    """What the service saw, was told and showed when a holder accepted. Written once; the database refuses any change.
+    """What the service observed, was told and showed when a holder accepted. Written once; the database refuses any
+    change.
 
-    `record` is the canonical JSON (see `seal`) that `record_sha256` is the digest of; the other fields place
-    it in the chain over all evidence. `accepted_at` and `from_api_address` are copies for lists and reports: what
-    counts is the record's, and `verify_evidence` compares them. Ciphertext can't be renewed either: a
-    retired encryption key has to stay in FIELD_ENCRYPTION_KEYS as long as evidence written under it is kept.
+    `record` is canonical JSON (see `seal`), and `record_sha256` its digest. The other fields are its position in the
+    chain of all evidence. `accepted_at` and `from_api_address` are copies for lists and reports: the record is
+    authoritative, and `verify_evidence` compares. The ciphertext cannot be renewed either, so a retired encryption key
+    must stay in FIELD_ENCRYPTION_KEYS as long as evidence under it is kept.
     """
 
-    #: So `reencrypt` counts its rows and leaves them.
+    #: `reencrypt` counts these rows and leaves them unchanged.
     written_once = True
 
     number = models.PositiveBigIntegerField("número", primary_key=True)
@@ -288,25 +292,25 @@ class Evidence(models.Model):
 
     @property
     def content(self) -> dict[str, Any]:
-        """The record, read."""
+        """The parsed record."""
         content: dict[str, Any] = msgspec.json.decode(self.record)
         return content
 
     @property
     def sealed_at(self) -> datetime:
-        """When the holder accepted, as the record has it."""
+        """The time of the acceptance in the record."""
         return datetime.fromisoformat(self.content["observed_by_server"]["accepted_at"])
 
     @property
     def declared(self) -> dict[str, str]:
-        """Whom the partner declared: `partner_id`, `partner_name`, `cpf`, `name`, `phone`."""
+        """The holder as the partner declared: `partner_id`, `partner_name`, `cpf`, `name`, `phone`."""
         declared: dict[str, str] = self.content["declared_by_partner"]
         return declared
 
     @property
     def phone_confirmation(self) -> dict[str, str] | None:
-        """That the holder gave a code sent to the declared phone: `number` (masked), `sent_at`, `confirmed_at`. None
-        where no code was asked for."""
+        """The confirmation by a code sent to the declared phone: `number` (masked), `sent_at`, `confirmed_at`. None if
+        no code was required."""
         told: dict[str, str] | None = self.content.get("phone_confirmation")
         return told
 
@@ -328,16 +332,17 @@ class Evidence(models.Model):
 
 
 def _as_numbers(geolocation: dict[str, str | None] | None) -> dict[str, float | None] | None:
-    """A record's geolocation, whose numbers are text, with JSON's numbers."""
+    """A record's geolocation with its text numbers as JSON numbers."""
     if geolocation is None:
         return None
     return {key: None if text is None else float(text) for key, text in geolocation.items()}
 
 
 class EvidenceUse(models.Model):
-    """A call to a bank that relied on an evidence. Only ever appended; the database refuses any change.
+    """A call to a bank that relied on an evidence. Rows are only added; the database refuses any change.
 
-    The uses of an evidence are numbered from 1 without a gap, and each is signed: `seal` is over the other fields.
+    The uses of an evidence are numbered from 1 without a gap. Each is signed: `seal` is the signature of the other
+    fields.
     """
 
     evidence = models.ForeignKey(Evidence, models.PROTECT, related_name="uses", verbose_name="evidência")
@@ -360,7 +365,7 @@ class EvidenceUse(models.Model):
 
     @property
     def sealed(self) -> dict[str, Any]:
-        """What is signed, beside the evidence's link, and `seal`. Times to the microsecond, as they are stored."""
+        """The signed fields, without the evidence's link and `seal`. Times are in microseconds, as stored."""
         return {
             "number": self.number,
             "used_at": self.used_at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),

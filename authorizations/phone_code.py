@@ -1,4 +1,4 @@
-"""The code by which a holder shows that the declared phone is at hand. `codes` makes, sends and checks it."""
+"""The code by which a holder proves access to the declared phone. `codes` creates, sends and checks it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from foundation.encryption import blind_index
 
 DIGITS = 6
 VALIDITY = timedelta(minutes=10)
-#: Wrong answers that one code bears.
+#: The number of wrong answers after which a code is no longer accepted.
 TRIES = 5
-#: So long after a code was asked for, another may be.
+#: The time after a code's request before another may be requested.
 PAUSE = timedelta(seconds=30)
-#: Codes that one session sends at most: the link must not become a way to flood a phone.
+#: The maximum number of codes of one session, so that the URL cannot be used to flood a phone.
 CODES = 10
-#: A worker that died while it sent a code is not waited for longer than this.
+#: After this time, another worker may send the code of a worker that died.
 LEASE = timedelta(seconds=45)
 
 
 class Stage(models.TextChoices):
-    """How a code stands."""
+    """The state of a code."""
 
     SENDING = "sending", "a enviar"
     LIVE = "live", "enviado"
@@ -33,11 +33,11 @@ class Stage(models.TextChoices):
 
 
 class PhoneCode(models.Model):
-    """The newest code of a session; a further one takes its place, and `number` counts them.
+    """The newest code of a session. A further code replaces it, and `number` counts them.
 
-    `digest` is a keyed hash, empty until a worker has made the code: nobody but the worker that sends it and the phone
-    ever has the digits. `next_attempt_at` is set while the code is still to be sent; a worker that sends it moves it
-    behind its lease. `sent_at` is when the code was handed to the gateway.
+    `digest` is a keyed hash, empty until a worker has generated the code. Only the sending worker and the phone ever
+    have the digits. `next_attempt_at` is set while the code must still be sent; the sending worker moves it to the end
+    of its lease. `sent_at` is when the code was given to the gateway.
     """
 
     session = models.OneToOneField(
@@ -66,7 +66,7 @@ class PhoneCode(models.Model):
         return f"código {self.number} da sessão {self.session_id}"
 
     def stage(self, now: datetime) -> Stage:
-        """How the code stands at `now`."""
+        """The state of the code at `now`."""
         begun = self.sent_at or self.requested_at
         if self.failed_at is not None:
             return Stage.FAILED
@@ -77,31 +77,31 @@ class PhoneCode(models.Model):
         return Stage.USED_UP if self.tries >= TRIES else Stage.LIVE
 
     def another_from(self) -> datetime | None:
-        """From when on another code may be asked for. None where the session has had all its codes."""
+        """The time from which another code may be requested. None if the session has had all its codes."""
         if self.number >= CODES or self.requested_at is None:
             return None
         return self.requested_at + PAUSE
 
     def request(self, now: datetime) -> None:
-        """Ask for a code, which takes the place of the one before. Of a locked session."""
+        """Request a code, which replaces the previous one. The session must be locked."""
         self.number += 1
         self.digest, self.tries, self.requested_at, self.next_attempt_at = "", 0, now, now
         self.sent_at = self.failed_at = self.confirmed_at = None
         self.save()
 
     def take(self, now: datetime) -> str:
-        """Make the code's digits to send them now, and keep their digest. Of a locked row."""
+        """Generate the digits to send now, and store their digest. Returns the digits. The row must be locked."""
         digits = "".join(secrets.choice("0123456789") for _ in range(DIGITS))
         self.digest, self.sent_at, self.next_attempt_at = self._digest(digits), now, now + LEASE
         self.save(update_fields=["digest", "sent_at", "next_attempt_at"])
         return digits
 
     def mark_sent(self) -> None:
-        """The gateway has the code, or may have it. Changes nothing where another code was taken meanwhile."""
+        """Record that the gateway has the code, or may have it. Does nothing if another code was taken meanwhile."""
         self._taken().update(next_attempt_at=None)
 
     def mark_failed(self, now: datetime) -> None:
-        """The gateway does not have the code. Changes nothing where another code was taken meanwhile."""
+        """Record that the gateway does not have the code. Does nothing if another code was taken meanwhile."""
         self._taken().update(next_attempt_at=None, digest="", sent_at=None, failed_at=now)
 
     def is_right(self, digits: str) -> bool:
@@ -109,18 +109,18 @@ class PhoneCode(models.Model):
         return hmac.compare_digest(self._digest(digits), self.digest)
 
     def count_wrong(self) -> int:
-        """Note a wrong answer; returns how many are left. Of a locked session."""
+        """Count a wrong answer. Returns the number of answers that are left. The session must be locked."""
         self.tries += 1
         self.save(update_fields=["tries"])
         return TRIES - self.tries
 
     def confirm(self, now: datetime) -> None:
-        """Note that the holder gave the code. Of a locked session."""
+        """Record that the holder gave the right code. The session must be locked."""
         self.confirmed_at, self.next_attempt_at = now, None
         self.save(update_fields=["confirmed_at", "next_attempt_at"])
 
     def _taken(self) -> models.QuerySet[PhoneCode]:
-        """This row, as long as it has the digest that this process gave it."""
+        """This row, while it has the digest that this process stored."""
         return PhoneCode.objects.filter(pk=self.pk, digest=self.digest)
 
     def _digest(self, digits: str) -> str:

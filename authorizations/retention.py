@@ -1,4 +1,4 @@
-"""How long sessions stay, and what goes when a holder asks for it. Evidence stays, and with it its session."""
+"""Retention and erasure of sessions. Evidence is kept, together with its session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 def purge() -> int:
-    """Delete the sessions that nobody accepted and that expired `SESSION_RETENTION_DAYS` ago; returns how many."""
+    """Delete the sessions that nobody accepted and that expired `SESSION_RETENTION_DAYS` ago. Returns their number."""
     before = timezone.now() - timedelta(days=settings.SESSION_RETENTION_DAYS)
     old = Session.objects.exclude(status=Session.Status.AUTHORIZED).filter(expires_at__lt=before)
     gone = batches.delete_oldest(old, "expires_at", batches.end_of_run(), _unproven())
@@ -33,8 +33,8 @@ def _unproven() -> Combinable:
 
 @dataclass(frozen=True)
 class Erased:
-    """How many sessions went, and how many stay for their evidence without the holder's data in them.
-    `authorization_ids` are those of all that were there; partners were told of some."""
+    """The number of deleted sessions, and of sessions that stay with their evidence, without the holder's data.
+    `authorization_ids` are those of all sessions found; partners know some of them from events."""
 
     sessions: int
     masked: int
@@ -43,10 +43,11 @@ class Erased:
 
 
 def erase(cpf_index: str) -> Erased:
-    """Delete a holder's sessions without evidence, pending ones too, and mask the others: what was sealed is only in
-    the evidence then. Their keyed hash stays, or the evidence would not be found in a dispute. Inside a transaction.
-    """
-    # Locked first: an acceptance under way ends before, and a session that has evidence by then is masked.
+    """Delete a holder's sessions without evidence, including pending ones, and mask the others, whose data are then
+    only in the evidence. Their keyed hash stays, because the evidence must be found in a dispute. Inside a
+    transaction."""
+    # Locked first: a running acceptance ends before the lock is granted, and a session that has evidence by then is
+    # masked.
     found = list(
         Session.objects.filter(cpf_index=cpf_index).order_by("pk").select_for_update().only("authorization_id")
     )

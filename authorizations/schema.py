@@ -1,4 +1,4 @@
-"""How the OpenAPI schema describes the authorization routes: response shapes, examples, errors."""
+"""OpenAPI schemas of the authorization routes: responses, examples, errors."""
 
 from __future__ import annotations
 
@@ -267,11 +267,11 @@ accept = extend_schema(
 )
 
 
-decline = code = extend_schema(exclude=True)  # the page's own buttons; partners have no use for them
+decline = code = extend_schema(exclude=True)  # the page's own buttons, which partners do not call
 
 
 class EndSchema(EventSchema):
-    """What every event about a session's end has in common."""
+    """The fields that every event about a session's end has."""
 
     external_reference = drf.CharField(help_text="O `authorization_id`.")
     authorization_id = drf.CharField(help_text="O mesmo `authorization_id`.")

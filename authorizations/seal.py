@@ -1,8 +1,8 @@
-"""How evidence is sealed: canonical JSON, SHA-256, a hash chain, Ed25519 signatures. No database.
+"""How evidence is sealed: canonical JSON, SHA-256, a hash chain, Ed25519 signatures. Uses no database.
 
-The chain makes an altered, removed or inserted record visible, the signature makes a chain that was computed
-anew visible: its key is not in the database. The format is written down in
-docs/decisions/0050-evidence-chain.md, so that a verifier can be written in any language.
+The chain reveals an altered, removed or inserted record. The signature reveals a recomputed chain, because its key is
+not in the database. docs/decisions/0050-evidence-chain.md specifies the format, so that a verifier can be written in
+any language.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from django.conf import settings
 
 GENESIS = "0" * 64
 
-# A signature counts for one kind of text only: each is signed behind its own label.
+# Each kind of signed text has a label, so that a signature is valid for one kind only.
 LINK = b"origination/evidence-link/1\n"
 MANIFEST = b"origination/evidence-manifest/1\n"
 USE = b"origination/evidence-use/1\n"
 
 
 def canonical(value: Any) -> bytes:
-    """`value` as the bytes that are hashed: UTF-8 JSON with sorted keys and no blanks.
+    """The bytes of `value` that are hashed: UTF-8 JSON with sorted keys and without blanks.
 
-    Only objects with ASCII keys, lists, text, integers, booleans and null may occur; then the result is the
-    JSON Canonicalization Scheme's (RFC 8785). Fractions go in as text: there is no second way to write them.
-    Raises TypeError for anything else.
+    Only objects with ASCII keys, lists, text, integers, booleans and null are allowed; for these the result equals the
+    JSON Canonicalization Scheme (RFC 8785). Fractions must be text, so that each has a single spelling. Raises
+    TypeError for anything else.
     """
     _refuse_fractions(value)
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
@@ -51,8 +51,8 @@ def sha256(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Link:
-    """One link of the chain: the place of a record, its digest, and the hash of the link before (`GENESIS`
-    for the first). `number` counts from 1 without a gap."""
+    """One link of the chain: a record's position, its digest, and the hash of the previous link (`GENESIS` for the
+    first). `number` counts from 1 without a gap."""
 
     number: int
     previous_hash: str
@@ -80,31 +80,32 @@ def public_key() -> str:
 
 
 def trusted_keys() -> frozenset[str]:
-    """The public keys that this deployment signs, or once signed, with."""
+    """The public keys of this deployment's current and earlier signing keys."""
     return frozenset({public_key(), *settings.EVIDENCE_RETIRED_PUBLIC_KEYS})
 
 
 def sign(label: bytes, content: bytes) -> str:
-    """Hex Ed25519 signature with EVIDENCE_SIGNING_KEY over `content` behind `label` (LINK, MANIFEST or USE)."""
+    """The Ed25519 signature, in hex, with EVIDENCE_SIGNING_KEY of `label` (LINK, MANIFEST or USE) followed by
+    `content`."""
     return _private_key(settings.EVIDENCE_SIGNING_KEY).sign(label + content).hex()
 
 
 def is_signed(label: bytes, content: bytes, signature: str, key: str) -> bool:
-    """Whether `signature` over `content` behind `label` was made with the private half of `key` (hex)."""
+    """True if `signature` of `label` and `content` was made with the private key of `key` (hex)."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature), label + content)
-    except (InvalidSignature, ValueError):  # ValueError: not hex, or no key at all
+    except (InvalidSignature, ValueError):  # ValueError: not hex, or not a key
         return False
     return True
 
 
 def sign_use(link_hash: str, use: dict[str, Any]) -> str:
-    """Hex signature over a use (`EvidenceUse.sealed`) of the evidence whose link has this hash."""
+    """The signature, in hex, of a use (`EvidenceUse.sealed`) of the evidence whose link has this hash."""
     return sign(USE, _use_text(link_hash, use))
 
 
 def use_faults(link_hash: str, uses: list[dict[str, Any]], count: int, keys: Collection[str]) -> list[str]:
-    """What is wrong with all the uses of one evidence, in their order, of which there were `count`."""
+    """The faults of the uses of one evidence, given in order. `count` is how many there should be."""
     faults, expected = [], 1
     for use in uses:
         number = use["number"]

@@ -1,4 +1,4 @@
-"""The bodies of the authorization routes."""
+"""The request bodies of the authorization routes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from foundation.validation import field_faults
 from providers.types import Geolocation
 
 _COLLECTED = ("geolocation", "device")
-_EARTH_M = 40_075_000  # no location is less accurate than the length of the equator, in metres
+_EARTH_M = 40_075_000  # the circumference of the earth in metres: no location is less accurate
 
 
 class OpenSerializer(Block):
@@ -54,12 +54,12 @@ class GeolocationSerializer(Block):
 
 
 def _device_text(max_length: int = 120, *, help_text: str) -> TextField:
-    # Browsers say "" where they don't know, as desktop Chromium does for the model.
+    # Browsers send "" for unknown values; desktop Chromium does for the model.
     return TextField(max_length=max_length, required=False, allow_null=True, allow_blank=True, help_text=help_text)
 
 
 class DeviceSerializer(Block):
-    """What the browser tells of the device. Blank and null both mean: not told."""
+    """The browser's report of the device. Blank and null both mean "not given"."""
 
     userAgent = _device_text(USER_AGENT_LENGTH, help_text="`User-Agent` segundo o navegador.")
     platform = _device_text(help_text="Plataforma, como `Android`.")
@@ -70,7 +70,7 @@ class DeviceSerializer(Block):
 
 
 class AcceptSerializer(Block):
-    """`POST …/accept`: everything is optional, nothing may contradict itself."""
+    """`POST …/accept`: every field is optional, but they may not contradict one another."""
 
     accepted = BooleanField(required=False, help_text="O aceite. Pode faltar; `false` é recusado com 422.")
     terms_version = TextField(
@@ -90,7 +90,7 @@ class AcceptSerializer(Block):
     device = DeviceSerializer(required=False, allow_null=True, help_text="O que o navegador informa do aparelho.")
 
     def json_schema(self) -> dict[str, Any]:
-        """No location where the holder gave none."""
+        """A location may not be given together with a reason why there is none."""
         return {
             "if": {
                 "required": ["geolocation_status"],
@@ -113,7 +113,8 @@ class AcceptSerializer(Block):
 
 
 def told(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
-    """What the browser told, from validated data of `AcceptSerializer`, and the names of fields that were left out."""
+    """What the browser reported: validated data of `AcceptSerializer`, and the names of the fields in `invalid`, which
+    were dropped."""
     geolocation = data.get("geolocation")
     return Told(
         geolocation=Geolocation(**geolocation) if geolocation else None,
@@ -124,7 +125,7 @@ def told(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
 
 
 def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The valid fields of the page's form, and the names of the invalid ones that the script had collected.
+    """The valid fields of the page's form, and the names of invalid ones that the script had collected.
 
     Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`.
     """
@@ -141,7 +142,7 @@ def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _without(sent: dict[str, Any], block: str, inner: str | None = None) -> dict[str, Any]:
-    """`sent` without a block, or without one text of the device. The others stay."""
+    """`sent` without a block, or without one text of the device."""
     rest = {key: value for key, value in sent.items() if key != block}
     if block == "device" and inner is not None:
         rest[block] = {key: value for key, value in sent[block].items() if key != inner}

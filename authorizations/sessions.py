@@ -1,4 +1,4 @@
-"""Opening, finding and ending sessions."""
+"""Opens, finds and ends sessions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from foundation.encryption import blind_index
 from foundation.errors import Gone, InvalidInput, InvalidState, NotFound
 from partners.models import Partner
 
-#: Who revoked a session that its partner revoked, and why where the partner did not say.
+#: The name stored for a revocation by the partner, and the reason if the partner gave none.
 BY_PARTNER = "parceiro"
 NO_REASON = "sem motivo informado"
-#: What a link says whose session was revoked.
+#: The message behind the URL of a revoked session.
 CANCELLED = "A autorização foi revogada: este link não vale mais."
 _WHY_GONE = {
     Session.Status.DECLINED: "O titular respondeu que não autoriza.",
@@ -35,17 +35,17 @@ class NotFromPage(InvalidInput):
 
 
 class PageUsed(InvalidState):
-    """The page that the request came from was answered before."""
+    """The page that the request came from was already answered."""
 
 
 def open_session(
     partner: Partner, *, cpf: str, name: str, phone: str, partner_reference: str = "", return_url: str | None = None
 ) -> tuple[Session, bool]:
-    """The partner's live pending session for this CPF, and whether it was made just now.
+    """The partner's live pending session for this CPF, and True if it was created now.
 
-    `name` and `phone` count for a new session only; of `partner_reference` and `return_url` the newest that was given
-    counts. However many calls race, also at the very end of the old session's life, one session comes out: the unique
-    index lets one pending row in, the others find it.
+    `name` and `phone` are used only for a new session. Of `partner_reference` and `return_url` the newest given value
+    counts. However many calls race, even at the very end of the old session's life, only one session results: the
+    unique index admits one pending row, and the other calls find it.
     """
     now = timezone.now()
     index = blind_index("cpf", cpf)
@@ -74,11 +74,11 @@ def open_session(
                 _rename(session, partner_reference, return_url)
         if session is not None:
             return session, session.authorization_id == new.authorization_id
-        # The session that blocked the insert was accepted meanwhile. The next pass inserts ours.
+        # The session that blocked the insert was accepted meanwhile. The next pass inserts the new one.
 
 
 def _rename(session: Session, partner_reference: str, return_url: str | None) -> None:
-    """Take over `partner_reference` and `return_url` from a repeated request, if it has them."""
+    """Store `partner_reference` and `return_url` of a repeated request, if given."""
     given = {"partner_reference": partner_reference, "return_link": return_url}
     news = {name: value for name, value in given.items() if value and value != getattr(session, name)}
     if news:
@@ -88,7 +88,7 @@ def _rename(session: Session, partner_reference: str, return_url: str | None) ->
 
 
 def find(authorization_id: str, partner: Partner | None = None) -> Session:
-    """The session of that id, of that partner where one is given. Raises NotFound."""
+    """The session with that id, and of that partner if given. Raises NotFound."""
     sessions = Session.objects.select_related("partner", "terms", "evidence")
     if partner is not None:
         sessions = sessions.filter(partner=partner)
@@ -102,10 +102,10 @@ def find(authorization_id: str, partner: Partner | None = None) -> Session:
 
 
 def locked(authorization_id: str, partner: Partner | None = None) -> Session:
-    """Like `find`, locked until the transaction ends, so that the second of two acceptances sees the first.
+    """Like `find`, but locked until the transaction ends, so that the second of two acceptances sees the first.
 
-    The row is read again after the lock was granted: joined rows would be as they were before the wait, and the session
-    may have been deleted. Raises NotFound.
+    The row is read again after the lock is granted, because joined rows are as before the wait, and the session may
+    have been deleted. Raises NotFound.
     """
     found = find(authorization_id, partner)
     Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()
@@ -113,7 +113,7 @@ def locked(authorization_id: str, partner: Partner | None = None) -> Session:
 
 
 def gone(session: Session) -> Gone:
-    """What a link tells whose session is over, to be raised: why it is."""
+    """The error for the URL of a session that has ended, with the reason. The caller raises it."""
     return Gone(_WHY_GONE.get(session.status_at(timezone.now())))
 
 
@@ -124,9 +124,9 @@ def check_pending(session: Session, now: datetime) -> None:
 
 
 def use_page(session: Session, page_round: int | None) -> None:
-    """Take the answer to a page of a locked session, once. `page_round` is None where there was no genuine page.
+    """Accept the answer to a page of a locked session, once. `page_round` is None without a genuine page.
 
-    Raises NotFromPage, and PageUsed.
+    Raises NotFromPage and PageUsed.
     """
     if page_round is None:
         raise NotFromPage
@@ -135,7 +135,7 @@ def use_page(session: Session, page_round: int | None) -> None:
 
 
 def decline(authorization_id: str) -> Session:
-    """The holder does not authorize: end the pending session. A repeat, and a session accepted before, change nothing.
+    """The holder declines: end the pending session. Does nothing on a repeat, and for a session accepted before.
 
     Raises NotFound, and Gone for a session that expired or was revoked.
     """
@@ -150,7 +150,7 @@ def decline(authorization_id: str) -> Session:
 
 
 def revoke(partner: Partner, authorization_id: str, reason: str | None) -> Session:
-    """Revoke the partner's session at its wish, and return the session. The first revocation counts.
+    """Revoke the partner's session at its request. Returns the session. The first revocation counts.
 
     Raises NotFound, and InvalidState for a session that the holder declined or that expired.
     """

@@ -1,7 +1,8 @@
-"""Text messages, by the gateway that the deployment names in SMS_GATEWAY_URL.
+"""Text messages, by the gateway in SMS_GATEWAY_URL.
 
-The gateway gets `POST {"to": "+5511987654321", "text": "…", "reference": "…"}` with `Authorization: Bearer …` and
-`Idempotency-Key`, which is the reference. A 2xx says that it has the message. In the sandbox it is the simulated phone.
+The gateway receives `POST {"to": "+5511987654321", "text": "…", "reference": "…"}` with `Authorization: Bearer …` and
+`Idempotency-Key`, whose value is the reference. A 2xx means that it accepted the message. In the sandbox the simulated
+phone is the gateway.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ log = structlog.get_logger(__name__)
 
 MESSAGES = Counter("text_messages", "Text messages handed to the gateway.", ["outcome"])
 
-#: Pauses before a further try, in seconds. With the transport's time-out all tries end within `phone_code.LEASE`.
+#: The pauses before further attempts, in seconds. With the transport's time-out, all attempts end within
+#: `phone_code.LEASE`.
 PAUSES_S = (1.0, 3.0)
-#: No try begins later than this after the first one.
+#: No attempt begins later than this after the first one, in seconds.
 LATEST_TRY_S = 15.0
-#: After these the gateway may have the message all the same.
+#: After these failures the gateway may nevertheless have the message.
 _UNKNOWN = (Fault.TIMEOUT, Fault.CONNECTION, Fault.PROTOCOL)
-_UNKNOWN_STATUSES = (502, 504)  # of a proxy in front of it
+_UNKNOWN_STATUSES = (502, 504)  # from a proxy in front of the gateway
 
 
 class Outcome(StrEnum):
-    """What came of a message. UNKNOWN: the gateway may have it."""
+    """The result of sending a message. UNKNOWN: the gateway may have it."""
 
     SENT = "sent"
     UNKNOWN = "unknown"
@@ -43,7 +45,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Message:
-    """`phone` is local, 10-11 digits. Neither may reach a log: hence no repr."""
+    """`phone` is local, 10-11 digits. Neither field may reach a log, so there is no repr."""
 
     phone: str = field(repr=False)
     text: str = field(repr=False)
@@ -56,8 +58,8 @@ def is_available() -> bool:
 
 
 def send(message: Message) -> Outcome:
-    """Hand the message to the gateway, up to three times where that fails. A repeat has the same reference, by which a
-    gateway knows it. No failure is raised."""
+    """Send the message to the gateway, at most three times. All attempts have the same reference, by which the gateway
+    recognizes a repeat. Failures are returned, not raised."""
     outcome = _send(message)
     MESSAGES.labels(outcome).inc()
     return outcome

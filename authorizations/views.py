@@ -1,4 +1,4 @@
-"""The partner's routes of an authorization session. Those that the holder's link opens are in `holder_views`."""
+"""The partner's routes of an authorization session. The holder's public routes are in `holder_views`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _opened(session: Session) -> dict[str, Any]:
 
 
 def _read(session: Session) -> dict[str, Any]:
-    """The session as its partner reads it."""
+    """The session as the partner reads it."""
     body = {**_opened(session), "status": session.status_at(timezone.now())}
     if session.status == Session.Status.AUTHORIZED:
         body["evidence"] = session.evidence.as_contract()

@@ -1,4 +1,5 @@
-"""The evidence chain, looked after without a person: a daily check, and its end told where nobody can take it back."""
+"""Automatic supervision of the evidence chain: a daily verification, and its head written to the log, which cannot be
+altered afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ CHECKS = Counter("evidence_checks", "Checks of the whole chain of evidence.", ["
 
 
 class Head(TypedDict):
-    """The chain's end at a moment: how many evidences, the last one's hash, and how many uses of them."""
+    """The chain's head at one time: the number of evidences, the last one's hash, and the number of uses."""
 
     at: str
     evidences: int
@@ -29,7 +30,7 @@ class Head(TypedDict):
 
 
 def head() -> Head:
-    """The chain's end now. Kept elsewhere, it shows later that the chain's newest links were cut off."""
+    """The chain's current head. Stored elsewhere, it later shows whether the newest links were removed."""
     last = Evidence.objects.order_by("-number").values_list("number", "hash").first()
     number, last_hash = last or (0, seal.GENESIS)
     uses = Session.objects.exclude(use_count=0).aggregate(uses=Sum("use_count"))["uses"] or 0
@@ -37,12 +38,12 @@ def head() -> Head:
 
 
 def tell_head() -> None:
-    """Write the chain's end as a log line, which leaves this machine with the others."""
+    """Write the chain's head as a log line, which is sent to another machine with the others."""
     log.info("evidence_head", **head())
 
 
 def check() -> None:
-    """Check all evidence. What is wrong is an error line for each and counts, by which an alarm goes off."""
+    """Verify all evidence. Each problem gives an error line and is counted, which triggers an alarm."""
     result = chain.verify(seal.trusted_keys())
     CHECKS.labels("valid" if result["valid"] else "broken").inc()
     for problem in result["problems"]:

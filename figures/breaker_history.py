@@ -1,4 +1,5 @@
-"""Keeps what banks' breakers did. Workers note it in Redis, since they hold no database connection during a call."""
+"""Stores the history of banks' breakers. Workers write it to Redis, because they hold no database connection during a
+call."""
 
 from __future__ import annotations
 
@@ -18,14 +19,15 @@ from providers.breaker import ALL, HISTORY
 
 log = structlog.get_logger(__name__)
 
-#: A breaker that nobody tries again counts as closed after so long: Redis forgets it (providers/breaker.py).
+#: A breaker that is not tried again counts as closed after this time, because Redis forgets it (providers/breaker.py).
 LONGEST_OPEN = timedelta(minutes=5)
 _AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
 class Opening:
-    """A time for which a bank's breaker was open: for all, or for the one partner. `until` is None while it is."""
+    """A period during which a bank's breaker was open, for all partners or for `partner`. `until` is None while it is
+    open."""
 
     since: datetime
     until: datetime | None
@@ -33,8 +35,8 @@ class Opening:
 
 
 def fetch() -> int:
-    """Keep what breakers did since the last time; returns how many entries there were. One that is fetched twice is one
-    row."""
+    """Store the breakers' history since the last call. Returns the number of entries. An entry that is fetched twice
+    becomes one row."""
     give_back_connection()
     try:
         found = cast("list[bytes]", redis().lrange(HISTORY, 0, _AT_ONCE - 1))
@@ -51,7 +53,7 @@ def fetch() -> int:
 
 
 def _row(told: bytes) -> BreakerMove | None:
-    """The row for an entry. None for that of a caller without a partner, whom nobody could be shown."""
+    """The row for an entry. None for a caller without a partner, because such an entry cannot be shown to anyone."""
     bank, scope, is_open, at = json.loads(told)
     try:
         partner = UUID(scope) if scope != ALL else None
@@ -61,10 +63,11 @@ def _row(told: bytes) -> BreakerMove | None:
 
 
 def openings(bank: str, since: datetime, now: datetime, most: int = 50) -> list[Opening]:
-    """When the bank's breaker was open, the newest first. A probe that failed prolongs an opening. One statement."""
+    """The periods during which the bank's breaker was open, newest first. A failed probe prolongs a period. One
+    statement."""
     moves = BreakerMove.objects.filter(bank=bank, at__gte=since).order_by("-at")[: most * 4]
     found: list[Opening] = []
-    running: dict[UUID | None, tuple[datetime, datetime]] = {}  # when it opened, and when it was last opened anew
+    running: dict[UUID | None, tuple[datetime, datetime]] = {}  # when it opened, and when it was last opened again
 
     def end(partner: UUID | None, at: datetime) -> None:
         if partner in running:

@@ -1,4 +1,4 @@
-"""The data of plots, as the theme's chart components take them."""
+"""The data of plots in the form of the theme's chart components."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from django.utils import timezone
 
-#: Colours that stand apart in light and dark, and for people who see few colours (Okabe and Ito).
+#: Colours that can be told apart on light and dark pages and with colour blindness (Okabe and Ito).
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#8c8c8c"
-#: So many hours stand in the table beside a plot.
+#: The maximum number of hours in the table of a plot.
 _TABLE_ROWS = 48
 _GREY_TEXT = "#737373"
 _POINT = 3
@@ -22,7 +22,7 @@ _POINT = 3
 
 @dataclass(frozen=True)
 class Line:
-    """A row of numbers in a plot: its name, its colour, and a number for each hour."""
+    """One line of a plot: its name, its colour, and a number for each hour."""
 
     name: str
     colour: str
@@ -31,7 +31,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot over hours, with the table that says the same to who does not see it. `data` and `options` are JSON."""
+    """A plot over hours, with a table of the same numbers for users who cannot see it. `data` and `options` are
+    JSON."""
 
     title: str
     data: str
@@ -48,8 +49,8 @@ class Plot:
 def plot(
     title: str, hours: Sequence[datetime], lines: Iterable[Line], *, stacked: bool = False, bars: bool = True
 ) -> Plot:
-    """A plot of `lines` over `hours`: bars for a day, unless not `bars`; lines for more. The table has the newest hours
-    that are not empty, at most 48."""
+    """A plot of `lines` over `hours`. A day is shown as bars (unless `bars` is False), longer periods as lines. The
+    table has the newest non-empty hours, at most 48."""
     found = list(lines)
     is_a_day = len(hours) <= 48
     is_bars = bars and is_a_day
@@ -86,7 +87,7 @@ def _radii(values: Sequence[int | float | Decimal | None]) -> list[int]:
 
 
 def shown(value: int | float | Decimal | None) -> str:
-    """A number as it is written in Portuguese, at most two decimals."""
+    """A number in Portuguese notation, with at most two decimals."""
     if value is None:
         return "—"
     text = f"{value:,.2f}".rstrip("0").rstrip(".") if isinstance(value, float | Decimal) else f"{value:,}"
@@ -94,7 +95,7 @@ def shown(value: int | float | Decimal | None) -> str:
 
 
 def _options(stacked: bool) -> dict[str, Any]:
-    """Without animation, which costs a second of a slow machine for each plot."""
+    """Without animation, which takes a slow machine a second per plot."""
     ticks = {"color": _GREY_TEXT, "maxRotation": 0, "autoSkipPadding": 16}
     return {
         "animation": False,

@@ -1,7 +1,7 @@
-"""Counts what happened between two moments: reads the rows of queries, steps and proposals, and adds them up by hour.
+"""Counts events between two times: reads the rows of queries, steps and proposals, and sums them by hour.
 
-Each source has one function, which reads the rows by an index on the moment that counts. A row counts once, in the hour
-of that moment, and has to be final when it is counted (`figures.sweep` waits for that).
+Each source has one function, which reads the rows by an index on the time that counts. A row is counted once, in the
+hour of that time, and must be final by then (`figures.sweep` waits for that).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from proposals.models import Move
 from providers.reasons import ReasonCode
 from providers.types import ProposalStatus, QueryStatus
 
-#: The upper bounds, in milliseconds, of the classes that answer times are counted in. The last one has no bound.
+#: The upper bounds, in milliseconds, of the classes of answer times. The last class has no bound.
 LATENCY_BOUNDS_MS = (100, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7500, 10_000, 15_000, 20_000, 25_000)
 LONGER_MS = 2**31 - 1
-#: What names a row of each table.
+#: The columns that identify a row of each table.
 KEYS: dict[type[models.Model], tuple[str, ...]] = {
     QueryHour: ("hour", "partner_id"),
     BankHour: ("hour", "bank", "partner_id"),
@@ -37,7 +37,7 @@ _STEP_CODES = {
     Step.State.EXPIRED: ReasonCode.AUTHORIZATION_EXPIRED,
 }
 _ENDS = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
-#: The columns that a proposal's move is counted in.
+#: The columns in which a proposal's move is counted.
 _MOVES = {
     ProposalStatus.CREATED: "submitted",
     ProposalStatus.SIGNED: "signed",
@@ -57,7 +57,7 @@ class _Reason(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """As much of a stored `consultas.fan_out.Answer` as is counted: to build the whole takes several times as long."""
+    """The counted parts of a stored `consultas.answer.Answer`. Decoding the whole takes several times as long."""
 
     provider: str
     status: QueryStatus
@@ -70,19 +70,20 @@ class _Answer(msgspec.Struct):
 
 @dataclass
 class Tally:
-    """Counts that are not yet stored: for each table the rows by their keys, with what to add to each column."""
+    """Counts that are not stored yet: for each table, the rows by their keys, with the amounts to add to each
+    column."""
 
     rows: dict[type[models.Model], dict[tuple[Any, ...], dict[str, int | Decimal]]] = field(default_factory=dict)
 
     def add(self, model: type[models.Model], key: tuple[Any, ...], **amounts: int | Decimal) -> None:
-        """Add `amounts` to the columns of the row `key`, whose parts are those of `KEYS`."""
+        """Add `amounts` to the columns of the row `key`. Its parts are those of `KEYS`."""
         row = self.rows.setdefault(model, {}).setdefault(key, {})
         for name, amount in amounts.items():
             if amount:
                 row[name] = row.get(name, 0) + amount
 
     def store(self) -> None:
-        """Add everything to the tables, in one statement for each. Inside a transaction."""
+        """Add everything to the tables, with one statement each. Inside a transaction."""
         for model, rows in self.rows.items():
             keys = KEYS[model]
             columns = [each.attname for each in model._meta.concrete_fields if not each.primary_key]
@@ -102,17 +103,17 @@ class Tally:
 
 
 def hour_of(moment: datetime) -> datetime:
-    """The beginning of the hour in which `moment` lies."""
+    """The beginning of the hour that contains `moment`."""
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
 
 
 def latency_class(ms: int) -> int:
-    """The upper bound of the class that an answer after `ms` milliseconds is counted in."""
+    """The upper bound of the class for an answer after `ms` milliseconds."""
     return next((bound for bound in LATENCY_BOUNDS_MS if ms <= bound), LONGER_MS)
 
 
 def queries(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count the queries that began in [since, until), and their answers; returns how many queries."""
+    """Count the queries that began in [since, until), and their answers. Returns the number of queries."""
     rows = Query.objects.filter(created_at__gte=since, created_at__lt=until).order_by()
     number = 0
     for query in _each(rows.only("partner_id", "created_at", "finished_at", "answers")):
@@ -193,7 +194,7 @@ def _later_offers(steps: list[Step], until: datetime, tally: Tally) -> None:
 
 
 def moves(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count what proposals became in [since, until), by their moves; returns how many moves."""
+    """Count the moves of proposals in [since, until). Returns their number."""
     rows = Move.objects.filter(at__gte=since, at__lt=until).order_by().select_related("proposal__offer")
     number = 0
     shown = ("from_status", "to_status", "at", "proposal__partner_id", "proposal__provider", "proposal__reason")
@@ -210,18 +211,18 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
             tally.add(BankHour, key, **{column: 1, f"{column}_amount": amount})
         if status in _ENDS:
             stage = Stage.PAYMENT if move.from_status == ProposalStatus.SIGNED else Stage.SIGNATURE
-            # Proposals that ended before reasons were kept have none.
+            # Proposals that ended before reasons were stored have none.
             code = (proposal.reason or {}).get("code", ReasonCode.OTHER.value)
             tally.add(ReasonHour, (*key, stage.value, code), count=1, amount=amount)
     return number
 
 
 def _each(rows: models.QuerySet[Any]) -> Iterator[Any]:
-    """The rows, read in chunks: answers are large."""
+    """The rows, read in chunks, because answers are large."""
     return rows.iterator(chunk_size=_CHUNK)
 
 
-#: How each source is counted, and the moments of its oldest rows.
+#: The counting function of each source, and the times of its oldest rows.
 COUNT: dict[Source, Callable[[datetime, datetime, Tally], int]] = {
     Source.QUERIES: queries,
     Source.STEPS: steps,

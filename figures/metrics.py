@@ -1,6 +1,6 @@
-"""The funnel for Prometheus: counted by the sweep that counts it for the back office, in the same classes.
+"""The funnel for Prometheus: counted by the same sweep and in the same classes as for the back office.
 
-The process that ran the sweep shows the counts; over all machines their sum is right. No label names a partner.
+The process that ran the sweep serves the counts, so only the sum over all machines is right. No label names a partner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STAGES = ("submitted", "signed", "disbursed", "rejected", "cancelled", "expired"
 
 
 def count(tally: Tally) -> None:
-    """Add what the sweep has stored."""
+    """Add the counts that the sweep has stored."""
     for row in tally.rows.get(QueryHour, {}).values():
         queries, unfinished, with_offers = (
             float(row.get(name, 0)) for name in ("queries", "unfinished", "with_offers")

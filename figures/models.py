@@ -1,7 +1,7 @@
-"""What happened, counted by the hour: what the back office's plots and tables are drawn from.
+"""Hourly counts of events, from which the back office's plots and tables are made.
 
-The rows are written by `figures.sweep` alone, and hold no personal data. They stay when the rows that they count are
-purged. Hours begin at full hours of UTC; amounts are in reais.
+Only `figures.sweep` writes the rows. They contain no personal data and stay when the counted rows are deleted. Hours
+are full hours of UTC; amounts are in reais.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from partners.models import Partner
 
 
 class Source(models.TextChoices):
-    """What is counted, each by the moment at which it happened."""
+    """What is counted, each by the time at which it happened."""
 
     QUERIES = "queries", "consultas"
     STEPS = "steps", "autorizações externas"
@@ -20,7 +20,7 @@ class Source(models.TextChoices):
 
 
 class Stage(models.TextChoices):
-    """Between which two stages of the funnel something ended."""
+    """The stages of the funnel between which something ended."""
 
     OFFER = "offer", "sem oferta"
     SIGNATURE = "signature", "enviada e não assinada"
@@ -105,7 +105,7 @@ class BankHour(models.Model):
     class Meta:
         verbose_name = "número por hora"
         verbose_name_plural = "números por hora"
-        default_permissions = ("view",)  # of all that this package shows
+        default_permissions = ("view",)  # the permission for all pages of this app
         constraints = [models.UniqueConstraint(fields=("hour", "bank", "partner"), name="one_row_of_a_bank")]
         indexes = [models.Index(fields=("bank", "hour"), name="hours_of_a_bank")]
 
@@ -114,8 +114,8 @@ class BankHour(models.Model):
 
 
 class ReasonHour(models.Model):
-    """How often within an hour something ended for a reason. `code` is one of `ReasonCode`; of an answer with several
-    reasons it is the first. Proposals are counted with their amount."""
+    """How often something ended for a reason within an hour. `code` is a `ReasonCode`; of an answer with several
+    reasons, the first. Proposals are counted with their amount."""
 
     hour = models.DateTimeField("hora")
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="+", verbose_name="parceiro")
@@ -137,8 +137,8 @@ class ReasonHour(models.Model):
 
 
 class LatencyHour(models.Model):
-    """How many answers of a bank, to queries that began within an hour, took so long: more than the bound before
-    `up_to_ms`, and at most that. Answers that a repeated query shared with an earlier one are not in it."""
+    """How many answers of a bank, to queries that began within an hour, took at most `up_to_ms` and more than the
+    previous bound. Answers that a repeated query reused are not counted."""
 
     hour = models.DateTimeField("hora")
     bank = models.CharField("banco", max_length=40)
@@ -154,7 +154,7 @@ class LatencyHour(models.Model):
 
 
 class Progress(models.Model):
-    """Up to which moment what happened is counted: all before `until`, nothing from then on."""
+    """Everything before `until` is counted, and nothing from then on."""
 
     source = models.CharField(primary_key=True, max_length=10, choices=Source.choices)
     until = models.DateTimeField()
@@ -167,7 +167,7 @@ class Progress(models.Model):
 
 
 class BreakerMove(models.Model):
-    """A bank's breaker opened or closed: for all partners, or for the one with the id `partner_id`."""
+    """A bank's breaker opened or closed, for all partners or for the one with the id `partner_id`."""
 
     bank = models.CharField("banco", max_length=40)
     partner_id = models.UUIDField("parceiro", null=True)

@@ -1,4 +1,4 @@
-"""Reads the figures for the pages of the back office: sums by hour, by bank, by partner, of a period."""
+"""Reads the figures for the back office's pages: a period's sums by hour, by bank, by partner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
 HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
 Row = dict[str, Any]
-#: The columns of `QueryHour` and of `BankHour` that are summed.
+#: The summed columns of `QueryHour` and of `BankHour`.
 QUERY_COLUMNS = (
     "queries",
     "unfinished",
@@ -34,7 +34,7 @@ BANK_COLUMNS = tuple(
 
 @dataclass(frozen=True)
 class Period:
-    """The last `hours` hours, the one that runs included. `name` stands in addresses, `label` on pages."""
+    """The last `hours` hours, including the current one. `name` is used in URLs, `label` on pages."""
 
     name: str
     label: str
@@ -44,7 +44,7 @@ class Period:
         return hour_of(now) - (self.hours - 1) * HOUR
 
     def all_hours(self, now: datetime) -> list[datetime]:
-        """Its hours, the oldest first."""
+        """Its hours, oldest first."""
         return [self.since(now) + number * HOUR for number in range(self.hours)]
 
 
@@ -74,7 +74,7 @@ def _of_queries(row: Row) -> Row:
 
 @dataclass(frozen=True)
 class Hours:
-    """Sums by hour. An hour without a row has zeros."""
+    """Sums by hour. An hour without a row counts as zero."""
 
     rows: dict[datetime, Row]
 
@@ -82,7 +82,7 @@ class Hours:
         return [self.rows.get(hour, {}).get(column, 0) for hour in hours]
 
     def total(self, column: str, since: datetime, until: datetime) -> Decimal:
-        """The sum over [since, until). Of the hour in which `until` lies counts the share before it."""
+        """The sum over [since, until). Of the hour that contains `until`, the elapsed share is counted."""
         found = Decimal(0)
         for hour, row in self.rows.items():
             if since <= hour < until:
@@ -92,7 +92,7 @@ class Hours:
 
 
 def hours_of_all(since: datetime) -> Hours:
-    """The sums of all partners and banks since then: queries and proposals. Two statements."""
+    """The sums of queries and proposals over all partners and banks since that time. Two statements."""
     found: dict[datetime, Row] = {}
     for row in _sums(QueryHour.objects.filter(hour__gte=since), "hour", QUERY_COLUMNS):
         found[row["hour"]] = _of_queries(row)
@@ -106,7 +106,7 @@ def hours_of_all(since: datetime) -> Hours:
 
 @dataclass(frozen=True)
 class Compared:
-    """A figure of today until now beside that of the same weekday a week ago until the same time."""
+    """A figure of today until now, and of the same weekday a week ago until the same time."""
 
     title: str
     today: Decimal
@@ -115,14 +115,14 @@ class Compared:
 
     @property
     def change(self) -> int | None:
-        """Percent; None where there was nothing."""
+        """The change in percent. None if the earlier figure is 0."""
         return round((self.today - self.before) * 100 / self.before) if self.before else None
 
 
 def today_compared(hours: Hours, now: datetime) -> list[Compared]:
     """Queries, offers, proposals and payments of today, in the service's time zone."""
     midnight = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
-    # Today is counted whole: the hour that runs has what has happened in it.
+    # Today is counted whole, because the current hour contains only what has already happened.
     tomorrow = hour_of(now) + HOUR
 
     def compared(title: str, column: str, amount: str | None = None) -> Compared:
@@ -144,7 +144,7 @@ def today_compared(hours: Hours, now: datetime) -> list[Compared]:
 
 @dataclass
 class BankFigures:
-    """A bank over a period: sums, and how long its answers took."""
+    """A bank's figures over a period: sums, and the distribution of its answer times."""
 
     bank: str
     sums: Row
@@ -157,12 +157,12 @@ class BankFigures:
 
     @property
     def answers(self) -> int:
-        """All that partners got for this bank."""
+        """The number of answers that partners got for this bank."""
         statuses = ("ok", "no_offers", "requires_action", "pending", "refused", "failed")
         return sum(self.sums.get(name, 0) for name in statuses)
 
     def share(self, name: str) -> Decimal | None:
-        """Percent of the answers."""
+        """A column as a percentage of the answers."""
         return Decimal(self.sums.get(name, 0)) * 100 / self.answers if self.answers else None
 
     @property
@@ -170,13 +170,14 @@ class BankFigures:
         return Decimal(self.sums.get("offers", 0)) / self.answers if self.answers else None
 
     def percentile(self, share: float) -> float | None:
-        """Milliseconds within which so much of the answers came; infinity beyond the last class. None without any."""
+        """The milliseconds within which the part `share` of the answers came; infinity in the last class. None without
+        answers."""
         return percentile(self.latencies, share)
 
 
 def percentile(classes: dict[int, int], share: float) -> float | None:
-    """Milliseconds within which the part `share` (0 to 1) of the answers came: counts by the upper bound of their
-    class, taken as evenly spread within it. Infinity where it lies beyond the last bound; None without answers."""
+    """The milliseconds within which the part `share` (0 to 1) of the answers came. `classes` are counts by upper bound,
+    assumed to be evenly spread within a class. Infinity beyond the last bound; None without answers."""
     total = sum(classes.values())
     if not total:
         return None
@@ -190,7 +191,7 @@ def percentile(classes: dict[int, int], share: float) -> float | None:
 
 
 def banks(since: datetime) -> list[BankFigures]:
-    """Every bank that has figures since then, by name. Two statements."""
+    """The figures of every bank since that time, sorted by name. Two statements."""
     found = {
         row["bank"]: BankFigures(row["bank"], _plain(row))
         for row in _sums(BankHour.objects.filter(hour__gte=since), "bank", BANK_COLUMNS)
@@ -208,7 +209,7 @@ class BankByHour:
     latencies: dict[datetime, dict[int, int]]
 
     def percentiles(self, hours: Iterable[datetime], share: float) -> list[float | None]:
-        """Seconds, None for an hour without answers; the last class counts as its lower bound."""
+        """By hour, in seconds. None for an hour without answers. The last class counts as its lower bound."""
         found = [percentile(self.latencies.get(hour, {}), share) for hour in hours]
         return [None if ms is None else min(ms, LATENCY_BOUNDS_MS[-1]) / 1000 for ms in found]
 
@@ -246,7 +247,7 @@ class ReasonFigures:
 
 
 def reasons(since: datetime, *, bank: str = "", partner: Any = None, most: int = 8) -> dict[str, list[ReasonFigures]]:
-    """The commonest reasons of each stage, of one bank and one partner where they are given. One statement."""
+    """The most frequent reasons of each stage, of one bank and one partner if given. One statement."""
     rows = _of(ReasonHour.objects.filter(hour__gte=since), bank, partner)
     found: dict[str, list[ReasonFigures]] = {stage: [] for stage in Stage.values}
     for row in sorted(_sums(rows, ("stage", "code"), ("count", "amount")), key=lambda each: -each["sum_count"]):
@@ -262,7 +263,7 @@ def _of(rows: QuerySet[Any], bank: str, partner: Any) -> QuerySet[Any]:
 
 @dataclass(frozen=True)
 class Funnel:
-    """How many came how far. `asked` are queries, or a bank's answers where one bank is looked at."""
+    """How many cases reached each step. `asked` are queries; for a single bank, its answers."""
 
     name: str
     key: str
@@ -278,7 +279,7 @@ class Funnel:
 
 
 def _funnel(name: str, key: str, row: Row, queries: Row | None = None) -> Funnel:
-    """Of a bank's sums; with the sums of the queries, of all banks."""
+    """The funnel from a bank's sums. With the sums of the queries, the funnel of all banks."""
     if queries is None:
         answers = BankFigures(key, row)
         queries = {
@@ -307,7 +308,7 @@ def funnel_of_bank(bank: str, sums: Row) -> Funnel:
 
 @dataclass(frozen=True)
 class Funnels:
-    """The whole, and the same by bank and by partner."""
+    """The whole funnel, and the same by bank and by partner."""
 
     whole: Funnel
     by_bank: list[Funnel]
@@ -315,7 +316,7 @@ class Funnels:
 
 
 def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
-    """Of one bank and one partner where they are given. Two statements."""
+    """The funnels of one bank and one partner if given. Two statements."""
     rows = _of(BankHour.objects.filter(hour__gte=since), bank, partner)
     columns = ("ok", "no_offers", "requires_action", "pending", "refused", "failed", "offered", "steps_with_offers")
     sold = [f"{each}{suffix}" for each in ("submitted", "signed", "disbursed") for suffix in ("", "_amount")]

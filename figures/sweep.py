@@ -1,8 +1,8 @@
-"""Keeps the figures up: counts what happened since the last time, once and no more; and counts hours anew.
+"""Keeps the figures up to date: counts what is new, exactly once, and can count hours again.
 
-How far each source is counted stands in `Progress`, in the transaction that adds the counts: a sweep that dies, or
-comes twice, counts nothing twice. A row is counted once it is final and its transaction is over, `SETTLED_AFTER` its
-moment.
+`Progress` says how far each source is counted, in the same transaction as the counts. A sweep that dies, or runs twice,
+therefore counts nothing twice. A row is counted `SETTLED_AFTER` its time, when it is final and its transaction has
+ended.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from proposals.models import Move
 log = structlog.get_logger(__name__)
 
 HOUR = timedelta(hours=1)
-#: What is counted in one transaction.
+#: The period that is counted in one transaction.
 SLICE = timedelta(minutes=10)
-#: For so many seconds one sweep goes on. Then the next one does.
+#: How long one sweep runs, in seconds. The next one continues.
 RUN_S = 50.0
 
 
 def settled_after() -> timedelta:
-    """How long after its moment everything about a row is stored. No query is written to after this time."""
+    """The time after which everything about a row is stored. No query's row is written after this time."""
     return timedelta(seconds=settings.QUERY_DEADLINE_S) + DEAD_AFTER
 
 
 def advance(now: datetime | None = None) -> dict[str, int]:
-    """Count what happened until now; returns how many rows of each source. Begins with the oldest rows there are."""
+    """Count everything until now. Returns the number of rows by source. Starts with the oldest rows."""
     end, stop = (now or timezone.now()) - settled_after(), time.monotonic() + RUN_S
     counted = dict.fromkeys(Source.values, 0)
     behind = list(Source)
     for source in behind:
         _begin(source, end)
     while behind and time.monotonic() < stop:
-        for source in list(behind):  # in turns, so that the history of one holds up no other
+        for source in list(behind):  # sources take turns, so that the history of one delays no other
             number, is_done = _advance_a_slice(source, end)
             counted[source] += number
             if is_done:
@@ -56,7 +56,7 @@ def advance(now: datetime | None = None) -> dict[str, int]:
 
 
 def _begin(source: Source, end: datetime) -> None:
-    """Note for a source that was never counted where its rows begin."""
+    """For a source that was never counted, store where its rows begin."""
     if Progress.objects.filter(pk=source).exists():
         return
     oldest = {
@@ -69,7 +69,7 @@ def _begin(source: Source, end: datetime) -> None:
 
 
 def _advance_a_slice(source: Source, end: datetime) -> tuple[int, bool]:
-    """Count the next slice of the source, at most until `end`. Returns how many rows it had, and True if no other is
+    """Count the source's next slice, at most until `end`. Returns the number of its rows, and True if no slice is
     left."""
     tally = Tally()
     with transaction.atomic():
@@ -86,21 +86,21 @@ def _advance_a_slice(source: Source, end: datetime) -> tuple[int, bool]:
 
 
 def counted_until() -> datetime | None:
-    """Up to which moment everything is counted; None before the first sweep. One statement."""
+    """The time until which everything is counted. None before the first sweep. One statement."""
     return min(Progress.objects.values_list("until", flat=True), default=None)
 
 
 def countable_since(now: datetime | None = None) -> datetime:
-    """The oldest hour of which all rows are still there: before it the retention deletes some."""
+    """The oldest hour whose rows all still exist. Rows of earlier hours are partly deleted by the retention."""
     days = min(settings.QUERY_RETENTION_DAYS, settings.SUBMISSION_RETENTION_DAYS)
     return hour_of((now or timezone.now()) - timedelta(days=days)) + HOUR
 
 
 def rebuild(since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
-    """Count anew the hours that begin in [since, until), as far as they were counted; yields each hour that it has
-    stored, with how many rows it counted. Each hour is a transaction: readers see the old figures or the new ones.
+    """Count the hours in [since, until) again, as far as they were counted. Yields each stored hour with its number of
+    rows. Each hour is a transaction, so readers see the old figures or the new ones.
 
-    Hours before `countable_since()` are left out, since their rows are partly gone.
+    Hours before `countable_since()` are skipped, because some of their rows are deleted.
     """
     hour = max(hour_of(since), countable_since())
     while hour < until:
@@ -112,7 +112,7 @@ def rebuild(since: datetime, until: datetime) -> Iterator[tuple[datetime, int]]:
 
 
 def _rebuild_hour(hour: datetime) -> int | None:
-    """Count the hour anew; returns how many rows it had. None where no source has come so far."""
+    """Count the hour again. Returns the number of its rows. None if no source was counted that far."""
     tally, number = Tally(), 0
     with transaction.atomic():
         counted = {each.source: each.until for each in Progress.objects.select_for_update().order_by("source")}
@@ -128,7 +128,7 @@ def _rebuild_hour(hour: datetime) -> int | None:
 
 
 def oldest() -> datetime | None:
-    """The first hour that any figure is of; None where nothing was counted yet."""
+    """The first hour with any figure. None if nothing was counted yet."""
     firsts = [
         model._default_manager.aggregate(at=Min("hour"))["at"]
         for model in (QueryHour, BankHour, ReasonHour, LatencyHour)

@@ -1,4 +1,4 @@
-"""The tables of the figures' pages: cells as they are written in Portuguese, and what several pages show."""
+"""The tables of the figures' pages: cells in Portuguese notation, and tables that several pages share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from providers.reasons import MEANINGS, ReasonCode
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page. The first column names the row."""
+    """A table of a page. The first column is the row's title."""
 
     head: tuple[str, ...]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -33,12 +33,12 @@ class Table:
 
 
 _FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas", "Ofertado", "Enviado", "Assinado", "Pago")
-#: A partner asks; a bank answers.
+#: Titles of a funnel that begins with queries, and of one that begins with a bank's answers.
 FUNNEL_OF_QUERIES, FUNNEL_OF_ANSWERS = ("", "Consultas", *_FUNNEL_HEAD), ("", "Respostas", *_FUNNEL_HEAD)
 
 
 def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
-    """A row of a funnel's table: each step with its share of the step before, then the amounts."""
+    """A row of a funnel's table: each step with its share of the previous step, then the amounts."""
     steps = (funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed)
     amounts = (funnel.offered, funnel.submitted_amount, funnel.signed_amount, funnel.disbursed_amount)
     return (
@@ -50,7 +50,7 @@ def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
 
 
 def whole_reais(amount: Decimal | int) -> str:
-    """`R$ 1.235`: sums of figures need no cents."""
+    """An amount as `R$ 1.235`, without cents."""
     return f"R$ {shown(round(amount))}"
 
 
@@ -59,7 +59,7 @@ def _of_the_step_before(now: int, before: int) -> str:
 
 
 def reason_table(found: list[ReasonFigures], of: int, *, has_amount: bool) -> Table:
-    """Reasons, the commonest first; with their share of `of` answers where that is given."""
+    """Reasons, the most frequent first, with their share of `of` answers if given."""
     head = ("Motivo", "Código", "Vezes", *(("Das respostas",) if of else ()), *(("Valor",) if has_amount else ()))
     rows = [
         (
@@ -75,7 +75,7 @@ def reason_table(found: list[ReasonFigures], of: int, *, has_amount: bool) -> Ta
 
 
 def _meaning(code: str) -> str:
-    """What the code tells; a code of a later release has no words here."""
+    """The code's meaning. Empty for a code of a later release."""
     try:
         return MEANINGS[ReasonCode(code)].meaning
     except ValueError:
@@ -83,7 +83,7 @@ def _meaning(code: str) -> str:
 
 
 def opening_table(name: str, now: datetime) -> Table:
-    """The breaker's history of 30 days: two statements."""
+    """The breaker's history of 30 days. Two statements."""
     found = openings(name, now - timedelta(days=30), now)
     partners = Partner.objects.in_bulk({each.partner_id for each in found if each.partner_id})
     rows = [
@@ -106,33 +106,33 @@ def _whom(partner_id: Any, partners: dict[Any, Partner]) -> Any:
 
 
 def label(name: str) -> str:
-    """The bank's name for people."""
+    """The bank's label for people."""
     adapter = registry.get(name)
     return adapter.label if adapter else name
 
 
 def bank_link(name: str, period: Period) -> SafeString:
-    """A link to the bank's page of figures, for the same period."""
+    """A link to the bank's page of figures, with the same period."""
     return link(f"{reverse('figures:bank', args=[name])}?period={period.name}", label(name))
 
 
 def link(address: str, text: str) -> SafeString:
-    """A link as text of a page."""
+    """A link as the text of a page."""
     return format_html('<a class="text-link" href="{}">{}</a>', address, text)
 
 
 def added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """The sum of two shares; None where there is none."""
+    """The sum of two shares; None if there is none."""
     return None if one is None or other is None else one + other
 
 
 def percent(share: Decimal | None) -> str:
-    """`12,5%`."""
+    """A share as `12,5%`."""
     return "—" if share is None else f"{share:.1f}%".replace(".", ",")
 
 
 def seconds(ms: float | None) -> str:
-    """Milliseconds as `1,2 s`; infinity is what lies beyond the last class."""
+    """Milliseconds as `1,2 s`. Infinity means the class without a bound."""
     if ms is None:
         return "—"
     return "> 25 s" if math.isinf(ms) else f"{ms / 1000:.1f} s".replace(".", ",")

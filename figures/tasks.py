@@ -5,6 +5,6 @@ from figures import breaker_history, sweep
 
 @shared_task
 def advance() -> None:
-    """Count what happened since the last time. Swept by beat."""
+    """Count what happened since the last call. Run by beat."""
     sweep.advance()
     breaker_history.fetch()

@@ -1,4 +1,4 @@
-"""The back office's pages of figures: all banks side by side, one bank by the hour, and the funnel."""
+"""The back office's pages of figures: all banks side by side, one bank by hour, and the funnel."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _BREAKER_WORDS = {"closed": "fechado", "half_open": "em teste", "open": "aberto"
 
 
 def figures_page(view: View) -> View:
-    """A page of the back office for those who may see figures."""
+    """Decorates a page of the back office for users who may view figures."""
 
     @wraps(view)
     def guarded(request: HttpRequest, **words: Any) -> HttpResponse:
@@ -60,12 +60,12 @@ def figures_page(view: View) -> View:
 
 
 def period_of(request: HttpRequest) -> Period:
-    """The period that the address names; a day where it names none of them."""
+    """The period in the URL; one day if there is none."""
     return PERIODS.get(request.GET.get("period", ""), PERIODS["24h"])
 
 
 def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
-    """The links that change a page's period and keep the rest of its address."""
+    """The links that change a page's period and keep the rest of its URL."""
     links = []
     for each in PERIODS.values():
         asked = request.GET.copy()
@@ -132,7 +132,7 @@ def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
 
 @figures_page
 def bank(request: HttpRequest, name: str) -> HttpResponse:
-    """One bank, by the hour."""
+    """One bank by hour."""
     adapter = registry.get(name)
     if adapter is None:
         raise Http404
@@ -210,7 +210,7 @@ def _answers(number: int) -> str:
 
 @figures_page
 def funnel(request: HttpRequest) -> HttpResponse:
-    """How many came how far, of a partner and a bank where the address names them."""
+    """The funnel, of a partner and a bank if the URL names them."""
     period, now = period_of(request), timezone.now()
     since = period.since(now)
     name, partner = request.GET.get("bank", ""), _partner(request.GET.get("partner", ""))
@@ -254,8 +254,8 @@ def funnel(request: HttpRequest) -> HttpResponse:
 def _funnel_steps(
     whole: reports.Funnel, told: Mapping[str, list[reports.ReasonFigures]], *, of_bank: bool
 ) -> list[dict[str, Any]]:
-    """The funnel's steps for its template: how many came so far, what share of the step before, and the reasons that
-    ended the others."""
+    """The funnel's steps for its template: the number at each step, its share of the previous step, and the reasons why
+    the others ended."""
     return [
         {
             "title": title,
@@ -291,7 +291,7 @@ def _funnel_steps(
 
 
 def _partner(text: str) -> Partner | None:
-    """The partner whose id is `text`; None for an empty text. Raises Http404."""
+    """The partner with the id `text`; None for an empty text. Raises Http404."""
     if not text:
         return None
     try:
@@ -301,7 +301,7 @@ def _partner(text: str) -> Partner | None:
 
 
 def _breaker_states() -> dict[str, str]:
-    """In words, by one look; empty while Redis is away."""
+    """The breakers' states in words, by one Redis call. Empty while Redis is unavailable."""
     try:
         return {name: _BREAKER_WORDS[state] for name, state in Breaker.states(registry.names()).items()}
     except RedisError:

@@ -31,10 +31,10 @@ from providers.models import Provider
 from providers.reasons import Reason, ReasonCode
 from providers.types import BankQuery, QueryStatus
 
-#: What all seeded partners' names begin with, and the request id of all seeded queries and proposals.
+#: The prefix of all seeded partners' names, and the request id of all seeded queries and proposals.
 NAME, MARK = "Volume", "volume"
 _POOL = 200
-#: They follow each other, one set for each day. `---` stands between two.
+#: The statements for one day, in order, separated by `---`.
 _STATEMENTS = Path(__file__).with_name("volume.sql")
 _OFFER = {"installment_value": "300.00", "installments": 48, "interest_rate": "1.99", "total_amount": "14400.00"}
 _DATASET: dict[str, Any] = {
@@ -75,7 +75,7 @@ _NONE_FOUND = (
 
 @dataclass(frozen=True)
 class Volume:
-    """How much: in all, over so many days that end now."""
+    """How many rows: in total, over this many days that end now."""
 
     queries: int
     offers_each: int
@@ -85,7 +85,7 @@ class Volume:
 
 
 def seed(volume: Volume) -> Iterator[tuple[date, float]]:
-    """Write the rows, in a transaction for each day; yields the day and the seconds that it took."""
+    """Write the rows, in one transaction per day. Yields the day and the seconds that it took."""
     statements = _STATEMENTS.read_text("utf-8").split("\n---\n")
     _write_partners(volume.partners)
     today = timezone.localdate()
@@ -111,7 +111,7 @@ def seed(volume: Volume) -> Iterator[tuple[date, float]]:
 
 
 def delete() -> Iterator[tuple[str, int]]:
-    """Delete all that was seeded, figures included; yields each table with how many rows went."""
+    """Delete everything that was seeded, figures included. Yields each table with its number of rows."""
     partners = list(Partner.objects.filter(name__startswith=f"{NAME} ").values_list("pk", flat=True))
     of_partner = "partner_id = ANY(%(partners)s)"
     conditions = {
@@ -143,8 +143,8 @@ def _write_partners(number: int) -> None:
 
 
 def _write_pool() -> None:
-    """Encrypted requests and answers, and a proposal's dataset, for the statements to take. Each is for many rows, and
-    so bound to none."""
+    """Encrypted requests and answers, and a proposal's dataset, for the statements. Each is used for many rows, and is
+    therefore bound to none."""
     chance = random.Random(11)  # noqa: S311 - no secret
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS pg_temp.seed_pool, pg_temp.seed_partners")
@@ -180,7 +180,7 @@ def _write_pool() -> None:
 
 
 def _cpf(number: int) -> str:
-    """A CPF with right check digits, of nobody: those of the sandbox begin with 9 too."""
+    """A CPF with valid check digits that belongs to nobody: the sandbox's also begin with 9."""
     digits = [int(digit) for digit in f"9{number:08}"]
     for _ in range(2):
         total = sum(digit * weight for digit, weight in zip(digits, range(len(digits) + 1, 1, -1), strict=True))
@@ -189,7 +189,7 @@ def _cpf(number: int) -> str:
 
 
 def _answers(chance: random.Random) -> list[dict[str, Any]]:
-    """Each bank's answer, without what has its default. `answered_at` is in the future: no query shared it."""
+    """Each bank's answer, without default values. `answered_at` is in the future, so that no query reuses it."""
     found: list[dict[str, Any]] = []
     for bank in registry.names():
         ms = int(min(25_000, 400 + chance.expovariate(1 / 1800)))
@@ -220,5 +220,5 @@ def _answers(chance: random.Random) -> list[dict[str, Any]]:
             reason = msgspec.to_builtins(Reason.of(ReasonCode.TIMEOUT))
             told |= {"status": QueryStatus.ERROR, "reached": False, "error": reason["message"], "coded": [reason]}
         found.append(told)
-    msgspec.convert(found, list[Answer])  # as a page will
+    msgspec.convert(found, list[Answer])  # as a page will read them
     return found

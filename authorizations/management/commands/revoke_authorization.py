@@ -14,8 +14,8 @@ from partners.management.base import JSONCommand
 
 
 class Command(JSONCommand):
-    """The authorization_id is no argument: it opens the holder's page, and lists of processes and the shell's
-    history keep arguments."""
+    """The authorization_id is not an argument: it opens the holder's page, and process lists and the shell's history
+    keep arguments."""
 
     help = "Revoga uma autorização, a pedido do titular. O authorization_id vem da entrada padrão, não como argumento."
 
@@ -24,8 +24,8 @@ class Command(JSONCommand):
         parser.add_argument("--reason", metavar="TEXT", required=True, help="por quê, sem dados pessoais")
 
     def act(self, *, by: str, reason: str, **options: Any) -> dict[str, Any]:
-        """`{session, evidence, revoked_at, revoked_by}`; `evidence` is null for a session that was still pending. A
-        second time those of the first revocation."""
+        """Returns `{session, evidence, revoked_at, revoked_by}`. `evidence` is null for a session that was pending. A
+        second call returns the values of the first revocation."""
         try:
             session = sessions.locked(_read_id())
         except NotFound:

@@ -11,8 +11,8 @@ from authorizations import dossier, seal
 
 
 class Command(BaseCommand):
-    """Prints `{valid, authorization_id, number, exported_at, exported_by, problems}`; exits with 1 when anything is
-    wrong. Works offline: neither database nor network is asked."""
+    """Prints `{valid, authorization_id, number, exported_at, exported_by, problems}`. Exits with 1 if anything is
+    wrong. Works offline, without database and network."""
 
     help = "Confere um dossiê de evidência, sem banco de dados nem rede."
     requires_system_checks = []

@@ -10,7 +10,7 @@ from authorizations.models import Evidence
 
 
 class Command(BaseCommand):
-    """Prints `{valid, checked, head, problems, public_key}`; exits with 1 when anything is wrong."""
+    """Prints `{valid, checked, head, problems, public_key}`. Exits with 1 if anything is wrong."""
 
     help = "Confere toda a cadeia de evidências: registros, elos, assinaturas e sessões."
 

@@ -36,7 +36,7 @@ class Command(AuditedCommand):
 
 
 def _moment(name: str, text: str | None) -> datetime | None:
-    """The moment that `text` names, in the service's time zone where it says no other."""
+    """The time in `text`, in the service's time zone unless it names another."""
     if text is None:
         return None
     try:
