@@ -46,7 +46,7 @@ def claim_unsettled() -> list[Proposal]:
         rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
         due = rows.filter(_due(now))
         ids = [proposal.pk for proposal in due.only("pk")[:BATCH]]
-        Proposal.end_lapsed_tries(ids, now)
+        Proposal.end_expired_attempts(ids, now)
         unknown = Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)
         unknown.update(next_reconcile_at=now + LOOK_LEASE, worker=worker)
     return list(Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN))

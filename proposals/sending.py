@@ -22,7 +22,7 @@ from proposals import dataset
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import BankCall, Cause, Proposal
-from proposals.tries import TIMEOUTS_PER_TRY
+from proposals.tries import TIMEOUTS_PER_ATTEMPT
 from providers.errors import BankFailure, OfferExpired, ProviderRejected
 from providers.operation import BankClient
 from providers.types import BankProposal
@@ -67,7 +67,7 @@ def send(proposal: Proposal) -> None:
     die_at("after_commit")
     # When the lease ends, the sent request has arrived or never will. Other processes rely on that.
     left = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
-    seconds = max(0.0, min((TIMEOUTS_PER_TRY - 1) * proposal.bank_timeout_s(), left))
+    seconds = max(0.0, min((TIMEOUTS_PER_ATTEMPT - 1) * proposal.bank_timeout_s(), left))
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
 
     def submit(bank: BankClient) -> BankProposal:

@@ -62,9 +62,9 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     if offer is None:
         raise AssertionError("check() raises without an offer")
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
-    proposal, is_ours = _claim_try(partner, offer, data, request_id)
+    proposal, is_ours = _claim_attempt(partner, offer, data, request_id)
     if is_ours and _have_sent(proposal, deadline) is None:
-        proposal.give_back_try()
+        proposal.give_back_attempt()
     else:
         _await_outcome(proposal, deadline)
     proposal = Proposal.objects.get(pk=proposal.pk)
@@ -89,7 +89,7 @@ def error_of(proposal: Proposal) -> ApiError:
     return ProviderUnavailable(_UNKNOWN if is_open else None)
 
 
-def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
+def _claim_attempt(partner: Partner, offer: Offer, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
     """The live proposal of this offer, and True if this request must have it sent.
 
     This request has it sent if no proposal existed, or if no other process is sending it: the last attempt never
@@ -105,7 +105,7 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
             dataset.check_authorized(offer)
         if live is None:
             try:
-                return _begin_first_try(offer, told, request_id, until, name), True
+                return _begin_first_attempt(offer, told, request_id, until, name), True
             except IntegrityError:
                 if not Offer.objects.filter(pk=offer.pk).exists():
                     # The offer was erased after this request had read it.
@@ -116,7 +116,7 @@ def _claim_try(partner: Partner, offer: Offer, data: dict[str, Any], request_id:
         if live.submission == Phase.ACCEPTED or live.is_held(now):
             live.rename(name)
             return live, False
-        if live.begin_next_try(told, request_id, until, name):
+        if live.begin_next_attempt(told, request_id, until, name):
             return live, True
 
 
@@ -127,9 +127,9 @@ def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return told, told.pop("partner_reference", None) or ""
 
 
-def _begin_first_try(offer: Offer, told: dict[str, Any], request_id: str, until: datetime, name: str) -> Proposal:
+def _begin_first_attempt(offer: Offer, told: dict[str, Any], request_id: str, until: datetime, name: str) -> Proposal:
     shown = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
-    return Proposal.begin_first_try(offer, told, shown, request_id, until, name)
+    return Proposal.begin_first_attempt(offer, told, shown, request_id, until, name)
 
 
 def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ NEVER_ACCEPTED = ("not_sent", "refused")
 RECONCILE_AFTER_S = (5, 30, 120, 600, 3600)
 #: A worker may ask the bank first and then send, so an attempt lasts this many time-outs of the bank, plus some seconds
 #: to store the outcome.
-TIMEOUTS_PER_TRY = 3
+TIMEOUTS_PER_ATTEMPT = 3
 MARGIN = timedelta(seconds=5)
 
 
@@ -130,7 +130,7 @@ class Submittable(models.Model):
     # --- Web: a request claims an attempt, and gives it back ----------------------------------------------------
 
     @classmethod
-    def begin_first_try(
+    def begin_first_attempt(
         cls, offer: Offer, told: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime, name: str
     ) -> Self:
         """Create a row, SENDING the dataset `told` for `offer`, which the partner was shown as `terms`. No other
@@ -149,7 +149,7 @@ class Submittable(models.Model):
             **cls._lease(until),
         )
 
-    def begin_next_try(self, told: dict[str, Any], request_id: str, until: datetime, name: str) -> bool:
+    def begin_next_attempt(self, told: dict[str, Any], request_id: str, until: datetime, name: str) -> bool:
         """Set the row to SENDING with the dataset `told` and the next number, for the request `request_id`. No other
         request may begin an attempt before `until`. `name` is the partner's own name; an empty one keeps the earlier.
         Returns False if another request was first."""
@@ -180,10 +180,10 @@ class Submittable(models.Model):
             self.partner_reference = name
             self._rows().filter(pk=self.pk).update(partner_reference=name, updated_at=timezone.now())
 
-    def give_back_try(self) -> None:
+    def give_back_attempt(self) -> None:
         """Give back an attempt that no worker took, so that a repeat need not wait until the lease expires. NOT_SENT if
         no earlier attempt was sent, otherwise UNKNOWN."""
-        untaken = self._current_try().filter(taken_at__isnull=True)
+        untaken = self._current_attempt().filter(taken_at__isnull=True)
         untaken.filter(sent_until__isnull=True).update(submission=self.Submission.NOT_SENT, next_reconcile_at=None)
         untaken.filter(sent_until__isnull=False).update(
             submission=self.Submission.UNKNOWN, next_reconcile_at=timezone.now()
@@ -207,7 +207,7 @@ class Submittable(models.Model):
             now = timezone.now()
             if row.taken_at is not None or not row.is_held(now):
                 return None
-            until = now + timedelta(seconds=TIMEOUTS_PER_TRY * row.bank_timeout_s()) + MARGIN
+            until = now + timedelta(seconds=TIMEOUTS_PER_ATTEMPT * row.bank_timeout_s()) + MARGIN
             earlier = row.sent_until
             if earlier is None:
                 row.origin_query_id = row.offer.query_id
@@ -239,14 +239,14 @@ class Submittable(models.Model):
         self.dataset = self.next_dataset or self.dataset
         sending = self._sealed_to_send(self.dataset)
         changes = {"sent_until": self.lease_until, "origin_query_id": self.offer.query_id, **sending}
-        return bool(self._current_try().update(**changes))
+        return bool(self._current_attempt().update(**changes))
 
     @outlasts_restart
     def mark_not_sent(self, error: ApiError) -> None:
         """Nothing of this attempt was sent, because of `error`. NOT_SENT if nothing of an earlier attempt can arrive
         either: the next attempt may then be sent at once. Otherwise UNKNOWN."""
         if self.sent_until is None:
-            self._current_try().update(
+            self._current_attempt().update(
                 submission=self.Submission.NOT_SENT,
                 error=sealed(self, "error", error.as_dict()),
                 sent_until=None,
@@ -259,7 +259,7 @@ class Submittable(models.Model):
     @outlasts_restart
     def mark_unknown(self) -> None:
         """UNKNOWN: this attempt was sent, and its outcome is not known."""
-        self._current_try().update(
+        self._current_attempt().update(
             submission=self.Submission.UNKNOWN,
             sent_until=timezone.now(),
             reconciles=0,
@@ -269,7 +269,7 @@ class Submittable(models.Model):
 
     def return_to_unknown(self) -> None:
         """UNKNOWN as before this attempt, of which nothing was sent: an earlier one may still arrive."""
-        self._current_try().update(
+        self._current_attempt().update(
             submission=self.Submission.UNKNOWN,
             sent_until=self.sent_until,
             next_reconcile_at=next_look(self.reconciles),
@@ -279,7 +279,7 @@ class Submittable(models.Model):
     # --- Sweep: checks submissions without an outcome -----------------------------------------------------------
 
     @classmethod
-    def end_lapsed_tries(cls, keys: Collection[uuid.UUID], now: datetime) -> None:
+    def end_expired_attempts(cls, keys: Collection[uuid.UUID], now: datetime) -> None:
         """End those of the locked rows `keys` that are SENDING after their lease expired: NOT_SENT if no worker took
         them, otherwise UNKNOWN, because their worker died."""
         lapsed = cls._rows().filter(pk__in=keys, submission=cls.Submission.SENDING, lease_until__lte=now)
@@ -295,8 +295,8 @@ class Submittable(models.Model):
         final no earlier than if its lease had lasted.
         """
         held = cls._rows().filter(worker__in=workers)
-        tries = held.filter(submission=cls.Submission.SENDING, taken_at__isnull=False)
-        tries.update(submission=cls.Submission.UNKNOWN, reconciles=0, next_reconcile_at=now, worker="")
+        attempts = held.filter(submission=cls.Submission.SENDING, taken_at__isnull=False)
+        attempts.update(submission=cls.Submission.UNKNOWN, reconciles=0, next_reconcile_at=now, worker="")
         held.filter(submission=cls.Submission.UNKNOWN).update(next_reconcile_at=now, worker="")
 
     def look_again_later(self) -> None:
@@ -309,6 +309,6 @@ class Submittable(models.Model):
     def _rows(cls) -> QuerySet[Self]:
         return cls._default_manager.all()
 
-    def _current_try(self) -> QuerySet[Self]:
+    def _current_attempt(self) -> QuerySet[Self]:
         """The row, only while this object's attempt is the current one and has no outcome."""
         return self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.Submission.SENDING)

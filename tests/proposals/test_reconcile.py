@@ -63,10 +63,10 @@ def at_bank(bank: str) -> BankClient:
 @pytest.fixture
 def proposal(offer: Offer) -> Proposal:
     """A proposal whose try waits for a worker."""
-    return waiting_try(offer)
+    return waiting_attempt(offer)
 
 
-def waiting_try(offer: Offer) -> Proposal:
+def waiting_attempt(offer: Offer) -> Proposal:
     until = timezone.now() + timedelta(seconds=30)
     return a_proposal(offer, lease_until=until, next_reconcile_at=until)
 
@@ -144,7 +144,7 @@ def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner
     """A bank that deduplicates may be sent a second try early. Where that one never left, the first may still
     arrive: it used to be forgotten, and nobody would have looked for its contract."""
     bank = "ipe"
-    proposal = waiting_try(offered(partner, bank))
+    proposal = waiting_attempt(offered(partner, bank))
     sent_until = timezone.now()
     change(proposal, sent_until=sent_until, attempts=2)
     simulator.bank(bank, fault="expired_token", operation="submit")
@@ -158,9 +158,9 @@ def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner
     assert Proposal.objects.get().submission == Phase.ACCEPTED
 
 
-def refused_second_try(partner: Partner) -> tuple[Proposal, BankSubmission]:
+def refused_second_attempt(partner: Partner) -> tuple[Proposal, BankSubmission]:
     """A proposal whose second try the bank refused while the first, whose body comes along, may still arrive."""
-    proposal = waiting_try(offered(partner, "ipe"))
+    proposal = waiting_attempt(offered(partner, "ipe"))
     first = to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
     another_holder = dataset(shown(proposal.offer), "90000000256")
     change(proposal, sent_until=timezone.now(), attempts=2, next_dataset=another_holder)
@@ -177,7 +177,7 @@ def refused_second_try(partner: Partner) -> tuple[Proposal, BankSubmission]:
 
 def test_a_refused_second_try_does_not_hide_the_first(partner: Partner) -> None:
     """Before the fix, the row ended there, the offer was free, and the next submission made a second contract."""
-    row, first = refused_second_try(partner)
+    row, first = refused_second_attempt(partner)
     at_bank("ipe").submit(first)
     reconciling.reconcile(row)
     row = Proposal.objects.get()
@@ -185,7 +185,7 @@ def test_a_refused_second_try_does_not_hide_the_first(partner: Partner) -> None:
 
 
 def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(partner: Partner) -> None:
-    row, _ = refused_second_try(partner)
+    row, _ = refused_second_attempt(partner)
     reconciling.reconcile(row)
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     reconciling.reconcile(change(row, sent_until=timezone.now() - timedelta(minutes=10)))
@@ -315,7 +315,7 @@ def test_a_retry_sends_a_try_whose_task_never_came(
     offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any
 ) -> None:
     """The web process died before it published the task. Before the fix, the retry waited for the lease and got 502."""
-    proposal = waiting_try(offer)
+    proposal = waiting_attempt(offer)
     begun = timezone.now() - timedelta(seconds=10)
     change(proposal, lease_until=begun + timedelta(seconds=settings.PROPOSAL_WAIT_S))
     http = DjangoClient(headers={"X-Partner-Api-Key": SANDBOX_KEY})
@@ -329,7 +329,7 @@ def test_of_many_who_wait_for_a_try_that_nobody_took_one_publishes_its_task(
 ) -> None:
     """Before the fix, each of them did: one publisher that died made fifty tasks."""
     programs.kill("banks")
-    waiting_try(offer)
+    waiting_attempt(offer)
     settings.PROPOSAL_WAIT_S = 1
     body = json.dumps(dataset(shown(offer)))
 
