@@ -14,6 +14,7 @@ from redis.lock import Lock
 from consultas import repeats
 from consultas.models import Query
 from consultas.repeats import Earlier
+from foundation import replies
 from foundation.redis import redis
 
 log = structlog.get_logger(__name__)
@@ -86,7 +87,10 @@ def _key(query: Query) -> str:
 
 
 def follow(query: Query, leader: str) -> Earlier | None:
-    """The leader's result. None if the leader died before it had one, or the time is over."""
+    """The leader's result. None if nobody works on the leader any more and it has none, or the time is over.
+
+    The lock ends soon after the leader's web process died. The worker, if it lives, brings the leader to its end.
+    """
     key, pause = _key(query), _POLL_S
     while leader and query.seconds_left() > 0:
         row = repeats.of(leader)
@@ -94,7 +98,7 @@ def follow(query: Query, leader: str) -> Earlier | None:
         if row is not None:
             return row
         try:
-            if redis().get(key) != leader.encode():
+            if redis().get(key) != leader.encode() and not replies.is_at_work(leader):
                 return repeats.of(leader)
         except RedisError:
             return None

@@ -131,7 +131,10 @@ def aggregate(query: Query) -> msgspec.Raw:
             query.simulation_group = followed.simulation_group
             return _shown(ending.end(query, (), BankTimedOut(), followed.answers))
         if query.seconds_left() <= 0:
-            return _shown(ending.end(query, (), BankTimedOut()))
+            theirs = _of_overdue(part.leader)
+            if theirs is not None:
+                query.simulation_group = theirs.query.simulation_group
+            return _shown(ending.end(query, (), BankTimedOut(), theirs.answers if theirs else None))
 
 
 def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec.Raw:
@@ -157,6 +160,15 @@ def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec
         return reply.result(wait_ms / 1000)
     except TimeoutError:
         return msgspec.Raw(standing.result(standing.fresh(query)).reply())
+
+
+def _of_overdue(leader: str | None) -> ending.Result | None:
+    """The end of a leader that nobody has ended in time; it is ended now, with what has landed of it. None where it has
+    time left, or is gone."""
+    found = Query.objects.select_related("partner").filter(pk=leader).first() if leader else None
+    if found is None or found.seconds_left() > 0:
+        return None
+    return ending.end(found, (), BankTimedOut())
 
 
 def _asked(query: Query, part: flight.Flight, banks: list[str]) -> msgspec.Raw:

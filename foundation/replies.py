@@ -43,6 +43,8 @@ _SEALED = (ANSWER, END)
 _STREAM_TTL_S = 120
 _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
+#: Nobody looks for the worker of a request whose workers have died more often than this.
+_ROUNDS = 4
 _RETRY_S = 0.2
 #: Claim and START are atomic: a worker that dies cannot leave a claim without a START. The first copy of a task gets
 #: the claim. It gets the claim again if it repeats the call because the answer was lost.
@@ -236,11 +238,23 @@ def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float
 
     Repeated for up to `patience_s` seconds while Redis is unavailable. Raises RedisError.
     """
-    mine = uuid.uuid4().hex
-    keys = (f"claim:{request}:{round_}", address)
+    mine = f"{worker_id()} {uuid.uuid4().hex}"
+    keys = (_claim_of(request, round_), address)
     fields = [part for field in _fields(address, request, START, worker_id()).items() for part in field]
     arguments = (mine, ttl_s, _STREAM_LENGTH, _STREAM_TTL_S, *fields)
     return bool(sending.patiently(lambda: redis().eval(_CLAIM, len(keys), *keys, *arguments), patience_s))
+
+
+def is_at_work(request: str) -> bool:
+    """True while a worker lives that took the task of `request`, whoever waits for it. Raises RedisError."""
+    held: Any = redis().mget([_claim_of(request, round_) for round_ in range(_ROUNDS)])
+    workers = [claimed.decode().partition(" ")[0] for claimed in held if claimed]
+    return bool(workers) and bool(redis().exists(*(key_of(worker) for worker in workers)))
+
+
+def _claim_of(request: str, round_: int) -> str:
+    """The key of the claim to the task of `request` that was published after `round_` workers had died."""
+    return f"claim:{request}:{round_}"
 
 
 def message(address: str, request: str, kind: str, payload: Any, sealed: bytes | None = None) -> tuple[Any, ...]:
