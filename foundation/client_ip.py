@@ -8,7 +8,8 @@ from functools import lru_cache
 from django.conf import settings
 from django.http import HttpRequest
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+from foundation.formats import IPAddress, to_ip
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 #: A customer usually gets a whole IPv6 network of this size and can use any address in it.
 IPV6_PREFIX = 64
@@ -49,7 +50,7 @@ def _networks(cidrs: tuple[str, ...]) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(cidr.strip(), strict=False) for cidr in cidrs)
 
 
-def _address(text: str) -> Address | None:
+def _address(text: str) -> IPAddress | None:
     """The address in a proxy's notation (`1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1`, `[2001:db8::1]:5678`). An
     IPv4-mapped address becomes IPv4. None for any other text."""
     bare = text.strip()
@@ -57,12 +58,4 @@ def _address(text: str) -> Address | None:
         bare = bare[1:].partition("]")[0]
     elif bare.count(":") == 1:
         bare = bare.partition(":")[0]
-    try:
-        address = ipaddress.ip_address(bare)
-    except ValueError:
-        return None
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.scope_id is not None:
-            return None
-        return address.ipv4_mapped or address
-    return address
+    return to_ip(bare)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import re
 import uuid
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import EmailValidator
 
 from foundation.fields import EARLIEST, TextField
-from foundation.formats import cnpj_is_valid, cpf_is_valid, local_phone, unmask_cnpj
+from foundation.formats import cnpj_is_valid, cpf_is_valid, local_phone, to_ip, unmask_cnpj
 
 EMAIL_LENGTH = 254
 # fmt: off
@@ -106,15 +105,8 @@ class IPField(FormatField):
     keywords = {"minLength": 2, "maxLength": 45, "pattern": "^[0-9A-Fa-f:.]+$"}
 
     def parse(self, text: str) -> str | None:
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            return None
-        if isinstance(address, ipaddress.IPv6Address):
-            if address.scope_id is not None:
-                return None
-            address = address.ipv4_mapped or address
-        return str(address)
+        address = to_ip(text)
+        return None if address is None else str(address)
 
 
 class UFField(FormatField):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import unicodedata
 import uuid
@@ -10,6 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 from validate_docbr import CNPJ, CPF
 
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _CPF = CPF()
 _CNPJ = CNPJ()
 CENT = Decimal("0.01")
@@ -32,6 +34,17 @@ _PERSONAL = re.compile(
     r"|whsec_[\w+/=-]+"
     r"|(?<=Bearer )[\w.~+/-]+=*"
 )
+
+
+def to_ip(text: str) -> IPAddress | None:
+    """The address that `text` is. An IPv4-mapped address becomes IPv4. None for a zone id and for any other text."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    return None if address.scope_id is not None else address.ipv4_mapped or address
 
 
 def without_personal_data(text: str) -> str:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, Unpack
 
 import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
-from providers.http import Body, Draft, Reply
+from providers.http import Body, Content, Draft, Reply
 from providers.reasons import Reason, ReasonCode, folded, refusals_of
 from providers.tokens import Token
 from providers.types import (
@@ -328,20 +328,18 @@ class Bank:
         method: str,
         path: str,
         *,
-        json: Any = None,
-        form: Mapping[str, str] | None = None,
-        xml: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         safe: bool = False,
+        **content: Unpack[Content],
     ) -> Reply:
         """Send one authenticated request and return the bank's answer if it is not an error.
 
-        `json`, `form` or `xml` (see `providers.xml`) is the body. Decimals become JSON numbers. `safe` means that the
+        `json`, `form` or `xml` is the body. Decimals become JSON numbers. `safe` means that the
         request may be sent again if the connection breaks before an answer. Raises ProviderUnavailable, ProviderError,
         or the error that `refusal` returned.
         """
-        body = Body.of(json=json, form=form, xml=xml)
-        reply = self._line.send_authenticated(self, Draft(method, path, body, headers or {}, safe))
+        draft = Draft(method, path, Body.of(**content), headers or {}, safe)
+        reply = self._line.send_authenticated(self, draft)
         if error := self.refusal(reply):
             raise error
         if reply.status >= 500:
@@ -355,14 +353,12 @@ class Bank:
         method: str,
         path: str,
         *,
-        json: Any = None,
-        form: Mapping[str, str] | None = None,
-        xml: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         safe: bool = True,
+        **content: Unpack[Content],
     ) -> Reply:
         """Send one request without a token, for `login`. Raises for answers of status 400 and above."""
-        reply = self._line.send_plain(Draft(method, path, Body.of(json=json, form=form, xml=xml), headers or {}, safe))
+        reply = self._line.send_plain(Draft(method, path, Body.of(**content), headers or {}, safe))
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
             raise ProviderError(sent=False)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.client import HTTPException
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import urlencode
 
 import msgspec
@@ -62,6 +62,14 @@ class Reply:
             return None
 
 
+class Content(TypedDict, total=False):
+    """What a request's body is made of: one of JSON data, the fields of a form, or XML as `providers.xml` takes it."""
+
+    json: Any
+    form: Mapping[str, str]
+    xml: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Body:
     """A request's body before it is encoded: JSON data, the fields of a form, or XML as plain data."""
@@ -72,14 +80,14 @@ class Body:
     accept: str = "application/json"
 
     @classmethod
-    def of(
-        cls, *, json: Any = None, form: Mapping[str, str] | None = None, xml: Mapping[str, Any] | None = None
-    ) -> Body | None:
+    def of(cls, **content: Unpack[Content]) -> Body | None:
         """The body for the argument that is given, or None. Decimals become JSON numbers."""
-        if xml is not None:
-            return cls(xml, "text/xml; charset=utf-8", xml_bodies.encode, accept="text/xml, application/xml")
-        if form is not None:
+        if "xml" in content:
+            return cls(content["xml"], "text/xml; charset=utf-8", xml_bodies.encode, "text/xml, application/xml")
+        if "form" in content:
+            form = content["form"]
             return cls(form, "application/x-www-form-urlencoded", lambda fields: urlencode(fields).encode())
+        json = content.get("json")
         return None if json is None else cls(json, "application/json", _encoder.encode)
 
 
