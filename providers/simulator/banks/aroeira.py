@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -24,14 +23,10 @@ from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 from providers.simulator.routes import route
 
-
-@dataclass(frozen=True)
-class Credentials:
-    user: str
-    password: str
-
-
-CREDENTIALS = Credentials("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
+CREDENTIALS = {
+    "user": "sandbox.parceiro",
+    "password": "aroeira-sandbox-senha-nao-secreta",
+}
 TOKEN_TTL_S = 60 * 60
 SIMULATION_TTL_S = 10 * 60
 APP_CEILING_FACTOR = Decimal("1.1")
@@ -120,7 +115,7 @@ class Aroeira(Bank):
 
     @route("GET", "/token/gerar", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:
-        if not request.has_basic_auth(CREDENTIALS.user, CREDENTIALS.password):
+        if not request.has_basic_auth(CREDENTIALS["user"], CREDENTIALS["password"]):
             raise Refusal(failure("Usuario ou senha invalidos", 401))
         token = self.tokens.issue(TOKEN_TTL_S)
         return success("Token gerado com sucesso", token=token, validade_segundos=str(TOKEN_TTL_S))

@@ -11,7 +11,6 @@ import hmac
 import json
 import secrets
 import uuid
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -26,17 +25,11 @@ from providers.simulator.numbers import Ask
 from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
-
-@dataclass(frozen=True)
-class Credentials:
-    login: str
-    password: str
-    callback_secret: str
-
-
-CREDENTIALS = Credentials(
-    "integracao.sandbox", "canela-sandbox-senha-nao-secreta", "canela-callback-segredo-nao-secreto"
-)
+CREDENTIALS = {
+    "login": "integracao.sandbox",
+    "password": "canela-sandbox-senha-nao-secreta",
+    "callback_secret": "canela-callback-segredo-nao-secreto",
+}
 TOKEN_TTL_S = 7200
 REQUESTS_A_MINUTE = 30
 ZONE = timezone(timedelta(hours=-3))
@@ -137,7 +130,7 @@ class Canela(Bank):
                 "situacao": STEP_WORDS[step.status],
             }
         ).encode()
-        digest = hmac.digest(CREDENTIALS.callback_secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512)
+        digest = hmac.digest(CREDENTIALS["callback_secret"].encode(), f"{moment}\n".encode() + body, hashlib.sha512)
         headers = {
             "Content-Type": "application/json",
             "Canela-Assinatura": f"t={moment}, v={base64.b64encode(digest).decode()}",
@@ -147,8 +140,7 @@ class Canela(Bank):
     @route("POST", "/login", "token", public=True)
     def login(self, request: Request) -> web.Response:
         body = self.json_fields(request)
-        given = f"{body.text('login')}\n{body.text('senha')}"
-        if not secrets.compare_digest(given.encode(), f"{CREDENTIALS.login}\n{CREDENTIALS.password}".encode()):
+        if not body.has_secrets(login=CREDENTIALS["login"], senha=CREDENTIALS["password"]):
             raise Refusal(error(500, "usuario ou senha invalidos"))
         return answer({"token": self.tokens.issue(TOKEN_TTL_S), "expiraEm": TOKEN_TTL_S})
 

@@ -25,15 +25,11 @@ from providers.simulator.numbers import Ask
 from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
-
-@dataclass(frozen=True)
-class Credentials:
-    client_id: str
-    username: str
-    password: str
-
-
-CREDENTIALS = Credentials("sandbox-app", "originator@sandbox.example", "cedro-sandbox-secret-not-a-secret")
+CREDENTIALS = {
+    "client_id": "sandbox-app",
+    "username": "originator@sandbox.example",
+    "password": "cedro-sandbox-secret-not-a-secret",
+}
 TOKEN_TTL_S = 15 * 60
 REFRESH_TTL_S = 8 * 3600
 TIME = "%Y-%m-%dT%H:%M:%SZ"
@@ -119,11 +115,9 @@ class Cedro(Bank):
         form = self.form_fields(request)
         grant = form.text("grant_type", one_of=("password", "refresh_token"))
         if grant == "password":
-            given = (form.text("client_id"), form.text("username"), form.text("password"))
-            expected = (CREDENTIALS.client_id, CREDENTIALS.username, CREDENTIALS.password)
-            good = secrets.compare_digest("\n".join(given).encode(), "\n".join(expected).encode())
+            good = form.has_secrets(**CREDENTIALS)
         else:
-            good = form.text("client_id") == CREDENTIALS.client_id and self.tokens.valid(
+            good = form.text("client_id") == CREDENTIALS["client_id"] and self.tokens.valid(
                 form.text("refresh_token"), "refresh"
             )
         if not good:

@@ -10,7 +10,6 @@ import hmac
 import json
 import secrets
 import uuid
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -25,17 +24,11 @@ from providers.simulator.numbers import Ask
 from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
-
-@dataclass(frozen=True)
-class Credentials:
-    username: str
-    password: str
-    callback_secret: str
-
-
-CREDENTIALS = Credentials(
-    "parceiro-sandbox", "imbuia-sandbox-secret-not-a-secret", "imbuia-callback-secret-not-a-secret"
-)
+CREDENTIALS = {
+    "username": "parceiro-sandbox",
+    "password": "imbuia-sandbox-secret-not-a-secret",
+    "callback_secret": "imbuia-callback-secret-not-a-secret",
+}
 TOKEN_TTL_S = 1199
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -136,19 +129,19 @@ class Imbuia(Bank):
         ).encode()
         moment = str(int(now.timestamp()))
         signed = b".".join((moment.encode(), event.encode(), body))
+        key = CREDENTIALS["callback_secret"].encode()
         headers = {
             "Content-Type": "application/json",
             "X-Imbuia-Evento": event,
             "X-Imbuia-Momento": moment,
-            "X-Imbuia-Assinatura": hmac.new(CREDENTIALS.callback_secret.encode(), signed, hashlib.sha256).hexdigest(),
+            "X-Imbuia-Assinatura": hmac.new(key, signed, hashlib.sha256).hexdigest(),
         }
         self.world.call_back(step, body, headers)
 
     @route("POST", "/auth/token", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:
         form = self.form_fields(request)
-        given = f"{form.text('username')}\n{form.text('password')}"
-        if not secrets.compare_digest(given.encode(), f"{CREDENTIALS.username}\n{CREDENTIALS.password}".encode()):
+        if not form.has_secrets(username=CREDENTIALS["username"], password=CREDENTIALS["password"]):
             raise Refusal(error(401, "Nao autorizado", "AUT-001", "usuario ou senha invalidos"))
         return answer({"access_token": self.tokens.issue(TOKEN_TTL_S), "expires_in_seconds": TOKEN_TTL_S})
 

@@ -7,7 +7,6 @@ The manual is `docs/banks/ipe.md`.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -22,14 +21,10 @@ from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 from providers.simulator.routes import route
 
-
-@dataclass(frozen=True)
-class Credentials:
-    client_id: str
-    client_secret: str
-
-
-CREDENTIALS = Credentials("sandbox-originator", "ipe-sandbox-secret-not-a-secret")
+CREDENTIALS = {
+    "client_id": "sandbox-originator",
+    "client_secret": "ipe-sandbox-secret-not-a-secret",
+}
 TOKEN_TTL_S = 20 * 60
 SIMULATION_TTL_S = 24 * 3600
 
@@ -108,7 +103,7 @@ class Ipe(Bank):
     def issue_token(self, request: Request) -> web.Response:
         form = self.form_fields(request)
         form.text("grant_type", one_of=("client_credentials",))
-        if not request.has_basic_auth(CREDENTIALS.client_id, CREDENTIALS.client_secret):
+        if not request.has_basic_auth(CREDENTIALS["client_id"], CREDENTIALS["client_secret"]):
             raise Refusal(error(401, "IPE000400", "Invalid client credentials", "Credenciais do cliente inválidas."))
         token = self.tokens.issue(TOKEN_TTL_S)
         return answer({"access_token": token, "token_type": "Bearer", "expires_in": TOKEN_TTL_S})

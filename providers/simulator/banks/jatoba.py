@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -22,21 +21,12 @@ from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 from providers.simulator.routes import route
 
-
-@dataclass(frozen=True)
-class Credentials:
-    user: str
-    password: str
-    api_key: str
-    term_key: str
-
-
-CREDENTIALS = Credentials(
-    "originador.sandbox",
-    "jatoba-sandbox-senha-nao-secreta",
-    "jatoba-sandbox-apikey-nao-secreta",
-    "jatoba-sandbox-chave-do-termo-nao-secreta",
-)
+CREDENTIALS = {
+    "user": "originador.sandbox",
+    "password": "jatoba-sandbox-senha-nao-secreta",
+    "api_key": "jatoba-sandbox-apikey-nao-secreta",
+    "term_key": "jatoba-sandbox-chave-do-termo-nao-secreta",
+}
 TOKEN_TTL_S = 30 * 60
 
 BRASILIA = timezone(timedelta(hours=-3))
@@ -102,7 +92,7 @@ class Jatoba(Bank):
 
     @route("POST", "/v1/tokens", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:
-        if not (request.has_basic_auth(CREDENTIALS.user, CREDENTIALS.password) and _has_api_key(request)):
+        if not (request.has_basic_auth(CREDENTIALS["user"], CREDENTIALS["password"]) and _has_api_key(request)):
             raise Refusal(failure("2", "Credenciais invalidas", 401))
         return success({"token": self.tokens.issue(TOKEN_TTL_S), "expiraEmSegundos": TOKEN_TTL_S})
 
@@ -185,7 +175,7 @@ class Jatoba(Bank):
 
 
 def _has_api_key(request: Request) -> bool:
-    return secrets.compare_digest(request.headers.get("ApiKey", "").encode(), CREDENTIALS.api_key.encode())
+    return secrets.compare_digest(request.headers.get("ApiKey", "").encode(), CREDENTIALS["api_key"].encode())
 
 
 def _person(person: Fields) -> str:
@@ -222,7 +212,7 @@ def _term(term: Fields, cpf: str) -> None:
         _app_authorization(term.object("autorizacaoApp"))
     data = term.data
     signed = (cpf, data["aceitoEm"], data["enderecoIp"], data["latitude"] or "", data["longitude"] or "")
-    expected = hmac.new(CREDENTIALS.term_key.encode(), ";".join(signed).encode(), hashlib.sha256).hexdigest()
+    expected = hmac.new(CREDENTIALS["term_key"].encode(), ";".join(signed).encode(), hashlib.sha256).hexdigest()
     if not hmac.compare_digest(term.text("assinatura", r"[0-9a-f]{64}"), expected):
         raise Refusal(failure("22", "Assinatura do termo nao confere"))
     if not (term.has("latitude") and term.has("longitude")):

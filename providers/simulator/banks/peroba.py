@@ -7,7 +7,6 @@ The manual is `docs/banks/peroba.md`.
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -22,17 +21,11 @@ from providers.simulator.numbers import Ask
 from providers.simulator.routes import Route, route
 from providers.simulator.world import Step
 
-
-@dataclass(frozen=True)
-class Credentials:
-    gateway_key: str
-    user: str
-    password: str
-
-
-CREDENTIALS = Credentials(
-    "peroba-sandbox-gateway-key-not-a-secret", "sandbox-originator", "peroba-sandbox-password-not-a-secret"
-)
+CREDENTIALS = {
+    "gateway_key": "peroba-sandbox-gateway-key-not-a-secret",
+    "user": "sandbox-originator",
+    "password": "peroba-sandbox-password-not-a-secret",
+}
 TOKEN_TTL_MIN = 480
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -102,8 +95,7 @@ class Peroba(Bank):
     def issue_token(self, request: Request) -> web.Response:
         self._pass_gateway(request)
         body = self.json_fields(request)
-        given = f"{body.text('Usuario')}\0{body.text('Senha')}"
-        if not secrets.compare_digest(given.encode(), f"{CREDENTIALS.user}\0{CREDENTIALS.password}".encode()):
+        if not body.has_secrets(Usuario=CREDENTIALS["user"], Senha=CREDENTIALS["password"]):
             raise Refusal(say(401, "Usuario ou senha invalidos."))
         token = self.tokens.issue(TOKEN_TTL_MIN * 60)
         return answer({"Mensagem": None, "Token": token, "ValidadeMinutos": TOKEN_TTL_MIN}, ANSWER)
@@ -175,7 +167,7 @@ class Peroba(Bank):
 
     def _pass_gateway(self, request: Request) -> None:
         given = request.headers.get("X-Gateway-Key", "")
-        if not secrets.compare_digest(given.encode("utf-8", "replace"), CREDENTIALS.gateway_key.encode()):
+        if not secrets.compare_digest(given.encode("utf-8", "replace"), CREDENTIALS["gateway_key"].encode()):
             raise Refusal(say(403, "Chave do gateway invalida."))
 
     def _waiting(self, step: Step) -> web.Response:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -23,15 +22,11 @@ from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 from providers.simulator.routes import Route, route
 
-
-@dataclass(frozen=True)
-class Credentials:
-    client_id: str
-    key_id: str
-    signing_key: str
-
-
-CREDENTIALS = Credentials("sandbox-originator", "sandbox-1", "sucupira-sandbox-signing-key-not-a-secret")
+CREDENTIALS = {
+    "client_id": "sandbox-originator",
+    "key_id": "sandbox-1",
+    "signing_key": "sucupira-sandbox-signing-key-not-a-secret",
+}
 SIGNATURE_AGE_MS = range(-60_000, 300_001)
 
 STATUS_WORDS = {
@@ -243,9 +238,9 @@ def _is_signed(request: Request, base: str) -> bool:
     try:
         signature = jwt.decode_complete(
             request.headers.get("X-Assinatura", "").encode("utf-8", "replace"),
-            CREDENTIALS.signing_key,
+            CREDENTIALS["signing_key"],
             algorithms=["HS256"],
-            issuer=CREDENTIALS.client_id,
+            issuer=CREDENTIALS["client_id"],
         )
     except jwt.InvalidTokenError:
         return False
@@ -253,7 +248,7 @@ def _is_signed(request: Request, base: str) -> bool:
     # The machine's clock, because the signer's clock does not follow the simulator's.
     now_ms = time.time_ns() // 1_000_000
     return (
-        signature["header"].get("kid") == CREDENTIALS.key_id
+        signature["header"].get("kid") == CREDENTIALS["key_id"]
         and claims.get("metodo") == request.method
         and claims.get("caminho") == request.target.removeprefix(base)
         and claims.get("resumo-corpo") == hashlib.sha256(request.raw).hexdigest()
