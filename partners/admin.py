@@ -13,6 +13,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -81,13 +82,22 @@ class ApiKeyInline(KeyState, TabularInline):
     can_delete = False
     hide_title = True
 
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        """The link that revokes a key is for operators who may do it. Others see when a key was revoked."""
+        if request.user.has_perm("partners.change_apikey"):
+            return self.fields
+        return tuple("revoked_at" if name == "revocation" else name for name in self.fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return self.get_fields(request, obj)
+
     @display(description="Revogação")
     def revocation(self, key: ApiKey) -> str:
         if key.revoked_at is not None:
             return date_format(timezone.localtime(key.revoked_at), "SHORT_DATETIME_FORMAT")
         return format_html(
             '<a class="text-red-600 font-medium" href="{}">Revogar</a>',
-            reverse("admin:partners_apikey_revoke", args=[key.pk]),
+            reverse("admin:partners_apikey_revoke", args=[quote(key.pk)]),
         )
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:

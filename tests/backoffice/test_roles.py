@@ -17,6 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from foundation.backoffice import roles
+from foundation.encryption import blind_index
 from tests.backoffice.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -88,6 +89,9 @@ UNWANTED = re.compile(
     r"|Yes|None|True|False|New|All|Password|Username|Staff|Groups|Permissions|History|Home|Filter|Clear|Close|Show|Hide"
     r"|Loading|Results?|Unknown)\b"
 )
+#: The button below a row's page, and the action of its list, of those who may save it.
+BUTTONS = {"webhooks_event": "resend_one", "consultas_step": "check_now", "proposals_proposal": "reconcile_one"}
+LIST_ACTIONS = {"webhooks_event": "resend_selection", "proposals_proposal": "reconcile_selection"}
 #: Pages of one person's evidence, which show that person in full.
 IN_FULL = ("read_evidence", "export_dossier")
 
@@ -148,11 +152,30 @@ def addresses(rows: dict[str, Any]) -> Iterator[tuple[str, str, set[str]]]:
         yield name, reverse(f"admin:{name}", args=[] if is_of_list else [quote(rows[model].pk)]), who
 
 
+def others(story: Story) -> list[str]:
+    """The pages that are no model's."""
+    holder = blind_index("cpf", story.cpf)
+    fixed = [reverse(name) for name in ("admin:index", "search", "figures:banks", "figures:funnel")]
+    return [
+        *fixed,
+        f"{reverse('holder')}?cpf_index={holder}",
+        reverse("partner", args=[story.partner.pk]),
+        reverse("figures:bank", args=["ipe"]),
+    ]
+
+
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
 def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Story, role: str) -> None:
-    """And no page shows a secret, or a CPF in full without the permission for evidence; all are in Portuguese."""
-    client, wrong, leaks, unwanted = client_of(role), {}, [], {}
-    for name, address, who in addresses(rows):
+    """And no page shows a secret, or a CPF in full without the permission for evidence, or offers what the role may
+    not do; all are in Portuguese. Before the fix, the page of a partner offered *Revogar* for its keys to all who saw
+    it."""
+    client, wrong, leaks, unwanted, offered = client_of(role), {}, [], {}, []
+    table = list(addresses(rows))
+    refused = [f'"{address}"' for _, address, who in table if role not in who]
+    refused += [f'name="{name}_{button}"' for name, button in BUTTONS.items() if role not in SAVES[name]]
+    refused += [f'value="{each}"' for name, each in LIST_ACTIONS.items() if role not in SAVES[name]]
+    table += [(address, address, EVERYBODY) for address in others(story)]
+    for name, address, who in table:
         response = client.get(address)
         # An action that changes nothing now leads back to its row.
         is_let_in = response.status_code in (200, 302)
@@ -161,9 +184,10 @@ def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Stor
         if is_let_in and not name.endswith(IN_FULL):
             text = html.unescape(response.content.decode())
             leaks += [name for secret in (*story.secrets, story.cpf, story.session.cpf) if secret in text]
+            offered += [(name, each) for each in refused if each in text]
         if is_let_in and (found := unwanted_in(response)):
             unwanted[name] = found
-    assert (wrong, leaks, unwanted) == ({}, [], {})
+    assert (wrong, leaks, unwanted, offered) == ({}, [], {}, [])
 
 
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
