@@ -11,6 +11,7 @@ from typing import Any
 from csp.decorators import csp
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Q, QuerySet, Subquery
@@ -131,7 +132,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
             terms = self.locked(request, object_id)
             if terms.published_at is not None:
                 messages.info(request, f"A {terms} já foi publicada.")
-                return HttpResponseRedirect(reverse("admin:authorizations_terms_change", args=[terms.pk]))
+                return HttpResponseRedirect(reverse("admin:authorizations_terms_change", args=[quote(terms.pk)]))
             if request.method == "POST":
                 terms.publish()
                 return self.done(request, terms, f"Termos publicados: {terms}.", action=Action.PUBLISHED)
@@ -353,7 +354,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
                 raise Http404
             if session.revoked_at is not None:
                 messages.info(request, "A sessão já foi revogada.")
-                return HttpResponseRedirect(reverse("admin:authorizations_session_change", args=[session.pk]))
+                return HttpResponseRedirect(reverse("admin:authorizations_session_change", args=[quote(session.pk)]))
             if form.is_valid():
                 endings.revoke(session, request.user.get_username(), form.cleaned_data["reason"])
                 return self.done(request, session, "Autorização revogada.", action=Action.REVOKED)

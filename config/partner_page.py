@@ -70,7 +70,7 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
         **admin.site.each_context(request),
         "title": partner.name,
         "partner": partner,
-        "settings": reverse("admin:partners_partner_change", args=[partner.pk]),
+        "settings": reverse("admin:partners_partner_change", args=[quote(partner.pk)]),
         "gaps": registration.gaps(partner),
         "use": admin.site.get_model_admin(Partner).use(partner),  # type: ignore[attr-defined]  # a column of the list
         "links": list(_links(request, partner)),

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -179,7 +180,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of_bank(name, whole.sums))]),
         breaker=opening_table(name, now),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
-        settings=reverse("admin:providers_provider_change", args=[name])
+        settings=reverse("admin:providers_provider_change", args=[quote(name)])
         if request.user.has_perm("providers.view_provider")
         else "",
     )

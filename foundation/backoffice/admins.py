@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from django import forms
 from django.contrib.admin import ShowFacets, SimpleListFilter
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.utils import unquote
+from django.contrib.admin.utils import quote, unquote
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
@@ -234,7 +234,7 @@ class ButtonsAdmin(NothingToSaveAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         """Run the action of the pressed button. The row itself is not saved: saving would overwrite what a worker has
         written in the meantime."""
-        for button in self.get_actions_submit_line(request, obj.pk):
+        for button in self.get_actions_submit_line(request, quote(obj.pk)):
             if button.action_name in request.POST:
                 button.method(request, obj)
 

@@ -141,6 +141,27 @@ def test_the_partner_s_own_reference_finds_its_rows(admin_client: Client, story:
 def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, story: Story) -> None:
     """Before the fix, some events had links to nowhere: Django reads `_22` in an address as a quotation mark."""
     event = Event.objects.create(
-        id="evt_22" + "0" * 30, partner=story.partner, name="lead", external_reference="group-1", body="{}"
+        id="evt_22" + "0" * 30,
+        partner=story.partner,
+        name="lead",
+        external_reference="group-1",
+        body="{}",
+        state="failed",
+        next_attempt_at=None,
     )
-    assert admin_client.get(find(admin_client, event.pk)).context["original"] == event
+    page = find(admin_client, event.pk)
+    shown = admin_client.get(page)
+    assert shown.context["original"] == event
+    for word in ("history", "resend_failed"):
+        address = reverse(f"admin:webhooks_event_{word}", args=[quote(event.pk)])
+        assert address in shown.content.decode()
+        assert admin_client.get(address).status_code == 200
+    form = dict.fromkeys(("attempt_set-TOTAL_FORMS", "attempt_set-INITIAL_FORMS"), "0")
+    answer = admin_client.post(page, {**form, "webhooks_event_resend_one": ""}, follow=True)
+    assert "Colocados na fila de entrega: 1." in answer.content.decode()
+    event.refresh_from_db()
+    assert event.state == "due"
+    # The entry of the audit trail leads back to the event, and the event's page to its entries.
+    entry = AuditEntry.objects.filter(object_id=event.pk).latest("at")
+    assert page in admin_client.get(page_of(entry)).content.decode()
+    assert str(entry.pk) in admin_client.get(admin_client.get(page).context["audit_address"]).content.decode()
