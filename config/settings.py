@@ -319,6 +319,7 @@ WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
 # The database refuses to delete younger entries of the audit trail (foundation/migrations/0001_audit_trail.py).
 AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)
 FAILED_CALL_RETENTION_DAYS = whole("FAILED_CALL_RETENTION_DAYS", 30)
+FIGURE_RETENTION_DAYS = whole("FIGURE_RETENTION_DAYS", 1095, least=31)  # pages show 30 days
 if QUERY_RETENTION_DAYS < WEBHOOK_RETENTION_DAYS:
     # A holder's leads are found through the holder's queries (proposals/retention.py).
     raise ImproperlyConfigured("QUERY_RETENTION_DAYS must not be below WEBHOOK_RETENTION_DAYS")
@@ -377,6 +378,7 @@ CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
     "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},
     "tell-evidence-head": {"task": "authorizations.tasks.tell_head", "schedule": 900, "options": {"expires": 900}},
     "purge-log-ins": {"task": "foundation.tasks.purge_log_ins", "schedule": 3600, "options": {"expires": 3600}},
+    "purge-figures": {"task": "figures.tasks.purge", "schedule": crontab(hour="7", minute="50")},
     "purge-audit": {"task": "foundation.tasks.purge_audit", "schedule": crontab(hour="7", minute="40")},
     "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
 }

@@ -91,8 +91,8 @@ def counted_until() -> datetime | None:
 
 
 def countable_since(now: datetime | None = None) -> datetime:
-    """The oldest hour whose rows all still exist. Rows of earlier hours are partly deleted by the retention."""
-    days = min(settings.QUERY_RETENTION_DAYS, settings.SUBMISSION_RETENTION_DAYS)
+    """The oldest hour whose rows all still exist. Retention deletes some rows of earlier hours, or their figures."""
+    days = min(settings.QUERY_RETENTION_DAYS, settings.SUBMISSION_RETENTION_DAYS, settings.FIGURE_RETENTION_DAYS)
     return hour_of((now or timezone.now()) - timedelta(days=days)) + HOUR
 
 

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from figures import breaker_history, sweep
+from figures import breaker_history, retention, sweep
 
 
 @shared_task
@@ -8,3 +8,9 @@ def advance() -> None:
     """Count what happened since the last call. Run by beat."""
     sweep.advance()
     breaker_history.fetch()
+
+
+@shared_task
+def purge() -> None:
+    """Delete figures after `FIGURE_RETENTION_DAYS`. Run by beat."""
+    retention.purge()

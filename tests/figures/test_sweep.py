@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import models
+from django.db import connection, models
 from django.db.models.functions import Concat
 from django.forms.models import model_to_dict
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
 from consultas import pending
 from consultas.ending import answers_of
 from consultas.models import Query, Step
-from figures import reports, sweep
+from figures import reports, retention, sweep
 from figures.counting import KEYS, LONGER_MS, latency_class
-from figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour
+from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from partners.models import Partner
 from proposals.models import Proposal
 from providers.reasons import ReasonCode
@@ -313,6 +314,25 @@ def test_figures_outlive_their_rows(partners: list[Partner], settings: Any) -> N
     _, warning = rebuild()
     assert "mais antigas ficam" in warning
     assert QueryHour.objects.get().queries == 1
+
+
+def test_old_figures_go(rows: None, partners: list[Partner], settings: Any) -> None:
+    sweep.advance(settled(LATER))
+    for at in (START, timezone.now()):
+        BreakerMove.objects.create(bank="ipe", is_open=True, at=at)
+    assert set(retention.purge().values()) == {0}
+    settings.FIGURE_RETENTION_DAYS = 1
+    with CaptureQueriesContext(connection) as captured:
+        gone = retention.purge()
+    assert all(gone.values())
+    assert not any(stored().values())
+    assert BreakerMove.objects.count() == 1
+    assert rebuild() == ("Nada foi contado ainda.\n", "")
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for sql in (each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))):
+            cursor.execute(f"EXPLAIN {sql}")
+            assert "Seq Scan" not in str(cursor.fetchall()), sql
 
 
 def test_a_rebuild_before_the_first_sweep_has_nothing_to_do(db: None) -> None:
