@@ -35,6 +35,8 @@ OLD_KEY = timedelta(days=365)
 #: A bank is degraded if this percentage of its recent answers failed, out of at least this number.
 DEGRADED_SHARE, DEGRADED_LEAST = 10, 10
 _DEGRADED_HOURS = timedelta(hours=1)
+#: The periods that this page offers. It plots by the hour and shows no sums, so a few hours would tell little.
+_PLOTTED = tuple(each for each in reports.PERIODS.values() if each.hours >= 24)
 #: The maximum number of names in one line.
 _NAMES = 5
 
@@ -86,7 +88,7 @@ def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
         hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
         context["cards"] = [_card(each) for each in reports.today_compared(hours, now)]
         context["plots"] = _plots(hours, period.all_hours(now))
-        context["periods"] = period_links(request, period)
+        context["periods"] = period_links(request, period, _PLOTTED)
         context["counted_until"] = counted_until()
     return context
 

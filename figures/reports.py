@@ -50,7 +50,12 @@ class Period:
 
 PERIODS = {
     each.name: each
-    for each in (Period("24h", "24 horas", 24), Period("7d", "7 dias", 168), Period("30d", "30 dias", 720))
+    for each in (
+        Period("2h", "esta hora e a anterior", 2),
+        Period("24h", "24 horas", 24),
+        Period("7d", "7 dias", 168),
+        Period("30d", "30 dias", 720),
+    )
 }
 
 

@@ -65,10 +65,12 @@ def period_of(request: HttpRequest) -> Period:
     return PERIODS.get(request.GET.get("period", ""), PERIODS["24h"])
 
 
-def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
-    """The links that change a page's period and keep the rest of its URL."""
+def period_links(
+    request: HttpRequest, chosen: Period, offered: Iterable[Period] = PERIODS.values()
+) -> list[dict[str, Any]]:
+    """The links that change a page's period to each of those `offered`, and keep the rest of its URL."""
     links = []
-    for each in PERIODS.values():
+    for each in offered:
         asked = request.GET.copy()
         asked["period"] = each.name
         links.append({"label": each.label, "address": f"?{asked.urlencode()}", "is_chosen": each == chosen})
@@ -81,6 +83,7 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
         "title": title,
         "periods": period_links(request, period),
         "period": period,
+        "counted_since": period.since(timezone.now()),
         "counted_until": counted_until(),
         **words,
     }

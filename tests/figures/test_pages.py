@@ -152,6 +152,18 @@ def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
     assert plots["Tempo de resposta (s)"].rows[0][1:] == ["0,88", "4,85"]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_how_it_went_in_the_last_hour(admin_client: Client, figures: Partner, page: str) -> None:
+    """The hour that runs and the one before, which the page names by their time."""
+    shown = admin_client.get(page, {"period": "2h"})
+    text, since = text_of(shown), timezone.localtime(shown.context["counted_since"])
+    assert "esta hora e a anterior" in text
+    assert f"Desde {since:%d/%m/%Y %H:00}, contado até" in text
+    assert "2.400" in text, "of three hours with 1.200 each"
+    assert "3.600" not in text
+    assert "esta hora e a anterior" not in text_of(admin_client.get("/admin/"))
+
+
 def test_the_funnel(admin_client: Client, figures: Partner) -> None:
     page = admin_client.get(PAGES[2])
     text = text_of(page)
@@ -184,7 +196,7 @@ def test_a_page_says_up_to_when_it_is_counted(admin_client: Client, partner: Par
     """Before the fix, only the first page did, without the year and the time zone."""
     assert "Nada foi contado ainda." in text_of(admin_client.get(page))
     Progress.objects.create(source="queries", until=datetime(2026, 11, 22, 21, 5, tzinfo=UTC))
-    assert "Contado até 22/11/2026 18:05, horário de Brasília." in text_of(admin_client.get(page))
+    assert "ontado até 22/11/2026 18:05, horário de Brasília." in text_of(admin_client.get(page))
 
 
 def test_an_hour_alone_is_a_point() -> None:
