@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.conf import settings
 from django.utils import timezone
@@ -16,14 +18,21 @@ def route(session: Session) -> str:
     return f"/partners/v1/authorizations/{session.authorization_id}"
 
 
-def test_a_pending_session(api: PartnerClient, session: Session) -> None:
-    reply = api.get(route(session))
-    assert reply.status_code == 200
-    assert reply.json() == {
+def opened(session: Session) -> dict[str, Any]:
+    """What every answer tells of a session."""
+    return {
         "authorization_id": session.authorization_id,
         "url": settings.PUBLIC_BASE_URL + public(session),
         "expires_at": iso_utc(session.expires_at),
         "partner_reference": None,
+    }
+
+
+def test_a_pending_session(api: PartnerClient, session: Session) -> None:
+    reply = api.get(route(session))
+    assert reply.status_code == 200
+    assert reply.json() == {
+        **opened(session),
         "status": "pending",
     }
     assert reply["Cache-Control"] == "no-store"
@@ -40,10 +49,7 @@ def test_an_authorized_session(api: PartnerClient, session: Session, holder: Hol
     reply = api.get(route(session))
     assert reply.status_code == 200
     assert reply.json() == {
-        "authorization_id": session.authorization_id,
-        "url": settings.PUBLIC_BASE_URL + public(session),
-        "expires_at": iso_utc(session.expires_at),
-        "partner_reference": None,
+        **opened(session),
         "status": "authorized",
         "evidence": {
             "ip": "2001:db8::7",

@@ -33,8 +33,8 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
+from tests.providers.manuals import submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
-from tests.providers.submissions import submission_body
 
 PLACE = Geolocation(Decimal("-23.5505"), Decimal("-46.63"), Decimal("12.5"))
 APP = AppAuthorization(

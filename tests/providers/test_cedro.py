@@ -30,8 +30,8 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
+from tests.providers.manuals import query_body, submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission, a_whole_query
-from tests.providers.submissions import submission_body
 from tests.receiver import Received, Receiver, Reply
 
 CONFIRMATION = HOLDERS["extra_confirmation"]
@@ -171,33 +171,18 @@ def test_an_unknown_word_leaves_the_consult_open_and_is_logged() -> None:
 
 def test_what_was_collected_of_the_holder_reaches_the_bank(cedro: BankClient, simulator: Simulator) -> None:
     cedro.query(a_whole_query())
-    assert simulator.sent("cedro", "query") == {
-        "borrowerDocumentNumber": FULL_FLOW,
-        "birthDate": "1985-03-14",
-        "gender": "male",
-        "signerName": "Maria da Silva",
-        "signerEmail": "maria@example.com",
-        "signerPhone": {"countryCode": "55", "areaCode": "11", "phoneNumber": "987654321"},
-        "consent": {
-            "acceptedAt": "2026-11-21T12:00:00Z",
-            "ipAddress": "203.0.113.7",
-            "sessionReference": "session-1",
-            "device": {"userAgent": "Mozilla/5.0", "model": "Pixel 8", "platform": "Android"},
-            "location": {"latitude": -23.55, "longitude": -46.63, "accuracy": 12.5},
-            "appConsent": {
-                "consentId": "app-1",
-                "signedAt": "2026-11-21T11:59:58Z",
-                "userAgent": "App/1",
-                "operatingSystem": "Android 15",
-                "deviceModel": "Pixel 8",
-                "deviceName": "Telefone",
-                "deviceType": "phone",
-                "latitude": -23.5,
-                "longitude": -46,
-            },
-        },
-        "originatorCode": "CARTEIRA-1",
+    app = {
+        "consentId": "app-1",
+        "signedAt": "2026-11-21T11:59:58Z",
+        "userAgent": "App/1",
+        "operatingSystem": "Android 15",
+        "deviceModel": "Pixel 8",
+        "deviceName": "Telefone",
+        "deviceType": "phone",
+        "latitude": -23.5,
+        "longitude": -46,
     }
+    assert simulator.sent("cedro", "query") == query_body("cedro", {"gender": "male", "consent.appConsent": app})
 
 
 def test_what_was_not_collected_is_left_out(cedro: BankClient, simulator: Simulator) -> None:

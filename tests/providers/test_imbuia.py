@@ -29,6 +29,7 @@ from providers.types import (
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect, at
+from tests.providers.manuals import submission_body
 from tests.providers.samples import (
     CALLBACK_SECRETS,
     CREDENTIALS,
@@ -39,7 +40,6 @@ from tests.providers.samples import (
     a_whole_query,
     reference_of,
 )
-from tests.providers.submissions import submission_body
 from tests.receiver import Received, Receiver, Reply
 
 BIOMETRIC = HOLDERS["biometric"]

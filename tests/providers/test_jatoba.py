@@ -28,8 +28,8 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
+from tests.providers.manuals import query_body, submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
-from tests.providers.submissions import submission_body
 
 
 @pytest.fixture
@@ -44,30 +44,7 @@ def test_a_query_is_sent_as_the_manual_shows_it(jatoba: BankClient, simulator: S
     jatoba.query(a_query(accepted_at=datetime(2026, 11, 22, 1, 30, tzinfo=UTC)))
     body = simulator.sent("jatoba", "query")
     signature = body["termo"].pop("assinatura")
-    assert body == {
-        "cliente": {
-            "cpf": FULL_FLOW,
-            "nome": "Maria da Silva",
-            "dataNascimento": "14/03/1985",
-            "sexo": "2",
-            "email": "maria@example.com",
-            "telefone": {"ddd": "11", "numero": "987654321"},
-        },
-        "termo": {
-            "aceitoEm": "21/11/2026 22:30:00",
-            "enderecoIp": "203.0.113.7",
-            "latitude": "-23.55",
-            "longitude": "-46.63",
-            "precisaoMetros": None,
-            "agenteUsuario": None,
-            "modeloAparelho": None,
-            "plataforma": None,
-            "idSessao": None,
-            "autorizacaoApp": None,
-        },
-        "simulacao": {"modalidade": "MARGEM_TOTAL", "valor": None, "prazo": None, "comSeguro": True},
-        "codigoOrigem": None,
-    }
+    assert body == query_body("jatoba", {"cliente.sexo": "2", "termo.aceitoEm": "21/11/2026 22:30:00"})
     text = f"{FULL_FLOW};21/11/2026 22:30:00;203.0.113.7;-23.55;-46.63"
     key = CREDENTIALS["jatoba"]["term_key"].encode()
     assert signature == hmac.new(key, text.encode(), hashlib.sha256).hexdigest()

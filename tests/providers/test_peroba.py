@@ -28,8 +28,8 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of
+from tests.providers.manuals import submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
-from tests.providers.submissions import submission_body
 
 CHAT_PENDING = HOLDERS["chat_pending"]
 

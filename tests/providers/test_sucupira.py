@@ -29,8 +29,8 @@ from providers.types import (
 )
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
+from tests.providers.manuals import submission_body
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, a_query, a_submission
-from tests.providers.submissions import submission_body
 
 MISSING_DUE_DATE = HOLDERS["missing_due_date"]
 SPECIAL = HOLDERS["special_portfolio"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import requests
 
+from tests.providers.manuals import query_body, submission_body
 from tests.providers.simulator.http import HttpSimulator
-from tests.providers.submissions import submission_body
 
 CLIENT = ("sandbox-originator", "ipe-sandbox-secret-not-a-secret")
 PAYROLL = "/ipe/v1/private_payroll"
@@ -29,28 +29,7 @@ PERSON: dict[str, Any] = {
     "gender": "female",
     "phone": {"country_code": "055", "area_code": "11", "number": "987654321"},
 }
-QUERY: dict[str, Any] = {
-    "borrower": PERSON,
-    "authorization_term": {
-        "signature": {
-            "authentication_type": "opt_in",
-            "authenticity": {
-                "ip_address": "203.0.113.7",
-                "timestamp": "2026-11-21T12:00:00.000000Z",
-                "session_id": "session-1",
-                "user_agent": None,
-                "device_model": None,
-                "geolocation": {"latitude": -23.55, "longitude": -46.63},
-            },
-        }
-    },
-    "simulation": {
-        "disbursed_amount": None,
-        "installment_face_value": None,
-        "number_of_installments": None,
-        "with_insurance": True,
-    },
-}
+QUERY: dict[str, Any] = query_body("ipe")
 SUBMISSION: dict[str, Any] = submission_body("ipe")
 
 

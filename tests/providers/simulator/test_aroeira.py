@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.providers.manuals import submission_body
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS
-from tests.providers.submissions import submission_body
 
 USER = ("sandbox.parceiro", "aroeira-sandbox-senha-nao-secreta")
 

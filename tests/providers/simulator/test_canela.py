@@ -8,9 +8,9 @@ import pytest
 import requests
 
 from tests.providers.callbacks import simulator_calling
+from tests.providers.manuals import submission_body
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
-from tests.providers.submissions import submission_body
 from tests.receiver import Receiver
 
 SMS_PENDING = "90000000418"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.providers.manuals import query_body, submission_body
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
-from tests.providers.submissions import submission_body
 
 CONFIRMATION = "90000001902"
 CONSULTS = "/cedro/v1/private-consignment/consults"
@@ -21,23 +21,7 @@ PASSWORD = {
     "username": "originator@sandbox.example",
     "password": "cedro-sandbox-secret-not-a-secret",
 }
-CONSULT: dict[str, Any] = {
-    "borrowerDocumentNumber": FULL_FLOW,
-    "birthDate": "1985-03-14",
-    "gender": "female",
-    "signerName": "Maria da Silva",
-    "signerEmail": "maria@example.com",
-    "signerPhone": {"countryCode": "55", "areaCode": "11", "phoneNumber": "987654321"},
-    "consent": {
-        "acceptedAt": "2026-11-21T12:00:00Z",
-        "ipAddress": "203.0.113.7",
-        "sessionReference": "session-1",
-        "device": {"userAgent": "Mozilla/5.0", "model": "Pixel 8", "platform": "Android"},
-        "location": {"latitude": -23.55, "longitude": -46.63, "accuracy": 12.5},
-        "appConsent": {"consentId": "app-1", "latitude": -23.55, "longitude": -46.63},
-    },
-    "originatorCode": "CARTEIRA-1",
-}
+CONSULT: dict[str, Any] = query_body("cedro")
 OPERATION: dict[str, Any] = submission_body("cedro")
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.providers.manuals import submission_body
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, STRANGER, changed
-from tests.providers.submissions import submission_body
 from tests.receiver import Received
 
 BIOMETRIC = "90000000256"

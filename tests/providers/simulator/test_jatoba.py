@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.providers.manuals import query_body, submission_body
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, NO_OFFERS, TWO_EMPLOYERS, changed
-from tests.providers.submissions import submission_body
 
 USER = ("originador.sandbox", "jatoba-sandbox-senha-nao-secreta")
 API_KEY = "jatoba-sandbox-apikey-nao-secreta"
@@ -19,30 +19,7 @@ TERM_KEY = b"jatoba-sandbox-chave-do-termo-nao-secreta"
 SIMULATIONS = "/v1/consignado-privado/simulacoes"
 PROPOSALS = "/v1/consignado-privado/propostas"
 
-QUERY: dict[str, Any] = {
-    "cliente": {
-        "cpf": FULL_FLOW,
-        "nome": "Maria da Silva",
-        "dataNascimento": "14/03/1985",
-        "sexo": None,
-        "email": "maria@example.com",
-        "telefone": {"ddd": "11", "numero": "987654321"},
-    },
-    "termo": {
-        "aceitoEm": "21/11/2026 09:00:00",
-        "enderecoIp": "203.0.113.7",
-        "latitude": "-23.55",
-        "longitude": "-46.63",
-        "precisaoMetros": None,
-        "agenteUsuario": None,
-        "modeloAparelho": None,
-        "plataforma": None,
-        "idSessao": None,
-        "autorizacaoApp": None,
-    },
-    "simulacao": {"modalidade": "MARGEM_TOTAL", "valor": None, "prazo": None, "comSeguro": True},
-    "codigoOrigem": None,
-}
+QUERY: dict[str, Any] = query_body("jatoba")
 SUBMISSION: dict[str, Any] = submission_body("jatoba")
 PIX = {"forma": "PIX", "tipoChave": "CPF", "chave": FULL_FLOW}
 

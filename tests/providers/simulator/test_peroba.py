@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.providers.manuals import submission_body
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import changed
-from tests.providers.submissions import submission_body
 
 GATEWAY = {"X-Gateway-Key": "peroba-sandbox-gateway-key-not-a-secret"}
 LOGIN = {"Usuario": "sandbox-originator", "Senha": "peroba-sandbox-password-not-a-secret"}

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.providers.manuals import submission_body
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import changed
-from tests.providers.submissions import submission_body
 
 KEY = "sucupira-sandbox-signing-key-not-a-secret"
 FULL_FLOW, NO_OFFERS, IN_PROGRESS = "90000000175", "90000001309", "90000001490"
