@@ -224,12 +224,12 @@ def _payload(session: Session, now: datetime) -> dict[str, Any]:
 
 
 def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidence:
-    """The evidence that stands in for `client_ip` and `geolocation` of a query.
+    """The evidence that replaces `client_ip` and `geolocation` of a query.
 
-    Raises InvalidInput on `authorization_id`, in the same words, for a session that is unknown, another
-    partner's, another CPF's, erased or not authorized. Whose it is, is read from the sealed record: the session's own
-    columns could be moved. In words of their own for one that was revoked, and for one older than
-    `AUTHORIZATION_MAX_AGE_DAYS`.
+    Raises InvalidInput on `authorization_id`, always with the same message, for a session that is unknown, another
+    partner's, another CPF's, erased or not authorized; with messages of their own for one that was revoked, and for one
+    older than `AUTHORIZATION_MAX_AGE_DAYS`. Partner and CPF are read from the sealed record, because the session's
+    columns could be altered.
     """
     refusal = InvalidInput("Autorização inexistente ou ainda não concluída para este CPF.", field="authorization_id")
     try:

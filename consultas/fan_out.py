@@ -92,7 +92,7 @@ def follow(query: Query, banks: list[str], pause_s: float) -> Iterator[Answer | 
 
 
 def _last(query: Query, banks: list[str], seen: dict[str, Answer], ended: Ended | None) -> Iterator[Answer | Ended]:
-    """The answers that are stored and have not been `seen`, and how the query `ended`. Ends it where nobody did."""
+    """The stored answers that are not in `seen`, and the Ended. Ends the query if no other process did."""
     has_ended = ended is not None and ended.is_stored
     if query.kind == Query.Kind.AGGREGATED:
         if ended is None or not has_ended:

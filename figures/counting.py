@@ -144,8 +144,8 @@ def queries(since: datetime, until: datetime, tally: Tally) -> int:
 
 
 def steps(since: datetime, until: datetime, tally: Tally) -> int:
-    """Count the external steps that ended in [since, until), and the queries that they brought offers to; returns how
-    many steps."""
+    """Count the external steps that ended in [since, until), and the queries that they brought offers to. Returns the
+    number of steps."""
     rows = Step.objects.filter(closed_at__gte=since, closed_at__lt=until).order_by()
     number, fruitful = 0, []
     for step in _each(rows.only("partner_id", "query_id", "provider", "state", "closed_at", "offers", "best_offer")):

@@ -38,10 +38,10 @@ def _amount(name: str) -> models.DecimalField:
 class QueryHour(models.Model):
     """The queries that a partner began within an hour.
 
-    `with_offers` are those to which a bank answered with an offer, `offered` is the sum of the greatest offer of each.
-    `unfinished` are those whose process died. `offers` are the offers in all answers. `later_with_offers` are queries,
-    begun whenever, that got their first offer within the hour, when a step of the holder ended; `later_offered` is by
-    how much such ends raised the greatest offers.
+    `with_offers` counts queries with an offer of any bank. `offered` is the sum of each query's greatest offer.
+    `unfinished` counts queries whose process died. `offers` counts the offers in all answers. `later_with_offers`
+    counts queries, begun at any time, that got their first offer within the hour, when a step of the holder ended.
+    `later_offered` is the increase of the greatest offers by such ends.
     """
 
     hour = models.DateTimeField("hora")
@@ -63,13 +63,13 @@ class QueryHour(models.Model):
 
 
 class BankHour(models.Model):
-    """What happened within an hour between a partner and a bank.
+    """The events of an hour between a partner and a bank.
 
     Answers are counted in the hour in which their query began, by the status that the partner got: `refused` are the
-    bank's own errors, `failed` what was no answer (unreachable, timed out, unreadable, held back). `offered` is the sum
-    of the greatest offer of each answer. Steps of holders, and what became of proposals, are counted in the hour in
-    which it happened, with the amount of the proposal's offer. `submitted` are the proposals that the bank answered.
-    `signed` are also those that were paid without a word of their signature, in the hour of the payment.
+    bank's own errors, `failed` are missing answers (unreachable, timed out, unreadable, held back). `offered` is the
+    sum of each answer's greatest offer. Holders' steps and proposals' moves are counted in their own hour, with the
+    amount of the proposal's offer. `submitted` counts the proposals that the bank answered. `signed` includes proposals
+    that were paid without a report of their signature, in the hour of the payment.
     """
 
     hour = models.DateTimeField("hora")

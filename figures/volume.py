@@ -1,10 +1,10 @@
-"""A volume of rows to measure with: queries, offers, steps, sessions, proposals with moves, and events, over the last
+"""Creates many rows for measurements: queries, offers, steps, sessions, proposals with moves, and events, over the last
 days.
 
-PostgreSQL makes the rows, a day at a time (volume.sql). What is encrypted is true ciphertext: of a few hundred holders
-and answers, each used again and again. By CPF only rows of these few are found: all others bear a hash of nobody. The
-answers tell other offers than the rows of offers do. Accepted sessions have no evidence: nobody can write that but by
-accepting.
+PostgreSQL creates the rows, one day at a time (volume.sql). Encrypted values are real ciphertext, of a few hundred
+holders and answers that are used again and again. Only rows of these holders can be found by CPF; all others have the
+hash of no CPF. The answers contain other offers than the rows of offers. Accepted sessions have no evidence, because
+only an acceptance can write evidence.
 """
 
 from __future__ import annotations

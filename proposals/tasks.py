@@ -26,7 +26,7 @@ def act(call_id: str, reply_to: str) -> None:
 
 @shared_task
 def look(proposal_id: str, reply_to: str, request_id: str) -> None:
-    """Ask a bank how a proposal stands; the row says it."""
+    """Ask a bank for a proposal's status and store it in the row."""
     with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
         actions.look(proposal_id, request_id)
 

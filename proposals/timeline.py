@@ -77,8 +77,8 @@ def origin_of(proposal: Proposal) -> Query | None:
 
 
 def moments(proposal: Proposal, query: Query | None, may: Callable[[str], bool]) -> list[Moment]:
-    """The lines about `proposal`, which was sent from `query`, the oldest first. `may` tells whether the reader has a
-    permission: what only others may see is left out."""
+    """The lines about `proposal`, which was sent from `query`, oldest first. `may` says whether the reader has a
+    permission. Lines that the reader may not see are left out."""
     found = [*_moves(proposal), *_calls(proposal)]
     if query is not None and may("consultas.view_query"):
         found.append(_query(query))

@@ -97,7 +97,7 @@ class WindowForm(forms.Form):
         return cleaned
 
     def window(self) -> dict[str, Any]:
-        """The arguments of `models.between`."""
+        """The keyword arguments of `models.between`."""
         data = self.cleaned_data
         window = {"partner_id": data["partner"].pk, "begin": data["begin"], "end": data["end"]}
         return {**window, "only_failed": data["which"] == "failed"}

@@ -268,7 +268,7 @@ def _operation_path(native_id: str) -> str:
 
 
 def _known(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value. The bank wants the others left out."""
+    """The fields that have a value, because the bank wants the others left out."""
     return {name: value for name, value in fields.items() if value is not None and value != {}}
 
 

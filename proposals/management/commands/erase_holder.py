@@ -29,10 +29,12 @@ class Command(JSONCommand):
         super().handle(*args, cpf=_read_cpf(), **options)  # asked before the transaction begins
 
     def act(self, *, cpf: str, by: str | None, **options: Any) -> dict[str, Any]:
-        """`{erasure_id, cpf_index, erased, kept, left}`; where `left` counts anything, to be run again later.
+        """Returns `{erasure_id, cpf_index, erased, kept, left}`. If `left` counts anything, run the command again
+        later.
 
-        Where a deployment asks for two persons it only asks, and answers `{erasure_request_id, cpf_index, asked_by,
-        valid_until}`: anybody can write two names behind `--by`, so the second person confirms in the back office.
+        If the deployment requires two persons, the command only requests the erasure and returns `{erasure_request_id,
+        cpf_index, asked_by, valid_until}`. The second person confirms in the back office, because one person could
+        write two names behind `--by`.
         """
         if settings.ERASURE_BY_TWO:
             asked, is_new = erasing.ask(cpf, by or audit.system_user())
