@@ -111,7 +111,7 @@ class Worker(GeventWorker):
         try:
             util.write_nonblock(client, "\r\n".join((*head, "", "")).encode() + body)
         except OSError:
-            self.log.debug("the client is gone")
+            self.log.debug("client_disconnected")
 
 
 def post_worker_init(worker: Any) -> None:

@@ -93,7 +93,7 @@ class _Landing:
             try:
                 kept.keep(str(self._query.id), landed, self._query.seconds_left(), self._tell)
             except RedisError:
-                log.warning("answers_not_told", query=str(self._query.id), banks=len(landed))
+                log.warning("answers_not_sent", query=str(self._query.id), banks=len(landed))
 
 
 def _end(
@@ -152,7 +152,7 @@ def _answer(query: Query, bank: str, connections: dict[str, Connection], step: S
         links=result.employments,
         action=result.action,
         reasons=result.reasons,
-        coded=(registry.get(bank) or Bank).why(result),
+        coded=(registry.get(bank) or Bank).reasons_for(result),
         term_auto_authorized=result.term_auto_authorized,
         data=result.data,
     )

@@ -20,7 +20,7 @@ def answers(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answe
     try:
         found = kept.kept(str(query.id), banks)
     except RedisError:
-        log.warning("landed_unreachable", query=str(query.id))
+        log.warning("kept_results_unreachable", query=str(query.id))
         return {}
     return {bank: msgspec.json.decode(answer, type=Answer) for bank, answer in found.items()}
 
@@ -30,5 +30,5 @@ def banks(query: Query) -> set[str]:
     try:
         return kept.kept_names(str(query.id))
     except RedisError:
-        log.warning("landed_unreachable", query=str(query.id))
+        log.warning("kept_results_unreachable", query=str(query.id))
         return set()

@@ -273,5 +273,5 @@ def _reason(provider: str, outcome: StepOutcome, result: BankResult) -> Reason |
     """The reason why a step that ended brought no offers. None if it brought some."""
     if outcome is not StepOutcome.APPROVED:
         result = BankResult(QueryStatus.NO_OFFERS, step=outcome, reasons=result.reasons)
-    why = (registry.get(provider) or Bank).why(result)
+    why = (registry.get(provider) or Bank).reasons_for(result)
     return why[0] if why else None

@@ -53,7 +53,7 @@ def kept(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
         try:
             opened[name.decode()] = unseal(sealed, request.encode())
         except WrongKey:
-            log.error("kept_unreadable")
+            log.error("kept_results_unreadable")
     return opened
 
 

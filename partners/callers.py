@@ -25,9 +25,9 @@ log = structlog.get_logger(__name__)
 
 REMEMBERED_FOR_S = 30 * 24 * 3600
 #: A process sends an address again after this many seconds, so that a Redis that was emptied knows it soon.
-TOLD_EVERY_S = 600.0
+SENT_EVERY_S = 600.0
 #: How many sent addresses a process remembers. At this number its memory is emptied.
-MOST_KNOWN = 10_000
+MOST_REMEMBERED = 10_000
 #: A longer header is not kept.
 LONGEST_HEADER = 200
 #: How long Redis is not used after an error, in seconds.
@@ -41,7 +41,7 @@ Caller = tuple[UUID, str, str]
 def note(partner_id: UUID, request: HttpRequest) -> None:
     """Note the address of this request of the partner."""
     meta = request.META
-    _teller().note((partner_id, meta.get("REMOTE_ADDR", ""), meta.get("HTTP_X_FORWARDED_FOR", "")), request)
+    _sender().note((partner_id, meta.get("REMOTE_ADDR", ""), meta.get("HTTP_X_FORWARDED_FOR", "")), request)
 
 
 def calls_from(partner_id: UUID, address: str) -> bool | None:
@@ -57,16 +57,16 @@ def _key(partner_id: UUID, address: str) -> str:
     return f"caller:{blind_index('api-caller', f'{partner_id} {network_of(address)}')}"
 
 
-class _Teller:
+class _AddressSender:
     """Sends the addresses that this process noted to Redis."""
 
     def __init__(self) -> None:
-        self._told: dict[Caller, float] = {}
-        self._news: queue.SimpleQueue[tuple[Caller, str]] = queue.SimpleQueue()
-        threading.Thread(target=self._tell, name="callers", daemon=True).start()
+        self._sent_at: dict[Caller, float] = {}
+        self._waiting: queue.SimpleQueue[tuple[Caller, str]] = queue.SimpleQueue()
+        threading.Thread(target=self._send, name="callers", daemon=True).start()
 
     def note(self, caller: Caller, request: HttpRequest) -> None:
-        if self._is_told(caller):
+        if self._is_sent(caller):
             return
         try:
             address = client_ip(request)
@@ -74,43 +74,43 @@ class _Teller:
             return
         if len(caller[2]) > LONGEST_HEADER:
             caller = (caller[0], address, "")
-            if self._is_told(caller):
+            if self._is_sent(caller):
                 return
-        if len(self._told) >= MOST_KNOWN:
-            self._told.clear()
-        self._told[caller] = time.monotonic()
-        self._news.put((caller, address))
+        if len(self._sent_at) >= MOST_REMEMBERED:
+            self._sent_at.clear()
+        self._sent_at[caller] = time.monotonic()
+        self._waiting.put((caller, address))
 
-    def _is_told(self, caller: Caller) -> bool:
-        told_at = self._told.get(caller)
-        return told_at is not None and time.monotonic() - told_at < TOLD_EVERY_S
+    def _is_sent(self, caller: Caller) -> bool:
+        sent_at = self._sent_at.get(caller)
+        return sent_at is not None and time.monotonic() - sent_at < SENT_EVERY_S
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         while True:
-            news = [self._news.get()]
-            while len(news) < _AT_ONCE and not self._news.empty():
-                news.append(self._news.get())
+            waiting = [self._waiting.get()]
+            while len(waiting) < _AT_ONCE and not self._waiting.empty():
+                waiting.append(self._waiting.get())
             try:
                 pipe = redis().pipeline(transaction=False)
-                for (partner_id, *_), address in news:
+                for (partner_id, *_), address in waiting:
                     pipe.set(_key(partner_id, address), 1, ex=REMEMBERED_FOR_S)
                 pipe.execute()
             except RedisError:
-                log.warning("callers_not_told", callers=len(news))
-                for caller, _ in news:
-                    self._told.pop(caller, None)  # so that the next call sends it again
+                log.warning("callers_not_sent", callers=len(waiting))
+                for caller, _ in waiting:
+                    self._sent_at.pop(caller, None)  # so that the next call sends it again
                 time.sleep(AWAY_S)
 
 
 _lock = threading.Lock()
-_tellers: dict[int, _Teller] = {}
+_senders: dict[int, _AddressSender] = {}
 
 
-def _teller() -> _Teller:
-    """This process's `_Teller`. A forked process gets its own."""
-    found = _tellers.get(os.getpid())
+def _sender() -> _AddressSender:
+    """This process's `_AddressSender`. A forked process gets its own."""
+    found = _senders.get(os.getpid())
     if found is None:
         with _lock:
-            found = _tellers.get(os.getpid()) or _Teller()
-            _tellers[os.getpid()] = found
+            found = _senders.get(os.getpid()) or _AddressSender()
+            _senders[os.getpid()] = found
     return found

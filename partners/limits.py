@@ -43,7 +43,7 @@ DAY_S = 24 * 3600
 BEAT_S = 1.0
 DEAD_AFTER_S = 4.0
 #: How soon the end of a query is written, in seconds. Ends within that time are written together.
-TOLD_WITHIN_S = 0.1
+WRITTEN_WITHIN_S = 0.1
 #: How long Redis is not used after an error, in seconds, because each further attempt would cost a full time-out.
 AWAY_S = 1.0
 
@@ -227,18 +227,18 @@ class InFlight:
         self._process = uuid.uuid4().hex
         self._counts: Counter[uuid.UUID] = Counter()
         self._number = 0
-        self._untold: set[uuid.UUID] = set()
+        self._unwritten: set[uuid.UUID] = set()
         self._crowded: set[uuid.UUID] = set()
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        threading.Thread(target=self._tell, name="queries-in-flight", daemon=True).start()
+        threading.Thread(target=self._write_counts, name="queries-in-flight", daemon=True).start()
 
     def enter(self, partner: uuid.UUID, limit: int | None) -> tuple[Callable[[], None], int | None]:
         """Count a query of `partner`. Returns a function that ends it, and the partner's queries in all processes
         including this one; None without a `limit` or without Redis. A query above `limit` is not counted."""
         with self._lock:
             self._counts[partner] += 1
-            self._untold.add(partner)
+            self._unwritten.add(partner)
         end = _once(lambda: self._end(partner))
         if limit is None:
             return end, None
@@ -262,7 +262,7 @@ class InFlight:
             self._counts[partner] -= 1
             if not self._counts[partner]:
                 del self._counts[partner]
-            self._untold.add(partner)
+            self._unwritten.add(partner)
         if partner not in self._crowded or _ask(lambda: self._write(partner)) is None:
             self._ended.set()
 
@@ -270,20 +270,20 @@ class InFlight:
         """Write this process's count for `partner`. Returns the sum of all processes. Raises RedisError."""
         with self._lock:
             self._number += 1
-            self._untold.discard(partner)
+            self._unwritten.discard(partner)
             arguments = (self._process, self._counts[partner], self._number, "" if limit is None else limit)
         total: int = _script(_IN_FLIGHT)(keys=[_in_flight_key(partner)], args=[*arguments, int(DEAD_AFTER_S * 1000)])
         return total
 
-    def _tell(self) -> None:
+    def _write_counts(self) -> None:
         """Write the counts of ended queries soon, and all counts once a second."""
         told_all_at = 0.0
         while True:
             if self._ended.wait(BEAT_S):
-                time.sleep(TOLD_WITHIN_S)
+                time.sleep(WRITTEN_WITHIN_S)
                 self._ended.clear()
             with self._lock:
-                partners = set(self._untold)
+                partners = set(self._unwritten)
                 if time.monotonic() - told_all_at >= BEAT_S:
                     partners |= set(self._counts)
                     told_all_at = time.monotonic()
@@ -291,9 +291,9 @@ class InFlight:
                 try:
                     self._write(partner)
                 except RedisError:
-                    log.warning("queries_in_flight_untold")
+                    log.warning("queries_in_flight_not_written")
                     with self._lock:
-                        self._untold |= partners
+                        self._unwritten |= partners
                     time.sleep(AWAY_S)
                     break
 

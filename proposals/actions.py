@@ -169,7 +169,7 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
             proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id), asked=asked, keep=False
         )
     except ApiError:
-        log.info("proposal_status_not_told", bank=proposal.provider, cause=cause)
+        log.info("proposal_status_unanswered", bank=proposal.provider, cause=cause)
         proposal.mark_unanswered(cause)
     else:
         proposal.absorb(found, cause)

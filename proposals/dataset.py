@@ -118,7 +118,9 @@ def _faults(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> Iter
         yield Detail("titular.cpf", "O CPF não é o da oferta.")
     if pix and pix["tipo_chave"] == "cpf" and pix["chave"] != cpf:
         yield Detail("recebimento.pix.chave", "A chave CPF deve ser a do próprio titular.")
-    yield from rules.broken(bank, to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, ""))
+    yield from rules.submission_faults(
+        bank, to_bank(data, offer, reference="") if offer else _submission(data, NO_OFFER, "")
+    )
     for field in bank.required:
         if _value(data, field) in (None, "", []):
             yield Detail(field, f"Campo obrigatório para o banco {bank.label}.")

@@ -69,7 +69,7 @@ def basic_auth(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
-class Line(Protocol):
+class RequestSender(Protocol):
     """Sends an adapter's requests to its bank. `deadline` is absolute, in `time.monotonic()` seconds."""
 
     deadline: float
@@ -146,9 +146,9 @@ class Bank:
         if "reasons" not in vars(cls):
             cls.reasons = refusals_of(vars(cls).get("name", ""))
 
-    def __init__(self, connection: Connection, line: Line) -> None:
+    def __init__(self, connection: Connection, sender: RequestSender) -> None:
         self.connection = connection
-        self._line = line
+        self._sender = sender
 
     # --- Operations; a bank overrides those that it supports ----------------------------------------------
 
@@ -312,7 +312,7 @@ class Bank:
         return Reason.of(cls.reasons.get(folded(words), ReasonCode.OTHER), words)
 
     @classmethod
-    def why(cls, result: BankResult) -> tuple[Reason, ...]:
+    def reasons_for(cls, result: BankResult) -> tuple[Reason, ...]:
         """Why `result` has no offer. Empty if it has offers or waits for the holder."""
         if result.status is not QueryStatus.NO_OFFERS:
             return ()
@@ -339,7 +339,7 @@ class Bank:
         or the error that `refusal` returned.
         """
         draft = Draft(method, path, Body.of(**content), headers or {}, safe)
-        reply = self._line.send_authenticated(self, draft)
+        reply = self._sender.send_authenticated(self, draft)
         if error := self.refusal(reply):
             raise error
         if reply.status >= 500:
@@ -358,7 +358,7 @@ class Bank:
         **content: Unpack[Content],
     ) -> Reply:
         """Send one request without a token, for `login`. Raises for answers of status 400 and above."""
-        reply = self._line.send_plain(Draft(method, path, Body.of(**content), headers or {}, safe))
+        reply = self._sender.send_plain(Draft(method, path, Body.of(**content), headers or {}, safe))
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
             raise ProviderError(sent=False)
@@ -368,6 +368,6 @@ class Bank:
 
     def wait(self, seconds: float) -> None:
         """Wait `seconds` before asking again. Raises BankTimedOut if the operation's deadline comes earlier."""
-        if time.monotonic() + seconds >= self._line.deadline:
+        if time.monotonic() + seconds >= self._sender.deadline:
             raise BankTimedOut
         time.sleep(seconds)

@@ -99,13 +99,13 @@ class BankClient:
 
     def query(self, query: BankQuery, *, about_to_send: Callable[[], None] | None = None) -> BankResult:
         """See `Bank.query`."""
-        fitted = rules.fitted(self.adapter, query)
+        fitted = rules.fitted_query(self.adapter, query)
         result = self._run("query", lambda bank: bank.query(fitted), about_to_send)
         return rules.without_declined_insurance(query, result)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         """See `Bank.check`. A step that the bank no longer knows counts as expired."""
-        fitted = rules.fitted(self.adapter, query)
+        fitted = rules.fitted_query(self.adapter, query)
         try:
             result = self._run("check", lambda bank: bank.check(fitted, reference))
         except NotFound:
@@ -114,7 +114,7 @@ class BankClient:
 
     def submit(self, submission: BankSubmission, *, about_to_send: Callable[[], None] | None = None) -> BankProposal:
         """See `Bank.submit`. Raises InvalidInput, before any call, if the submission breaks a rule of the bank."""
-        if faults := rules.broken(self.adapter, submission):
+        if faults := rules.submission_faults(self.adapter, submission):
             raise InvalidInput(details=faults)
         try:
             return self._run("submit", lambda bank: bank.submit(submission), about_to_send)
@@ -130,7 +130,7 @@ class BankClient:
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         """See `Bank.formalize`. Raises InvalidInput if the bank does not deliver links by `channel`."""
-        if faults := rules.has_channel(self.adapter, channel, "tipo_envio"):
+        if faults := rules.channel_faults(self.adapter, channel, "tipo_envio"):
             raise InvalidInput(details=faults)
         return self._run("formalize", lambda bank: bank.formalize(native_id, channel))
 
@@ -165,7 +165,7 @@ class BankClient:
 
 
 class Operation:
-    """One running operation. Sends the adapter's requests (`providers.bank.Line`)."""
+    """One running operation. Sends the adapter's requests (`providers.bank.RequestSender`)."""
 
     def __init__(self, client: BankClient, about_to_send: Callable[[], None] | None) -> None:
         self.deadline = client.deadline

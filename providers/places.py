@@ -37,7 +37,7 @@ class Places:
         with self._lock:
             if not waiter.has_place:
                 self._forget(partner, waiter)
-                self._call()  # with one partner fewer waiting, the others' share may be larger
+                self._give_free_places()  # with one partner fewer waiting, the others' share may be larger
             return waiter.has_place
 
     def release(self, partner: str) -> None:
@@ -46,9 +46,9 @@ class Places:
             self._held[partner] -= 1
             if not self._held[partner]:
                 del self._held[partner]
-            self._call()
+            self._give_free_places()
 
-    def _call(self) -> None:
+    def _give_free_places(self) -> None:
         """Give free places to waiting requests."""
         while self._waiting:
             entitled = [partner for partner in self._waiting if self._has_place_for(partner)]

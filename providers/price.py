@@ -43,7 +43,7 @@ class CetSource(StrEnum):
     COMPUTED = "computed"
 
 
-def settled(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetSource | None]:
+def complete_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetSource | None]:
     """The CET of `offer` in percent a month and percent a year, and its origin. If the bank gives only one rate, the
     other is derived from it. If it gives none, the CET is computed. All three are None if that is impossible."""
     monthly, annual = _told(offer.cet_monthly, MAX_RATE), _told(offer.cet_annual, MAX_ANNUAL)

@@ -50,7 +50,7 @@ UNKNOWN_CITY = "Este banco não reconhece a cidade de nascimento informada para 
 ONLY_PIX = "Este banco paga somente por PIX."
 
 
-def broken(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
+def submission_faults(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
     """Every fault of `submission` under the rules of `bank`, with the contract's field names. Empty if there is
     none."""
     return [
@@ -61,7 +61,7 @@ def broken(bank: type[Bank], submission: BankSubmission) -> list[Detail]:
     ]
 
 
-def has_channel(bank: type[Bank], channel: str | None, field: str) -> list[Detail]:
+def channel_faults(bank: type[Bank], channel: str | None, field: str) -> list[Detail]:
     """The fault of a signature channel that the bank does not offer. Empty if there is none, or if `channel` is
     None."""
     if channel is None or channel in bank.channels:
@@ -82,7 +82,7 @@ def _missing_words(bank: type[Bank], submission: BankSubmission) -> Iterator[Det
         yield Detail("recebimento.pix.tipo_chave", "Este banco não paga neste tipo de chave PIX.")
     if status and bank.marital_statuses and status not in bank.marital_statuses:
         yield Detail("titular.estado_civil", "Este banco não tem este estado civil.")
-    yield from has_channel(bank, submission.channel, "evidencia.tipo_envio")
+    yield from channel_faults(bank, submission.channel, "evidencia.tipo_envio")
 
 
 def _own_lists(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail]:
@@ -103,7 +103,7 @@ def _long_texts(bank: type[Bank], submission: BankSubmission) -> Iterator[Detail
             yield Detail(field, f"Este banco aceita no máximo {longest} caracteres neste campo.")
 
 
-def fitted(bank: type[Bank], query: BankQuery) -> BankQuery:
+def fitted_query(bank: type[Bank], query: BankQuery) -> BankQuery:
     """`query` with texts short enough for the bank. Device descriptions are cut. Raises ProviderRejected for a name
     that is too long."""
     changes: dict[str, Any] = {}

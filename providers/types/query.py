@@ -138,7 +138,7 @@ class BankOffer:
     `BankResult.answer` fills in that employment's employer. `native` holds the bank's other identifiers of the offer.
 
     An adapter sets the price facts that its bank gives, and None for the others: `cet_monthly` and `cet_annual` in
-    percent, `iof` and `insurance_value` in reais, `valid_until`. `price.settled` computes missing CET values and
+    percent, `iof` and `insurance_value` in reais, `valid_until`. `price.complete_cet` computes missing CET values and
     `cet_source`. `quoted_at` is when the bank's answer was read. Raises ValueError for values beyond
     `providers.limits`.
     """
@@ -179,7 +179,7 @@ class BankOffer:
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, rounded(value, 2, MAX_AMOUNT))
         if self.cet_source is None:
-            for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.settled(self), strict=True):
+            for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.complete_cet(self), strict=True):
                 object.__setattr__(self, name, value)
 
     def of_employer(self, cnpj: str, name: str) -> BankOffer:

@@ -430,7 +430,7 @@ def test_a_city_is_found_whatever_its_accents_and_case(
     aroeira: BankClient, offer: BankOffer, simulator: Simulator, city: str, state: str, code: str
 ) -> None:
     submission = born_in(offer, city, state)
-    assert rules.broken(aroeira.adapter, submission) == []
+    assert rules.submission_faults(aroeira.adapter, submission) == []
     aroeira.submit(submission)
     assert sent(simulator, "submit")["naturalidade_cidade"] == code
 
@@ -439,7 +439,7 @@ def test_a_city_is_found_whatever_its_accents_and_case(
 def test_a_city_that_the_bank_does_not_list_is_a_fault_of_its_field(
     aroeira: BankClient, offer: BankOffer, city: str, state: str
 ) -> None:
-    [fault] = rules.broken(aroeira.adapter, born_in(offer, city, state))
+    [fault] = rules.submission_faults(aroeira.adapter, born_in(offer, city, state))
     assert (fault.field, fault.message) == ("titular.naturalidade_cidade", UNKNOWN_CITY)
 
 
@@ -447,7 +447,7 @@ def test_a_city_that_the_bank_does_not_list_is_a_fault_of_its_field(
 def test_a_city_that_is_missing_is_not_called_unknown(
     aroeira: BankClient, offer: BankOffer, city: str | None, state: str | None
 ) -> None:
-    assert rules.broken(aroeira.adapter, born_in(offer, city, state)) == []
+    assert rules.submission_faults(aroeira.adapter, born_in(offer, city, state)) == []
     assert {"titular.naturalidade_cidade", "titular.naturalidade_uf"} <= set(aroeira.adapter.required)
 
 

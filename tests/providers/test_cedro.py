@@ -280,7 +280,7 @@ def test_submit_needs_two_references(cedro: BankClient) -> None:
     whole = a_submission(cedro.query(a_query()).offers[0])
     assert "referencias" in cedro.adapter.required
     for references in ((), whole.references[:1], whole.references * 2):
-        [fault] = rules.broken(cedro.adapter, replace(whole, references=references))
+        [fault] = rules.submission_faults(cedro.adapter, replace(whole, references=references))
         assert fault.field == "referencias"
         with pytest.raises(ProviderRejected, match="references"):
             lenient(cedro).submit(replace(whole, references=references))

@@ -586,7 +586,7 @@ def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
 
 
 def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: BankClient, offer: BankOffer) -> None:
-    assert rules.broken(bank.adapter, a_submission(offer)) == []
+    assert rules.submission_faults(bank.adapter, a_submission(offer)) == []
 
 
 @pytest.mark.parametrize("kind", ["corrente", "poupanca", "salario"])
@@ -630,7 +630,7 @@ def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: BankC
         text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # of two words, as a father's name has to be
         changed = replace(getattr(whole, block), **{name: text})
         submission = replace(whole, reference=f"reference-{number}", **{block: changed})
-        faults = [fault.field for fault in rules.broken(bank.adapter, submission)]
+        faults = [fault.field for fault in rules.submission_faults(bank.adapter, submission)]
         if faults:
             assert faults == [field]
         else:

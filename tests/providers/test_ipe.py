@@ -268,7 +268,7 @@ def test_submit_names_a_text_of_the_document_that_is_too_long(
 ) -> None:
     submission = a_submission(offer)
     too_long = replace(submission, document=replace(submission.document, **value))
-    assert [found.field for found in rules.broken(ipe.adapter, too_long)] == [field]
+    assert [found.field for found in rules.submission_faults(ipe.adapter, too_long)] == [field]
     with pytest.raises(ProviderRejected, match="formato invalido"):
         lenient(ipe).submit(too_long)
 

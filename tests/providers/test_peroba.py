@@ -237,7 +237,7 @@ def test_submit_pix_is_refused_on_its_field(
     peroba: BankClient, offer: BankOffer, simulator: Simulator, kind: str
 ) -> None:
     submission = a_submission(offer, account=None, pix=PixKey(kind, FULL_FLOW))
-    assert [fault.field for fault in rules.broken(peroba.adapter, submission)] == ["recebimento.pix"]
+    assert [fault.field for fault in rules.submission_faults(peroba.adapter, submission)] == ["recebimento.pix"]
     with pytest.raises(InvalidInput) as caught:
         peroba.submit(submission)
     assert caught.value.field == "recebimento.pix"

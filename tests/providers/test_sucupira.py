@@ -331,7 +331,7 @@ def test_submit_pix_speaks_the_directorys_words(
     sucupira: BankClient, offer: BankOffer, simulator: Simulator, kind: str, key: str, sent: dict[str, str]
 ) -> None:
     submission = a_submission(offer, account=None, pix=PixKey(kind, key))
-    assert rules.broken(sucupira.adapter, submission) == []
+    assert rules.submission_faults(sucupira.adapter, submission) == []
     assert sucupira.submit(submission).native_id
     assert simulator.sent("sucupira", "submit")["liquidacao"] == {"forma": "pix", "pix": sent}
 
@@ -340,11 +340,11 @@ def test_submit_pix_is_refused_for_the_special_portfolio(sucupira: BankClient, s
     offer = sucupira.query(a_query(SPECIAL)).offers[0]
     assert offer.native["portfolio"] == "CLT-ESPECIAL"
     by_pix = a_submission(offer, SPECIAL, account=None, pix=PixKey("cpf", SPECIAL))
-    assert [fault.field for fault in rules.broken(sucupira.adapter, by_pix)] == ["recebimento.pix"]
+    assert [fault.field for fault in rules.submission_faults(sucupira.adapter, by_pix)] == ["recebimento.pix"]
     with pytest.raises(ProviderRejected, match="pix nao permitido"):
         lenient(sucupira).submit(by_pix)
     by_account = a_submission(offer, SPECIAL)
-    assert rules.broken(sucupira.adapter, by_account) == []
+    assert rules.submission_faults(sucupira.adapter, by_account) == []
     assert sucupira.submit(by_account).data == {"portfolio": "CLT-ESPECIAL"}
 
 

@@ -101,7 +101,7 @@ def test_a_failure_has_its_reason(failure: BankFailure, code: str, retryable: bo
     ],
 )
 def test_why_there_is_no_offer(result: BankResult, codes: list[str]) -> None:
-    assert [reason.code for reason in Bank.why(result)] == codes
+    assert [reason.code for reason in Bank.reasons_for(result)] == codes
 
 
 @pytest.mark.parametrize(

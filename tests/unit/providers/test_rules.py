@@ -45,7 +45,7 @@ OFFER = BankOffer(
 
 
 def faults(bank: type[Bank], submission: BankSubmission) -> list[str | None]:
-    return [fault.field for fault in rules.broken(bank, submission)]
+    return [fault.field for fault in rules.submission_faults(bank, submission)]
 
 
 def narrow(**changes: Any) -> BankSubmission:
@@ -92,19 +92,19 @@ def test_a_bank_that_asks_no_marital_status_takes_every_word() -> None:
 def test_a_text_that_is_too_long_is_named_with_the_banks_length() -> None:
     whole = narrow()
     long = replace(whole, holder=replace(whole.holder, name="Maria da Silva dos Santos"))
-    [fault] = rules.broken(Narrow, long)
+    [fault] = rules.submission_faults(Narrow, long)
     assert (fault.field, fault.message) == ("titular.nome", "Este banco aceita no máximo 20 caracteres neste campo.")
 
 
 def test_every_text_of_a_submission_can_have_a_length() -> None:
     every = type("Every", (Narrow,), {"longest_texts": dict.fromkeys(rules.SUBMISSION_TEXTS, 0)})
-    told = {fault.field for fault in rules.broken(every, a_submission(OFFER))}
+    told = {fault.field for fault in rules.submission_faults(every, a_submission(OFFER))}
     # The sample submission has no complement.
     assert told == set(rules.SUBMISSION_TEXTS) - {"endereco.complemento"}
 
 
 def test_the_evidence_of_an_app_is_cut_too() -> None:
     app = AppAuthorization("1", evidence=AppEvidence(user_agent="Mozilla/5.0", device_name="Moto G84 de Maria"))
-    cut = rules.fitted(Narrow, a_query(app_authorization=app)).app_authorization
+    cut = rules.fitted_query(Narrow, a_query(app_authorization=app)).app_authorization
     assert cut is not None
     assert (cut.collected.user_agent, cut.collected.device_name) == ("Mozilla/", "Moto G84 de Maria")
