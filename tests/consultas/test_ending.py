@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
 from consultas import ending, standing
@@ -22,6 +24,7 @@ from providers.errors import BankTimedOut, ProviderUnavailable
 from providers.types import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
+from tests.processes import wait_until
 from tests.providers.samples import a_query
 from webhooks.models import Event
 
@@ -137,6 +140,70 @@ def test_the_sweep_ends_what_nobody_ended(partner: Partner, kind: str) -> None:
     assert running.finished_at is None, "its web process still has a moment"
     assert len(told("query.completed")) == 1
     assert Offer.objects.count() == len(told("lead")) == (kind == "aggregated")
+
+
+#: What had landed when every process died, by the step that the query had come to. An end that was not committed leaves
+#: the same behind.
+STEPS: dict[str, tuple[str, ...]] = {
+    "stored, published, or the banks asked": (),
+    "one bank has answered": ("ipe",),
+    "all have answered, and their answers were not stored": ("cedro", "ipe", "jatoba"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partner: Partner, step: str) -> None:
+    query = a_running_query(partner, since_s=32)
+    landed = {"ipe": an_answer("ipe", OFFER), "jatoba": an_answer("jatoba"), "cedro": an_answer("cedro")}
+    for bank in STEPS[step]:
+        land(query, landed[bank])
+    ending.end_overdue()
+    answered = {"cedro": "no_offers", "ipe": "ok", "jatoba": "no_offers"}
+    expected = {bank: answered[bank] if bank in STEPS[step] else BankTimedOut().message for bank in BANKS}
+    assert statuses(query) == expected
+    assert query.finished_at is not None
+    assert Offer.objects.count() == len(told("lead")) == ("ipe" in STEPS[step])
+    # What lands afterwards, or was not forgotten when the query ended, changes no status.
+    land(query, an_answer("cedro", OFFER))
+    ending.end_overdue()
+    reply = json.loads(standing.result(standing.fresh(query)).reply())
+    assert {bank: told["error"] or told["status"] for bank, told in reply["providerResults"].items()} == expected
+    assert (reply["complete"], statuses(query), len(told("query.completed"))) == (True, expected, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_session_that_is_killed_between_the_answers_and_their_events_loses_none(partner: Partner) -> None:
+    """As when PostgreSQL is killed then: all of it is undone, and done again."""
+    query = a_running_query(partner)
+    sessions: list[int] = []
+
+    def fetch_all(sql: str, *params: int) -> list[tuple[Any, ...]]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, params)
+            return cursor.fetchall()
+
+    def end() -> None:
+        try:
+            sessions.append(fetch_all("SELECT pg_backend_pid()")[0][0])
+            ending.end(query, [an_answer("ipe", OFFER)], BankTimedOut())
+        finally:
+            connection.close()
+
+    def is_killed() -> bool:
+        blocked = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted AND pid = %s"
+        return bool(sessions and fetch_all(blocked, sessions[0]))
+
+    with ThreadPoolExecutor() as pool:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("LOCK TABLE webhooks_event IN EXCLUSIVE MODE")
+            ended = pool.submit(end)
+            wait_until(is_killed, 10, "the events are about to be written")
+        ended.result(20)
+    timed_out = BankTimedOut().message
+    assert statuses(query) == {"cedro": timed_out, "ipe": "ok", "jatoba": timed_out}
+    assert query.finished_at is not None
+    assert Offer.objects.count() == len(told("lead")) == len(told("query.completed")) == 1
 
 
 def test_a_query_that_can_not_be_ended_stands_in_no_others_way(partner: Partner) -> None:

@@ -80,6 +80,18 @@ def test_the_sweep_ends_a_query_whose_worker_and_web_process_died(under_way: Que
     assert ended - deadline < timedelta(seconds=5)
 
 
+def test_a_task_that_nobody_had_taken_when_its_web_process_died_waits_for_a_worker(
+    client: Client, live_service: LiveService
+) -> None:
+    live_service.programs.kill("banks")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(client.post, "/consultas", query_body(providers=BANKS))
+        wait_until(lambda: b"run_query" in b"".join(redis().lrange("banks", 0, -1)), 10, "the task was published")
+        kill_the_web(live_service)
+    live_service.programs.restart("banks")
+    assert statuses(Query.objects.get(), 25) == {"ipe": "ok", "jatoba": "ok"}
+
+
 def test_the_worker_stores_what_banks_answered_before_redis_lost_everything(under_way: Query) -> None:
     redis().flushdb()
     assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
