@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import copy
+import re
+from collections.abc import Collection
 from typing import Any
 
 from rest_framework import serializers as drf
 
 from providers.price import CetSource
 
+_CAPITAL = re.compile("[A-Z]")
 _CET_SOURCES = [source.value for source in CetSource]
 _CET_SOURCE = "`bank`: informado pelo banco. `computed`: calculado pela Resolução CMN 4.881/2020. Nulo sem CET."
+
+
+def in_snake_case(
+    shown: type[drf.Serializer[Any]], ref_name: str, *, without: Collection[str] = ()
+) -> type[drf.Serializer[Any]]:
+    """A serializer `ref_name` with the fields of `shown`, in snake case, but for those in `without`."""
+    fields: dict[str, drf.Field[Any, Any, Any, Any]] = {
+        _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name): copy.deepcopy(field)
+        for name, field in shown._declared_fields.items()
+        if name not in without
+    }
+    meta = type("Meta", (), {"ref_name": ref_name})
+    return type(f"{ref_name}Schema", (drf.Serializer,), {**fields, "Meta": meta, "__module__": __name__})
 
 
 class OfferSchema(drf.Serializer[Any]):
@@ -49,35 +66,10 @@ class OfferSchema(drf.Serializer[Any]):
         ref_name = "Offer"
 
 
-class IndividualOfferSchema(drf.Serializer[Any]):
-    provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
-    loan_value = drf.FloatField(help_text="Reais.")
-    installment_value = drf.FloatField(help_text="Reais por mês.")
-    installments = drf.IntegerField(help_text="Meses.")
-    interest_rate = drf.FloatField(help_text="Por cento ao mês.")
-    total_amount = drf.FloatField(help_text="Reais.")
-    cet_monthly = drf.FloatField(
-        allow_null=True, help_text="Custo efetivo total, por cento ao mês; nulo se não há como saber."
-    )
-    cet_annual = drf.FloatField(
-        allow_null=True, help_text="Custo efetivo total, por cento ao ano, com duas casas; nulo se não há como saber."
-    )
-    cet_source = drf.ChoiceField(_CET_SOURCES, allow_null=True, help_text=_CET_SOURCE)
-    iof = drf.FloatField(allow_null=True, help_text="Imposto, em reais; nulo se o banco não informa.")
-    insurance_value = drf.FloatField(allow_null=True, help_text="Seguro, em reais; nulo se o banco não informa.")
-    with_insurance = drf.BooleanField(help_text="Verdadeiro se a oferta inclui seguro.")
-    table_code = drf.CharField(help_text="Tabela do banco em que a oferta foi calculada.")
-    first_due_date = drf.DateField(
-        allow_null=True, help_text="Vencimento da primeira parcela; nulo se o banco ainda não o fixou."
-    )
-    quoted_at = drf.DateTimeField(allow_null=True, help_text="Quando o banco deu a oferta, UTC.")
-    valid_until = drf.DateTimeField(allow_null=True, help_text="Até quando vale; nulo se o banco não fixa um fim.")
-    employer_name = drf.CharField(help_text="Nome do empregador do vínculo.")
-    employer_cnpj = drf.CharField(help_text="CNPJ do empregador do vínculo, 14 caracteres.")
-    matricula = drf.CharField(help_text="Matrícula do vínculo no empregador.")
-
-    class Meta:
-        ref_name = "IndividualOffer"
+#: Offers of an individual query are not stored, have no `adjustments`, and are spelled the other way.
+IndividualOfferSchema = in_snake_case(
+    OfferSchema, "IndividualOffer", without=("offerId", "providerData", "adjusted", "adjustments")
+)
 
 
 OFFER = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from rest_framework import serializers as drf
 
-from consultas.offer_schema import OFFER, SNAKE_OFFER, IndividualOfferSchema, OfferSchema
+from consultas.offer_schema import OFFER, SNAKE_OFFER, IndividualOfferSchema, OfferSchema, in_snake_case
 from consultas.query_json import PROCESSING
 from partners.schema import ReasonSchema
 from providers.types import ActionType, QueryStatus
@@ -97,16 +97,7 @@ class AggregatedSchema(drf.Serializer[Any]):
         ref_name = "AggregatedResponse"
 
 
-class IndividualVinculoSchema(drf.Serializer[Any]):
-    matricula = drf.CharField(help_text="Matrícula no empregador.")
-    employer_cnpj = drf.CharField(help_text="CNPJ do empregador, 14 caracteres.")
-    employer_name = drf.CharField(help_text="Nome do empregador.")
-    job_title = drf.CharField(allow_null=True, help_text="Cargo; nulo se o banco não informa.")
-    admission_date = drf.DateField(allow_null=True, help_text="Data de admissão; nula se o banco não informa.")
-    margin = drf.FloatField(allow_null=True, help_text="Margem consignável em reais; nula se o banco não informa.")
-
-    class Meta:
-        ref_name = "IndividualVinculo"
+IndividualVinculoSchema = in_snake_case(VinculoSchema, "IndividualVinculo")
 
 
 class EnvelopeSchema(drf.Serializer[Any]):
