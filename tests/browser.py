@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,10 @@ class Desk:
             context.close()
 
 
-def violations(page: Page) -> list[str]:
-    """What axe-core finds on the page that is serious or critical, a line for each element. The policy of the page may
-    stay in force: Playwright puts the script in from outside."""
-    found = Axe().run(page).response["violations"]
+def violations(page: Page, *, but: str = "") -> list[str]:
+    """What axe-core finds on the page that is serious or critical, a line for each element. What is inside `but`, a
+    selector, is left out. The policy of the page may stay in force: Playwright puts the script in from outside."""
+    found = Axe().run(page, context={"exclude": [[but]]} if but else None).response["violations"]
     return [
         f"{each['id']}: {' '.join(node['target'])}"
         for each in found
@@ -100,7 +101,10 @@ def is_wider_than_its_window(page: Page) -> bool:
 
 
 def shoot(page: Page, name: str) -> None:
-    """Save a picture of the whole page as `var/screenshots/<name>.png`, to be looked at by a person."""
+    """Save a picture of the whole page as `var/screenshots/<name>.png`, to be looked at by a person. Only where the
+    environment has SCREENSHOTS: pictures take a third of these tests' time."""
+    if "SCREENSHOTS" not in os.environ:
+        return
     folder = Path(settings.BASE_DIR) / "var" / "screenshots"
     folder.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=folder / f"{name}.png", full_page=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from proposals.models import Erasure
 from tests.backoffice.story import Story, tell
+from tests.backoffice.test_roles import addresses, rows_of
 from tests.browser import DESK, PHONE, Desk, is_wider_than_its_window, shoot, violations
 from webhooks.models import Event
 
@@ -27,6 +29,10 @@ CUT = """() => {
     const inner = [...document.querySelectorAll('.wide > .inner')].map(each => [each, each.parentElement]);
     return [...list, ...inner].some(([each, frame]) => each.scrollWidth > frame.clientWidth);
 }"""
+
+#: The icons that a screen reader would read as a word.
+ICONS = """() => [...document.querySelectorAll('.material-symbols-outlined')]
+    .filter(icon => !icon.ariaHidden && !icon.ariaLabel).map(icon => 'read aloud: ' + icon.textContent.trim())"""
 
 
 @pytest.fixture
@@ -81,6 +87,41 @@ def test_the_main_pages_fit_their_screen_and_have_no_serious_fault(
         page.goto(live_server.url + address)
         shoot(page, f"{name}-{width}")
         found[name] = faults(page)
+    assert {name: told for name, told in found.items() if told} == {}
+
+
+def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
+    """The addresses of the pages that are not among those already `seen`: each list, each form, and one of each kind of
+    page that asks before it acts."""
+    alike = (
+        *("_history", "_suspend", "_suspend_and_hold", "_export_dossier", "_activity", "_publish", "_reopen"),
+        *("_resume", "_rotate_secret", "_apikey_revoke", "_resend_failed"),
+    )
+    found = {name: address for name, address, _ in addresses(rows) if not name.endswith(alike) and address not in seen}
+    return {
+        **found,
+        "history": page_of(rows["partners_partner"], "history"),
+        "delete": page_of(rows["auth_user"], "delete"),
+        "password": "/admin/password_change/",
+        "search": reverse("search"),
+        "find": reverse("admin:webhooks_event_find"),
+        "not found": "/admin/nada/",
+        "second factor": "/admin/second-factor/",
+    }
+
+
+def test_every_other_page_has_no_serious_fault_and_names_its_icons(
+    desk: Desk, live_server: LiveServer, story: Story, operator: User
+) -> None:
+    """Before the fix, a screen reader read "search Consultas" in the menu, and icons were the only name of links."""
+    page, found = desk.open("/admin/", operator), {}
+    found["menu"] = [*violations(page), *page.evaluate(ICONS)]
+    for name, address in other_pages(rows_of(story), main_pages(story).values()).items():
+        page.goto(live_server.url + address)
+        found[name] = [*violations(page, but="#nav-sidebar"), *page.evaluate(ICONS)]
+    page.context.clear_cookies()
+    page.goto(live_server.url + "/admin/login/")
+    found["log-in"] = [*violations(page), *page.evaluate(ICONS)]
     assert {name: told for name, told in found.items() if told} == {}
 
 

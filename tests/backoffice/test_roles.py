@@ -98,7 +98,11 @@ IN_FULL = ("read_evidence", "export_dossier")
 
 @pytest.fixture
 def rows(story: Story) -> dict[str, Any]:
-    """A row of each model that has pages."""
+    return rows_of(story)
+
+
+def rows_of(story: Story) -> dict[str, Any]:
+    """A row of each model that has pages, by the model's name as in `partners_partner`; None where there is none."""
     own = [story.partner, story.key, story.event, story.session, story.session.terms, story.query, story.offer]
     more = [
         story.failed_call,

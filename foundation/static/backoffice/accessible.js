@@ -29,11 +29,28 @@
         });
     }
 
+    // Of links and buttons that show an icon alone: the name by the icon's word, where no words that are hidden say it.
+    const NAMES = {
+        account_balance: "Início", add: "Adicionar", filter_list: "Filtros", more_horiz: "Mais ações", search: "Procurar",
+    };
+
+    function nameAction(icon) {
+        const action = icon.closest("a, button");
+        if (action === null || action.title || action.hasAttribute("aria-label") || action.innerText.trim() !== icon.innerText.trim()) {
+            return;
+        }
+        const name = action.textContent.replace(icon.textContent, "").trim() || NAMES[icon.textContent.trim()];
+        if (name) {
+            action.setAttribute("aria-label", name);
+        }
+    }
+
     function hideIcon(icon) {
         if (icon.hasAttribute("role")) {
             return;
         }
         icon.setAttribute("aria-hidden", "true");
+        nameAction(icon);
         const around = icon.parentElement;
         const isAlone = around !== null && around.textContent.trim() === icon.textContent.trim();
         if (isAlone && around.title && around.matches("div, span")) { // a yes or no in a list
