@@ -6,7 +6,7 @@ session's id, which opens the holder's page, may appear in a URL.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from csp.decorators import csp
 from django import forms
@@ -38,9 +38,16 @@ from foundation.encryption import blind_index
 from foundation.formats import only_digits
 from partners.models import SECRETS_OF_PARTNER, Partner
 
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
 #: The statuses that an operator may revoke: an authorization, and a pending session, whose URL then ends.
 _REVOCABLE = (Session.Status.PENDING, Session.Status.AUTHORIZED)
 _DOCUMENT_POLICY = {"default-src": ["'none'"], "style-src": ["'unsafe-inline'"], "frame-ancestors": ["'none'"]}
+
+
+class _WithNewest(TypedDict):
+    in_force: int | None
 
 
 class TermsForm(forms.ModelForm):
@@ -96,10 +103,10 @@ class TermsAdmin(ConfirmedActionsAdmin):
         return [each for each in offered if each.action_name != "authorizations_terms_publish"]
 
     @display(description="Situação", label={"em vigor": "success", "publicada": "info", "rascunho": "warning"})
-    def state(self, terms: Terms) -> str:
+    def state(self, terms: WithAnnotations[Terms, _WithNewest]) -> str:
         if terms.published_at is None:
             return "rascunho"
-        return "em vigor" if terms.pk == vars(terms)["in_force"] else "publicada"
+        return "em vigor" if terms.pk == terms.in_force else "publicada"
 
     @display(description="Texto")
     def wording(self, terms: Terms) -> str:

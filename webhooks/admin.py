@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from django import forms
 from django.contrib import admin, messages
@@ -37,8 +37,16 @@ from webhooks.models import (
 )
 from webhooks.redaction import redacted
 
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
 _STATE_COLOURS = {Event.State.DUE: "info", Event.State.DELIVERED: "success", Event.State.FAILED: "danger"}
 _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+
+
+class _Listed(TypedDict):
+    has_no_secret: bool
+    last_status: int | None
 
 
 def shown(event: Event) -> str:
@@ -223,17 +231,16 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         return event.state, event.get_state_display()
 
     @admin.display(description="última falha")
-    def trouble(self, event: Event) -> str:
+    def trouble(self, event: WithAnnotations[Event, _Listed]) -> str:
         if event.state == Event.State.DUE and not event.partner.webhook_url:
             return "parceiro sem URL de webhook"
-        if event.state == Event.State.DUE and vars(event)["has_no_secret"]:
+        if event.state == Event.State.DUE and event.has_no_secret:
             return "parceiro sem segredo de webhook"
         return event.get_fault_display() or "—"
 
     @admin.display(description="HTTP")
-    def last_status(self, event: Event) -> int | None:
-        found: int | None = vars(event)["last_status"]
-        return found
+    def last_status(self, event: WithAnnotations[Event, _Listed]) -> int | None:
+        return event.last_status
 
     @admin.display(description="referência")
     def short_reference(self, event: Event) -> str:

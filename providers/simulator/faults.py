@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from .bank import Bank
+    from providers.simulator.bank import Bank
 
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "auction", "any")
 AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body"})

@@ -17,7 +17,7 @@ import aiohttp
 from providers.simulator.clock import Clock
 
 if TYPE_CHECKING:
-    from .ledger import Contract
+    from providers.simulator.ledger import Contract
 
 logger = logging.getLogger(__name__)
 
