@@ -204,6 +204,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     list_display = ("id", "partner", "masked_cpf", "live_status", "from_api_address", "created_at", "expires_at")
     list_filter = (LiveStatusFilter, "evidence__from_api_address", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
+    list_per_page = 50  # each row has two ciphertexts to open
     fields = readonly_fields = (
         "id",
         "partner",

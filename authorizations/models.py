@@ -160,6 +160,8 @@ class Session(models.Model):
         ]
         indexes = [
             models.Index(fields=("expires_at",), name="session_unused", condition=~models.Q(status="authorized")),
+            # Few rows among all: the list's filter would read the others.
+            models.Index(fields=("-created_at",), name="session_revoked", condition=models.Q(revoked_at__isnull=False)),
             models.Index(
                 fields=("partner_reference", "-created_at"),
                 name="session_by_own_name",
