@@ -18,6 +18,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 
 from authorizations.models import Session
 from consultas.models import Offer, Query
@@ -33,6 +34,9 @@ from webhooks.models import Event
 
 #: The maximum of a link's count. Counting all rows of a large partner would read them all.
 MOST = 1_000
+#: Why nothing can be sent, and what the operator does.
+_WITHOUT_URL = "O parceiro não tem URL de webhook. Escreva-a em {}, no campo URL do webhook."
+_UNSIGNED = "O parceiro não tem segredo de webhook. Emita um em {}, com Trocar segredo do webhook."
 _KINDS: tuple[tuple[str, type[Model]], ...] = (
     ("Consultas", Query),
     ("Ofertas", Offer),
@@ -112,8 +116,12 @@ def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:
     """Queue a test event and redirect to its page, which shows the attempt."""
     try:
         event = events.send_test(Partner.objects.get(pk=partner.pk))
-    except InvalidState as fault:
-        messages.error(request, fault.message)
+    except InvalidState:
+        # The fault's own words are for partners, and send them to the operator.
+        settings = reverse("admin:partners_partner_change", args=[quote(partner.pk)])
+        told = _UNSIGNED if partner.webhook_url else _WITHOUT_URL
+        link = format_html('<a class="text-link" href="{}">Cadastro, chaves e segredo</a>', settings)
+        messages.error(request, format_html(told, link))
         return HttpResponseRedirect(request.path)
     told = "Evento de teste enviado."
     audit.record(audit.Action.PUSHED, request=request, obj=partner, detail=f"{told} {event.pk}")

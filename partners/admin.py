@@ -13,32 +13,30 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.utils import quote
 from django.db import transaction
 from django.db.models import ForeignKey, Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
 from redis.exceptions import RedisError
-from unfold.admin import TabularInline
 from unfold.decorators import action, display
 
 from foundation.audit import Action
-from foundation.backoffice.admins import LabelledInline, NothingToSaveAdmin
+from foundation.backoffice.admins import LabelledInline
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.backoffice.exporting import ExportMixin
 from foundation.formats import counted
 from partners import limits, registration
 from partners.failed_calls_admin import FailedCallAdmin
-from partners.forms import AllowanceForm, IssueKeyForm, NetworksForm, PartnerForm, RotateSecretForm
-from partners.models import SECRET_FIELDS, SECRETS_OF_PARTNER, Allowance, ApiKey, Partner
+from partners.forms import AllowanceForm, IssueKeyForm, PartnerForm, RotateSecretForm
+from partners.keys_admin import ApiKeyAdmin, ApiKeyInline
+from partners.models import SECRET_FIELDS, Allowance, ApiKey, Partner, WebhookEvent
 from providers.models import Provider
 
 #: Registered here because Django looks for admin classes in this module.
-__all__ = ("FailedCallAdmin",)
-_GOOD, _BAD, _OLD = "success", "danger", "warning"
+__all__ = ("ApiKeyAdmin", "FailedCallAdmin")
+_GOOD, _BAD = "success", "danger"
 _HELD = "suspenso, entregas retidas"
 LIMITS = ("rate_limit", "in_flight_limit", "daily_cpf_limit")
 
@@ -50,6 +48,17 @@ class AllowanceInline(LabelledInline):
     extra = 0
     hide_title = True
 
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        """The columns. Operators who may not change them read the list of portfolios as text."""
+        return self.fields if self.has_change_permission(request, obj) else ("provider", "portfolio", "told_portfolios")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return () if self.has_change_permission(request, obj) else self.get_fields(request, obj)
+
+    @display(description="Carteiras que pode pedir")
+    def told_portfolios(self, allowance: Allowance) -> str:
+        return ", ".join(allowance.portfolios) or "nenhuma"
+
     def formfield_for_foreignkey(
         self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any
     ) -> forms.ModelChoiceField | None:
@@ -57,58 +66,20 @@ class AllowanceInline(LabelledInline):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
 
-class KeyState:
-    """The columns for a key's state, shared by the list of keys and the partner's page."""
-
-    @display(description="Situação", label={"ativa": _GOOD, "revogada": _BAD, "expirada": _OLD})
-    def state(self, key: ApiKey) -> str:
-        if key.revoked_at is not None:
-            return "revogada"
-        return "ativa" if key.is_live(timezone.now()) else "expirada"
-
-
-class ApiKeyInline(KeyState, TabularInline):
-    model = ApiKey
-    fields = readonly_fields = (
-        "prefix",
-        "label",
-        "state",
-        "created_at",
-        "expires_at",
-        "last_used_at",
-        "revocation",
-    )
-    extra = 0
-    can_delete = False
-    hide_title = True
-
-    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        """The link that revokes a key is for operators who may do it. Others see when a key was revoked."""
-        if request.user.has_perm("partners.change_apikey"):
-            return self.fields
-        return tuple("revoked_at" if name == "revocation" else name for name in self.fields)
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        return self.get_fields(request, obj)
-
-    @display(description="Revogação")
-    def revocation(self, key: ApiKey) -> str:
-        if key.revoked_at is not None:
-            return date_format(timezone.localtime(key.revoked_at), "SHORT_DATETIME_FORMAT")
-        return format_html(
-            '<a class="text-red-600 font-medium" href="{}">Revogar</a>',
-            reverse("admin:partners_apikey_revoke", args=[quote(key.pk)]),
-        )
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-
 #: Fields that concern the holder's page.
 PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance")
+
+
+#: What stands for a list for operators who may not change it: Django would show them its JSON.
+_TEXTS = {"return_hosts": "told_hosts", "webhook_events": "told_events"}
+
+
+def _as_text(fieldsets: Any) -> list[Any]:
+    """The same fieldsets with lists as text."""
+    return [
+        (title, {**options, "fields": tuple(_TEXTS.get(name, name) for name in options["fields"])})
+        for title, options in fieldsets
+    ]
 
 
 @admin.register(Partner)
@@ -138,7 +109,8 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fieldsets. The page that adds a partner shows only editable fields."""
         if obj is not None:
-            return super().get_fieldsets(request, obj)
+            shown = super().get_fieldsets(request, obj)
+            return shown if self.has_change_permission(request, obj) else _as_text(shown)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
         page = ("Página de autorização", {"fields": PAGE})
         return ((None, {"fields": ("new_id", "name")}), ("Limites", {"fields": LIMITS}), page, webhook)
@@ -186,6 +158,16 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         """What is missing in the registration."""
         return ", ".join(registration.gaps(partner)) or "completo"
 
+    @display(description="Domínios de volta")
+    def told_hosts(self, partner: Partner) -> str:
+        return ", ".join(partner.return_hosts) or "nenhum"
+
+    @display(description="Eventos do webhook")
+    def told_events(self, partner: Partner) -> str:
+        """The events' names as the form has them."""
+        labels = dict(WebhookEvent.choices)
+        return "; ".join(str(labels.get(name, name)) for name in partner.webhook_events) or "nenhum"
+
     @display(description="Bancos")
     def banks(self, partner: Partner) -> str:
         return ", ".join(allowance.provider_id for allowance in partner.allowances.all()) or "nenhum"
@@ -196,12 +178,16 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
             now = limits.today(partner)
         except RedisError:
             return "sem resposta do Redis: nenhum limite é aplicado"
-        calls, cpfs = "chamadas não contadas, sem limite", "CPFs não contados, sem limite"
+        calls, cpfs = "chamadas por minuto: sem limite, não contadas", "CPFs por dia: sem limite, não contados"
         if partner.rate_limit:
-            calls = f"{counted(now.calls, 'chamada', 'chamadas', 'nenhuma chamada')} no minuto"
+            calls = f"{now.calls} de {counted(partner.rate_limit, 'chamada', 'chamadas', '')} no minuto"
         if partner.daily_cpf_limit:
-            cpfs = f"{counted(now.cpfs, 'CPF', 'CPFs', 'nenhum CPF')} hoje"
-        return f"{calls}; {counted(now.in_flight, 'consulta', 'consultas', 'nenhuma consulta')} em andamento; {cpfs}"
+            cpfs = f"{now.cpfs} de {counted(partner.daily_cpf_limit, 'CPF', 'CPFs', '')} hoje"
+        if partner.in_flight_limit:
+            running = f"{now.in_flight} de {counted(partner.in_flight_limit, 'consulta', 'consultas', '')} em andamento"
+        else:
+            running = f"{counted(now.in_flight, 'consulta', 'consultas', 'nenhuma consulta')} em andamento, sem limite"
+        return f"{calls}; {running}; {cpfs}"
 
     @display(description="Segredo do webhook")
     def secret(self, partner: Partner) -> str:
@@ -317,78 +303,4 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
             text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada, e eventos retidos são "
             "entregues.",
             button="Reativar",
-        )
-
-
-@admin.register(ApiKey)
-class ApiKeyAdmin(KeyState, ExportMixin, ConfirmedActionsAdmin, NothingToSaveAdmin):
-    """The keys. They are searched by prefix here and issued on their partner's page."""
-
-    list_display = ("prefix", "partner", "label", "state", "created_at", "expires_at", "last_used_at")
-    list_select_related = ("partner",)
-    search_fields = ("prefix", "label", "partner__name")
-    fields = readonly_fields = (
-        "id",
-        "partner",
-        "prefix",
-        "label",
-        "state",
-        "created_at",
-        "expires_at",
-        "networks_now",
-        "last_used_at",
-        "revoked_at",
-    )
-    actions_detail = ("restrict", "revoke")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        return super().get_queryset(request).select_related("partner").defer(*SECRETS_OF_PARTNER)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False  # a revoked key is still needed to explain past calls
-
-    @display(description="Endereços permitidos")
-    def networks_now(self, key: ApiKey) -> str:
-        return ", ".join(key.networks) or "qualquer um"
-
-    @action(description="Endereços permitidos", permissions=["change"], icon="lan")
-    def restrict(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            key = self.locked(request, object_id)
-            form = NetworksForm(posted(request), initial={"networks": key.networks})
-            if form.is_valid():
-                key.networks = form.cleaned_data["networks"]
-                key.save(update_fields=["networks"])
-                return self.done(
-                    request, key, f"Endereços permitidos: {self.networks_now(key)}.", action=Action.CHANGED
-                )
-        return self.confirmation_page(
-            request,
-            key,
-            form,
-            title="Endereços de que a chave vale",
-            text="De qualquer outro endereço a chave é recusada a partir da próxima chamada, com o mesmo 401 de uma "
-            "chave desconhecida.",
-            button="Salvar",
-        )
-
-    @action(description="Revogar", permissions=["change"], icon="key_off")
-    def revoke(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            key = self.locked(request, object_id)
-            if request.method == "POST":
-                key.revoke()
-                self.log_change(request, key.partner, f"Chave {key} revogada.", action=Action.REVOKED)
-                return self.done(request, key, f"Chave {key} revogada.", then=key.partner, action=Action.REVOKED)
-        return self.confirmation_page(
-            request,
-            key,
-            forms.Form(),
-            title="Revogar chave de API",
-            text=f"A chave {key} de {key.partner} é recusada a partir da próxima chamada, para sempre.",
-            button="Revogar",
-            danger=True,
         )

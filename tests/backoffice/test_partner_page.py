@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import uuid
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from django.utils import timezone
 from config import partner_page
 from foundation.models import AuditEntry
 from partners.failed_calls import FailedCall
+from partners.models import Partner
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
 from tests.partners.test_admin import staff
@@ -64,7 +66,12 @@ def test_a_test_event_is_sent_and_noted(admin_client: Client, story: Story) -> N
     assert AuditEntry.objects.filter(action="pushed", object_id=story.partner.pk).exists()
     mute = PartnerFactory()
     shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).content.decode()
-    assert "não tem URL de webhook" in shown
+    assert "não tem URL de webhook. Escreva-a em" in shown
+    assert f'href="{reverse("admin:partners_partner_change", args=[mute.pk])}">Cadastro' in shown
+    Partner.objects.filter(pk=mute.pk).update(webhook_url="https://dois.example/w", webhook_secret=None)
+    shown = admin_client.post(f"/admin/parceiro/{mute.pk}/", follow=True).content.decode()
+    assert "com Trocar segredo do webhook" in shown
+    assert "ao operador" not in shown
     assert Event.objects.filter(name="webhook.test").count() == 1
 
 
@@ -78,6 +85,18 @@ def test_it_shows_what_the_registration_lacks(admin_client: Client, story: Story
         reverse("admin:partners_partner_change", args=[mute.pk]),
     ):
         assert told in admin_client.get(page).content.decode()
+
+
+def test_who_may_only_look_reads_lists_as_text(story: Story) -> None:
+    """Before the fix, they stood there as JSON."""
+    Partner.objects.filter(pk=story.partner.pk).update(return_hosts=["chat.example", "loja.example"])
+    story.partner.allowances.filter(provider="ipe").update(portfolios=["0123", "0456"])
+    page = reverse("admin:partners_partner_change", args=[story.partner.pk])
+    shown = html.unescape(staff("view_partner", "view_allowance").get(page).content.decode())
+    for text in ("chat.example, loja.example", "0123, 0456", "lead: "):
+        assert text in shown
+    for json in ('["chat', '["0123', '["lead'):
+        assert json not in shown
 
 
 def test_each_sees_and_does_what_that_person_may(story: Story) -> None:

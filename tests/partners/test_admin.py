@@ -273,8 +273,10 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
 
 
 def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, partner):
-    """Before the fix, the form said of its one limit that it was not applied."""
-    assert "nenhuma consulta em andamento" in admin_client.get(page(partner)).content.decode()
+    """Before the fix, the form said of its one limit that it was not applied; and later no page said that CPFs are
+    counted under a limit only."""
+    shown = admin_client.get(page(partner)).content.decode()
+    assert "0 de 128 consultas em andamento; CPFs por dia: sem limite, não contados" in shown
     sent = partner_form(partner, rate_limit="60", in_flight_limit="", daily_cpf_limit="100")
     assert admin_client.post(page(partner), sent).status_code == 302
     partner.refresh_from_db()
@@ -283,7 +285,7 @@ def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, part
     usage.count_call()
     usage.count_cpf("52998224725")
     shown = admin_client.get(page(partner)).content.decode()
-    assert "1 chamada no minuto; nenhuma consulta em andamento; 1 CPF hoje" in shown
+    assert "1 de 60 chamadas no minuto; nenhuma consulta em andamento, sem limite; 1 de 100 CPFs hoje" in shown
 
 
 @pytest.mark.parametrize(
