@@ -294,7 +294,9 @@ def _object(description: str, **properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _body(properties: dict[str, Any], *required: str) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    """A body in which the fields that are not `required` may also be null, which counts as absent."""
+    fields = {name: each if name in required else _nullable(each) for name, each in properties.items()}
+    schema: dict[str, Any] = {"type": "object", "properties": fields, "additionalProperties": False}
     if required:
         schema["required"] = list(required)
     return {"required": bool(required), "content": {"application/json": {"schema": schema}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonschema
 import pytest
 import requests
 
@@ -192,6 +193,20 @@ def test_an_invalid_cpf_is_422(simulator: HttpSimulator, cpf: str) -> None:
 def test_a_bad_order_is_422_and_names_the_field(lab: Lab, method: str, path: str, body: Any, field: str) -> None:
     answer = lab.send(method, path, body)
     assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+def test_a_field_that_is_null_counts_as_absent_and_the_reference_says_so(lab: Lab) -> None:
+    """Before the fix, the reference told of no null."""
+    bodies = {
+        path.removeprefix("/lab/holders/{cpf}"): methods["post"]["requestBody"]["content"]["application/json"]["schema"]
+        for path, methods in lab.simulator.get("/lab/openapi.json").json()["paths"].items()
+        if "post" in methods
+    }
+    given = {"/faults": {"provider": "ipe", "latency_ms": 1}, "/proposals/advance": {"status": "disbursed"}}
+    for path, schema in bodies.items():
+        body = dict.fromkeys(schema["properties"]) | given.get(path, {})
+        jsonschema.validate(body, schema)
+        assert lab.send("POST", path, body).status_code in (200, 409), path
 
 
 def test_the_reference_names_every_route_and_loads_nothing_from_elsewhere(simulator: HttpSimulator) -> None:
