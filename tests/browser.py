@@ -1,4 +1,4 @@
-"""What tests in a real Chromium share: a watch on each page, an operator's desk, and axe-core."""
+"""Shared parts of tests in a real Chromium: a check of each page, an operator's browser, and axe-core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page
 
-#: Arguments under which Chromium runs as root, and asks nobody elsewhere for anything.
+#: Chromium runs as root with these arguments, and contacts no other host.
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -20,25 +20,25 @@ ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
-# Reports itself through the console, so that also a violation during the page's load is seen.
+# Violations are written to the console, so that those during the page's load are noticed, too.
 WATCH_POLICY = (
     "document.addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
 )
 DESK, PHONE = 1400, 390
-#: What axe-core calls an impact that keeps somebody from using a page.
+#: The axe-core impacts that prevent people from using a page.
 SERIOUS = ("serious", "critical")
 
 
 def watch(page: Page, own: str, faults: list[str]) -> None:
-    """Note in `faults` each request of `page` that does not begin with the address `own`, each violation of the
-    page's policy, and each error of its scripts."""
+    """Append to `faults` each request of `page` outside of the base URL `own`, each violation of the page's policy, and
+    each error of its scripts."""
 
     def on_request(request: Any) -> None:
         if not request.url.startswith((own, "data:")):
             faults.append(f"foreign request: {request.url}")
 
     def on_console(message: Any) -> None:
-        # Chromium reports our own 404 and 410 pages as errors, too.
+        # Chromium also reports our own 404 and 410 pages as errors.
         if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
             faults.append(f"console: {message.text}")
 
@@ -49,10 +49,10 @@ def watch(page: Page, own: str, faults: list[str]) -> None:
 
 
 class Desk:
-    """An operator's browser at the back office of the server at the address `own`.
+    """An operator's browser in the back office at the base URL `own`.
 
-    `open` gives a page; `violations` says what axe-core finds serious there. `faults` are collected from all pages:
-    the fixture `desk` fails a test that has any.
+    `open` returns a page; `violations` lists what axe-core finds on it. `faults` of all pages are collected; the
+    fixture `desk` fails a test that has any.
     """
 
     def __init__(self, chromium: Browser, own: str) -> None:
@@ -61,8 +61,8 @@ class Desk:
         self._contexts: list[BrowserContext] = []
 
     def open(self, path: str, user: User, *, width: int = DESK, **options: Any) -> Page:
-        """The page at `path`, for the operator `user`, in a window so many pixels wide. Takes Playwright's context
-        options; the window stays open until `close`."""
+        """Open `path` as the operator `user`, in a window of `width` pixels. Takes Playwright's context options. The
+        window stays open until `close`."""
         context = self._chromium.new_context(
             viewport={"width": width, "height": 900}, locale="pt-BR", timezone_id=settings.TIME_ZONE, **options
         )
@@ -96,7 +96,7 @@ def violations(page: Page, *, but: str = "") -> list[str]:
 
 
 def is_wider_than_its_window(page: Page) -> bool:
-    """True where the page as a whole has to be pushed sideways."""
+    """True if the page must be scrolled sideways."""
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
 
 

@@ -13,7 +13,7 @@ FULL_FLOW = "90000000175"
 
 
 def query_body(cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
-    """A valid query; a change to None leaves the field out."""
+    """A valid query's body. A change to None removes the field."""
     body = {
         "cpf": cpf,
         "nome": "Maria Teste da Silva",
@@ -33,9 +33,9 @@ def error_body(code: str, message: str, *, retryable: bool = False, field: str |
 
 
 def as_told(response: requests.Response) -> requests.Response:
-    """The response. Fails the test where it, or the request that was taken, is not as the API reference says."""
+    """The response. Fails the test if the response, or an accepted request, differs from the API reference."""
     method, path = response.request.method or "", urlsplit(response.url).path
-    consumed = response._content_consumed  # type: ignore[attr-defined]  # a stream is read by its test
+    consumed = response._content_consumed  # type: ignore[attr-defined]  # the test itself reads a stream
     media_type = response.headers.get("Content-Type", "")
     if consumed:
         contract.check_answer(method, path, response.status_code, media_type, response.content)
@@ -46,25 +46,25 @@ def as_told(response: requests.Response) -> requests.Response:
 
 
 class Client:
-    """The partner's backend: its key and the service's address. tests.contract checks what it sends and gets."""
+    """A partner's backend: its key and the service's base URL. tests.contract checks what it sends and receives."""
 
     def __init__(self, url: str, key: str) -> None:
         self.base = f"{url}/partners/v1"
         self.session = requests.Session()
         self.session.trust_env = False
         self.session.headers["X-Partner-Api-Key"] = key
-        contract.document()  # made here, by one thread: tests let several call at once
+        contract.document()  # created here by one thread, because some tests make calls at the same time
 
     def get(self, path: str, **options: Any) -> requests.Response:
         return as_told(self.session.get(self.base + path, timeout=60, **options))
 
     def post(self, path: str, body: Any = None, **options: Any) -> requests.Response:
-        # A connection of its own: the session is used by many threads at once in some tests.
+        # A connection of its own, because some tests use the client in many threads.
         headers = dict(self.session.headers)
         return as_told(requests.post(self.base + path, json=body, timeout=60, headers=headers, **options))
 
     def query(self, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
-        """The aggregated query's body, which has to be a 200."""
+        """The aggregated query's response body. Fails unless the status is 200."""
         response = self.post("/consultas", query_body(cpf, **changes))
         assert response.status_code == 200, response.text
         return response.json()  # type: ignore[no-any-return]

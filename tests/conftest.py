@@ -1,8 +1,8 @@
-"""What every test may use: PostgreSQL and Redis of the run's own, the simulator, the service's processes.
+"""Fixtures for every test: PostgreSQL and Redis of this test run, the simulator, the service's processes.
 
-Servers are started once per run, before the first test outside `tests/unit`, on ports of their own and in a fresh
-folder under `var/tests/` that is removed at the end: a `make run` beside is not touched. With DATABASE_URL or
-REDIS_URL set, those servers are used (a database named test_…, and Redis database 15).
+Servers are started once per run, before the first test outside of `tests/unit`, on their own ports and in a new folder
+under `var/tests/`, which is removed at the end. A running `make run` is not affected. If DATABASE_URL or REDIS_URL is
+set, those servers are used (a database named test_…, and Redis database 15).
 """
 
 from __future__ import annotations
@@ -47,30 +47,31 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "var" / "tests"
 CONTROL_TOKEN = "test-control"
 PROGRAM_LOGS = "programs"
-#: Of each program, at a failed test.
+#: The number of log lines of each program shown for a failed test.
 LOG_LINES = 60
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
-#: The folder whose tests need the virtual environment and nothing else.
+#: Tests in this folder need only the virtual environment.
 UNIT = "tests/unit/"
 _cleanup = contextlib.ExitStack()
-#: Of this run, not started yet.
+#: This run's servers, started when first needed.
 _servers: list[Postgres | Redis] = []
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the servers in the environment, then load the settings. Each worker of pytest-xdist has servers and
-    processes of its own; the process that only hands out the tests needs none."""
+    """Set the servers' URLs in the environment, then load the settings. Each worker of pytest-xdist has its own servers
+    and processes. The process that only distributes the tests needs none."""
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
-        # The imports above named the settings; a worker that inherits that loads them before its servers run.
+        # The imports above set this variable. A worker that inherited it would load the settings before its servers
+        # run.
         os.environ.pop("DJANGO_SETTINGS_MODULE", None)
         return
-    # Programs keep what Python compiles for them, whatever the environment says: each starts four times faster then.
+    # Programs must store compiled Python files: each then starts four times faster.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if settings.configured:
         raise pytest.UsageError("the settings were loaded before the servers were named: unset DJANGO_SETTINGS_MODULE")
     folder = _cleanup.enter_context(_run_folder())
     os.environ["DATA_DIR"] = str(folder)
-    (folder / "static").mkdir()  # WhiteNoise warns where there is none
+    (folder / "static").mkdir()  # WhiteNoise warns if the folder is missing
     for variable, server in (
         ("DATABASE_URL", Postgres(folder / "postgres", durable=False)),
         ("REDIS_URL", Redis(folder / "redis", durable=False)),
@@ -87,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     django.setup()
     if any(isinstance(server, Postgres) for server in _servers):
         settings.DATABASES["default"]["TEST"]["TEMPLATE"] = DATABASE
-    # A slow hash is a password's protection; here it took a third of the time of each test with a user in it.
+    # A slow hash protects passwords; here it would take a third of the time of each test with a user.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
@@ -123,16 +124,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    logging.disable()  # background threads would tell of the servers' end below pytest's closing line
+    logging.disable()  # otherwise background threads log the servers' end below pytest's last line
     _cleanup.close()
 
 
 @contextlib.contextmanager
 def _run_folder() -> Iterator[Path]:
-    """A folder for this run, locked while it lives. Folders of runs that were killed are removed first."""
+    """A folder for this run, locked while the run lasts. Folders of killed runs are removed first."""
     RUNS.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
-        with (RUNS.parent / "tests.lock").open("w") as door:  # a folder just made is not yet locked
+        with (RUNS.parent / "tests.lock").open("w") as door:  # a new folder is not locked yet
             fcntl.flock(door, fcntl.LOCK_EX)
             for old in RUNS.iterdir():
                 with _locked(old) as is_ours:
@@ -146,7 +147,7 @@ def _run_folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a run's folder; yields False when another process holds it."""
+    """Hold the lock of a run's folder. Yields False if another process holds it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,11 +161,11 @@ def _locked(folder: Path) -> Iterator[bool]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _emptying_passes_the_guards() -> Iterator[None]:
-    """Tests with real transactions empty every table afterwards, which the triggers on evidence, terms and the audit
-    trail refuse: they are off meanwhile. The first terms of the migrations come back with it. Rows are deleted: new
-    files for all tables and indexes, as TRUNCATE makes them, take longer than most tests. What `migrate` itself
-    writes stays: content types, permissions and the back office's roles."""
-    # They need the settings.
+    """After tests with real transactions every table is emptied. The triggers on evidence, terms and the audit trail
+    would refuse that, so they are disabled meanwhile. The first terms of the migrations are inserted again. Rows are
+    deleted instead of truncated, because TRUNCATE creates new files for all tables and indexes, which takes longer than
+    most tests. Rows written by `migrate` itself stay: content types, permissions and the back office's roles."""
+    # These imports need the settings.
     from django.core.management.commands import flush
     from django.db.backends.postgresql.operations import DatabaseOperations
 
@@ -191,7 +192,7 @@ def _emptying_passes_the_guards() -> Iterator[None]:
         ]
 
     def execute_sql_flush(self: Any, sql_list: list[str]) -> None:
-        """A sweep that goes on to its next row just then may meet it crosswise: PostgreSQL ends one of the two."""
+        """A sweep's lock order may conflict with this one; PostgreSQL then aborts one of the two transactions."""
         for _ in range(3):
             try:
                 return execute(self, sql_list)
@@ -209,7 +210,7 @@ def _emptying_passes_the_guards() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _answers_are_as_told() -> Iterator[None]:
-    """Each answer of a partner route to Django's test client has to be as the API reference says."""
+    """Check each response of a partner route to Django's test client against the API reference."""
     from django.test import Client
 
     from tests import contract
@@ -230,14 +231,14 @@ def _answers_are_as_told() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Note how far the programs' logs had come when the test began."""
+    """Remember the position in the programs' logs when the test begins."""
     item.stash[_LOG_SIZES] = {file: file.stat().st_size for file in _program_logs()}
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """A test that failed shows what the service's programs wrote meanwhile: a rare failure is seen only once."""
+    """Show what the programs logged during a failed test, because a rare failure is seen only once."""
     report = yield
     if report.failed:
         for file in _program_logs():
@@ -255,13 +256,13 @@ def _program_logs() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def redis_url() -> str:
-    """The Redis of this test run."""
+    """The URL of this run's Redis."""
     return os.environ["REDIS_URL"]
 
 
 @pytest.fixture
 def freeze_redis() -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Halts the Redis of this test run for the time of a `with`: it takes connections and answers nothing."""
+    """Pauses this run's Redis for the duration of a `with`: it accepts connections and answers nothing."""
     pid_file = Path(os.environ["DATA_DIR"]) / "redis" / "redis.pid"
     if not pid_file.exists():
         pytest.skip("the Redis of REDIS_URL is not ours to halt")
@@ -280,8 +281,8 @@ def freeze_redis() -> Callable[[], contextlib.AbstractContextManager[None]]:
 
 @pytest.fixture
 def cut_database(transactional_db: None) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Takes the database away from everybody but the test's own connection, for the time of a `with`: what is
-    open breaks, and nobody gets in."""
+    """Makes the database unavailable, except to the test's own connection, for the duration of a `with`: open
+    connections break, and new ones are refused."""
     name = connection.settings_dict["NAME"]
     server = urlsplit(os.environ["DATABASE_URL"])._replace(path="/postgres").geturl()
 
@@ -302,8 +303,8 @@ def cut_database(transactional_db: None) -> Callable[[], contextlib.AbstractCont
 
 
 def _as_application(database: str) -> str:
-    """The address of `database` for the service's processes: with a role of their own, as in production, where the
-    server is this run's. It is granted here, since the command would leave an entry in the audit trail."""
+    """The URL of `database` for the service's processes. On this run's own server they use a restricted role, as in
+    production. The role is created here, because the command would write an entry to the audit trail."""
     home, owner = Path(os.environ["DATA_DIR"]) / "postgres", urlsplit(os.environ["DATABASE_URL"])
     if not home.exists():
         return owner._replace(path=f"/{database}").geturl()
@@ -322,7 +323,7 @@ def _as_application(database: str) -> str:
 
 @pytest.fixture(scope="session")
 def programs(django_db_setup: None) -> Iterator[Programs]:
-    """The service's programs on the test database, none of them started yet."""
+    """The service's programs on the test database, not started yet."""
     data_dir = Path(os.environ["DATA_DIR"])
     port, database = os.environ["PORT"], connection.settings_dict["NAME"]
     environment = {
@@ -334,16 +335,16 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
     }
     processes = service_processes(environment, data_dir)
     for process in processes:
-        process.orphan_signal = signal.SIGKILL  # some may be halted when the tests are killed
+        process.orphan_signal = signal.SIGKILL  # a test may have halted some of them
     programs = Programs(processes, ROOT, data_dir / PROGRAM_LOGS)
     yield programs
-    for process in programs.running:  # nothing that they would still finish counts
+    for process in programs.running:  # their remaining work does not matter
         process.kill()
 
 
 @pytest.fixture(scope="session")
 def simulator(programs: Programs) -> Iterator[Simulator]:
-    """The simulated banks, over HTTP. Its state lasts for the session: call `reset()`, or use `sandbox`."""
+    """The simulated banks, over HTTP. The state lasts for the session: call `reset()`, or use `sandbox`."""
     simulator = Simulator(f"http://127.0.0.1:{os.environ['SIMULATOR_PORT']}", CONTROL_TOKEN)
     programs.ensure("simulator")
     logs = partial(programs.logs, "simulator")
@@ -354,11 +355,11 @@ def simulator(programs: Programs) -> Iterator[Simulator]:
 
 @pytest.fixture
 def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) -> Iterator[None]:
-    """A fresh sandbox that other processes see too: the seeded banks and partner; simulator and Redis empty.
+    """A new sandbox that other processes also see: the seeded banks and partner; simulator and Redis are empty.
 
-    Tests that use it leave nothing behind: before the tables are emptied, the sweep process and beat are halted, queued
-    tasks are dropped, and what the programs are writing comes to its end. Both stay halted until `live_service` wants
-    them: they would otherwise take the rows of a test that calls a sweep itself.
+    Such a test leaves nothing behind: before the tables are emptied, the sweep process and beat are halted, queued
+    tasks are deleted, and running writes of the programs end. Both stay halted until `live_service` needs them, because
+    they would otherwise claim the rows of a test that calls a sweep itself.
     """
     programs.ensure("simulator")
     simulator.reset()
@@ -370,7 +371,7 @@ def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) ->
         client.flushdb()
 
     def is_halted() -> bool:
-        """Halt the sweep process where it is in no transaction, which would keep its locks."""
+        """Halt the sweep process while it is in no transaction, so that it keeps no locks."""
         programs.kill("sweeps", signal.SIGSTOP)
         if _database_is_idle():
             return True
@@ -391,7 +392,7 @@ def _database_is_idle() -> bool:
 
 @pytest.fixture
 def bank_worker(sandbox: None, programs: Programs) -> Programs:
-    """A real bank worker, and a fresh sandbox, for tests that call the views in this process."""
+    """A real bank worker and a new sandbox, for tests that call the views in this process."""
     from foundation import workers
 
     programs.ensure("banks")
@@ -402,10 +403,10 @@ def bank_worker(sandbox: None, programs: Programs) -> Programs:
 
 @pytest.fixture
 def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
-    """The whole service, ready, as the processes of `make run`, on the test database and a fresh sandbox.
+    """The whole service, ready, with the processes of `make run`, on the test database and a new sandbox.
 
-    Processes that a test killed are started again for the next one. Every event that the test left behind has to be as
-    the API reference says.
+    Processes that a test killed are started again for the next one. Every event of the test is checked against the API
+    reference.
     """
     from tests import contract
     from webhooks.models import Event
@@ -413,7 +414,7 @@ def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
     programs.ensure("web", "banks", "sweeps", "webhooks", "default", "beat")
     for name in ("sweeps", "beat"):
-        programs.kill(name, signal.SIGCONT)  # halted by the `sandbox` of the test before
+        programs.kill(name, signal.SIGCONT)  # halted by the previous test's `sandbox`
     service.wait_ready()
     yield service
     for event in Event.objects.exclude(body=None):
@@ -422,7 +423,7 @@ def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
 
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
-    """The machine's Chromium or Chrome; tests that need it are skipped where there is none."""
+    """The path of Chromium or Chrome. Tests that need it are skipped if there is none."""
     for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
         if path := shutil.which(name):
             return path
@@ -431,7 +432,7 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="module")
 def chromium(chromium_path: str, django_db_setup: None) -> Iterator[Browser]:
-    """Playwright keeps an event loop in this thread while it runs, in which Django would refuse the database."""
+    """Playwright runs an event loop in this thread, in which Django would refuse database access."""
     from playwright.sync_api import sync_playwright
 
     from tests.browser import ARGUMENTS
@@ -445,7 +446,8 @@ def chromium(chromium_path: str, django_db_setup: None) -> Iterator[Browser]:
 
 @pytest.fixture
 def desk(chromium: Browser, live_server: LiveServer) -> Iterator[Desk]:
-    """An operator's browser at the back office. A violation of its policy or a request elsewhere fails the test."""
+    """An operator's browser in the back office. A violation of its policy or a request to another host fails the
+    test."""
     from tests.browser import Desk
 
     desk = Desk(chromium, live_server.url)

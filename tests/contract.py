@@ -1,7 +1,7 @@
-"""Every JSON that tests exchange with the service, against the API reference.
+"""Checks of all JSON that tests exchange with the service against the API reference.
 
-`tests/client.py`, Django's test client and the events that a test leaves behind are checked by this module. Answers and
-events may hold no field that the reference does not name; a request that was taken has to fit it too.
+Used by `tests/client.py`, Django's test client, and for the events that a test leaves behind. Responses and events may
+not contain a field that the reference lacks. An accepted request must match the reference, too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from django.urls import Resolver404, resolve
 Json = dict[str, Any]
 JSON = "application/json"
 STREAM = "text/event-stream"
-#: Open on purpose: the institution's record passes through, with what the institution adds.
+#: These objects may contain unknown fields: the institution's record is passed through.
 OPEN = {"AuctionRecord", "AuctionProposal", "AuctionProposalData", "AuctionSimulation", "AuctionRate"}
 
 
 @cache
 def document() -> Json:
-    """The API reference, with the objects of answers and events closed."""
+    """The API reference, with the objects of responses and events closed to unknown fields."""
     from config import reference
 
     made = copy.deepcopy(reference.document())
@@ -38,7 +38,8 @@ def document() -> Json:
 
 @cache
 def operation_of(method: str, path: str) -> Json | None:
-    """What the reference says of a call; None for what is no part of it (tests/test_schema.py has what may be none)."""
+    """The reference's operation for a call. None for a call outside of the reference (tests/test_schema.py lists
+    them)."""
     try:
         route = resolve(path).route
     except Resolver404:
@@ -48,13 +49,13 @@ def operation_of(method: str, path: str) -> Json | None:
 
 
 def told_path(route: str) -> str:
-    """A route of Django as the reference names it."""
+    """A route of Django in the reference's notation."""
     return "/" + route.replace("<str:", "{").replace(">", "}")
 
 
 def check_answer(method: str, path: str, status: int, media_type: str, body: bytes) -> None:
-    """Raises AssertionError where the reference does not tell this answer: its status, its error code, its body.
-    The pages of holders are no JSON, and are passed over."""
+    """Raises AssertionError if status, error code or body of this response differ from the reference. The holder's
+    pages are not JSON and are skipped."""
     operation = operation_of(method, path)
     if operation is None or not body or not media_type.startswith((JSON, STREAM)):
         return
@@ -71,7 +72,7 @@ def check_answer(method: str, path: str, status: int, media_type: str, body: byt
 
 
 def check_request(method: str, path: str, body: bytes) -> None:
-    """Raises AssertionError where a body that the service took does not fit the reference."""
+    """Raises AssertionError if a body that the service accepted does not match the reference."""
     operation = operation_of(method, path)
     if operation is not None and body:
         content = operation["requestBody"]["content"].get(JSON)
@@ -79,7 +80,7 @@ def check_request(method: str, path: str, body: bytes) -> None:
 
 
 def check_event(body: str) -> None:
-    """Raises AssertionError where the reference does not tell this event as it is sent."""
+    """Raises AssertionError if this event, as it is sent, does not match the reference."""
     event = json.loads(body)
     name = re.sub(r"^proposal\..*", "proposal.<status>", event["event"])
     told = document()["webhooks"].get(name)
@@ -88,7 +89,7 @@ def check_event(body: str) -> None:
 
 
 def event_schema(content: Json) -> Json:
-    """What the reference says of the `data` of an event of a stream."""
+    """The reference's schema of the `data` of a stream's event."""
     _, event = content["schema"]["anyOf"]
     told: Json = event["properties"]["data"]["contentSchema"]
     return told
@@ -120,7 +121,7 @@ def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def _answered(made: Json) -> set[str]:
-    """The names of the components that answers and events are made of."""
+    """The names of the components that responses and events use."""
     operations = [each for item in made["paths"].values() for each in item.values()]
     found: set[str] = set()
     waiting = [operation["responses"] for operation in operations]

@@ -1,4 +1,4 @@
-"""Rows for tests. Whatever a test does not say is plausible and fictitious."""
+"""Factories of rows for tests. Unspecified values are plausible and fictitious."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from providers.models import Provider
 
 
 class ProviderFactory(DjangoModelFactory):
-    """A bank's row; `ProviderFactory(name="ipe")` twice is one row."""
+    """A bank's row. `ProviderFactory(name="ipe")` called twice returns the same row."""
 
     class Meta:
         model = Provider
@@ -41,11 +41,11 @@ class PartnerFactory(DjangoModelFactory):
 
 
 def update_encrypted(rows: QuerySet[Any], **values: Any) -> None:
-    """As `rows.update(**values)`, for encrypted fields, whose values are sealed for each row."""
+    """Like `rows.update(**values)`, for encrypted fields, whose values are encrypted for each row."""
     for row in rows:
         rows.filter(pk=row.pk).update(**{name: sealed(row, name, value) for name, value in values.items()})
 
 
 def issue_key(partner: Partner | None = None, **options: Any) -> tuple[ApiKey, str]:
-    """A key of `partner` (or of a new one) and its text."""
+    """A key of `partner` (default: a new one) and its text."""
     return ApiKey.issue(partner or PartnerFactory(), **options)

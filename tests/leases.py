@@ -1,4 +1,4 @@
-"""Workers that hold a lease, for tests: one that lives, and one that is dead for all who ask."""
+"""Workers that hold a lease, for tests: a living one, and a dead one."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from foundation.redis import redis
 
 
 def living_worker() -> str:
-    """A worker that was heard just now."""
+    """The id of a worker with a recent heartbeat."""
     name = uuid.uuid4().hex
     heartbeats.beat_once(redis(), name)
     return name
 
 
 def dead_worker() -> str:
-    """A worker that has been silent for long."""
+    """The id of a worker that has been silent for a long time."""
     name = uuid.uuid4().hex
     bury(name)
     return name
 
 
 def bury(name: str) -> None:
-    """Let the time pass after which the worker `name`, which is heard no more, counts as dead."""
-    heartbeats.beat_once(redis(), heartbeats.worker_id())  # who asks has to be heard, also in a Redis just emptied
+    """Let the worker `name`, which sends no heartbeat any more, count as dead."""
+    heartbeats.beat_once(redis(), heartbeats.worker_id())  # the asking worker needs a heartbeat, too
     redis().delete(heartbeats.key_of(name))
     redis().set(f"silence:{name}", int((time.time() - heartbeats.LOST_AFTER_S - 1) * 1000), ex=60)

@@ -1,7 +1,7 @@
-"""A migrated database to begin with. It is made once for each state of the migrations, and copied.
+"""A migrated database to start from, created once per state of the migrations and then copied.
 
-To run all migrations takes as long as some hundred tests, and each worker of a test run and each rig of `tests/faults`
-has a PostgreSQL of its own.
+Running all migrations takes as long as a hundred tests, and each worker of a test run and each rig of `tests/faults`
+has its own PostgreSQL.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from config.local.servers import ROOT, Postgres, private_folder, running
 
 HOME = ROOT / "var" / "migrated"
-#: What a migrated database depends on.
+#: The files on which a migrated database depends.
 _SOURCES = ("*/migrations/*.py", "requirements.txt", "config/local/servers.py")
 
 
 def reserve(server: Postgres) -> None:
-    """Choose password and port of `server`, which has no data yet, so that its `url` is known. The password is the
+    """Choose the password and port of `server`, which has no data yet, so that its `url` is known. The password is the
     template's, because it is part of the data."""
     template = _template()
     private_folder(server.home)
@@ -32,7 +32,7 @@ def reserve(server: Postgres) -> None:
 
 
 def fill(server: Postgres) -> None:
-    """Give `server`, which `reserve` named and which does not run, its data: the service's database, migrated."""
+    """Copy the migrated template into the data of `server`, which `reserve` prepared and which is not running."""
     template = _template()
     with _locked():
         if not (template.home / "is_complete").exists():
@@ -53,7 +53,7 @@ def _template() -> Postgres:
 
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
-    """Held by one process at a time."""
+    """A lock that one process holds at a time."""
     private_folder(HOME)
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -64,7 +64,7 @@ def _make(template: Postgres) -> None:
     for old in HOME.iterdir():
         if old.is_dir() and old != template.home:
             shutil.rmtree(old)
-    shutil.rmtree(template.data, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(template.data, ignore_errors=True)  # left by a killed run
     with running(template):
         template.create_database()
         environment = {**os.environ, "DATABASE_URL": template.url, "DJANGO_SETTINGS_MODULE": "config.settings"}

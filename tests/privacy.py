@@ -1,4 +1,4 @@
-"""What the broker gets to see, for tests that look for personal data in it."""
+"""Records what the broker receives, for tests that search it for personal data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _END = "the-end"
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """A list that holds, once the block has ended, every command that Redis got meanwhile and every key it has."""
+    """A list that contains, after the block, every command that Redis received during the block and every key that it
+    holds."""
     heard: list[str] = []
     with Redis.from_url(os.environ["REDIS_URL"]) as redis, redis.monitor() as monitor:
         yield heard

@@ -22,9 +22,9 @@ T = TypeVar("T")
 def wait_until(
     condition: Callable[[], T], timeout_s: float, what: str, logs: Callable[[], str] = str, *, every_s: float = 0.05
 ) -> T:
-    """Poll `condition` every `every_s` seconds until what it gives is true, and return that.
+    """Poll `condition` every `every_s` seconds until its value is true, and return that value.
 
-    Fails after `timeout_s` seconds, saying `what` was waited for and what `logs` gives.
+    Fails after `timeout_s` seconds, with the description `what` and the text of `logs`.
     """
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):
@@ -35,7 +35,7 @@ def wait_until(
 
 
 def answers(url: str) -> int | None:
-    """The status with which `url` answers, or None."""
+    """The status of the response from `url`, or None."""
     try:
         return urllib3.request("GET", url, timeout=5, retries=False, headers={"Connection": "close"}).status
     except urllib3.exceptions.HTTPError:
@@ -43,10 +43,10 @@ def answers(url: str) -> int | None:
 
 
 class Simulator:
-    """The simulated banks: their address, their controls, what they saw.
+    """The simulated banks: their base URL, their controls, and the calls that they recorded.
 
-    Calls that a bank turned away for their token are among those that it saw if `shows_turned_away`. Where the
-    service runs as processes, whether there are any depends on what these still hold of an earlier test.
+    Calls with a refused token are included if `shows_turned_away`. With real processes, such calls depend on tokens
+    kept from earlier tests.
     """
 
     def __init__(self, url: str, token: str, shows_turned_away: bool = False) -> None:
@@ -55,23 +55,24 @@ class Simulator:
         self._http = urllib3.PoolManager(headers={"X-Control-Token": token}, retries=False, timeout=10)
 
     def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """POST `body` (without one: GET) to a `/_control/` route. Returns the answer's JSON, or None."""
+        """POST `body` (without a body: GET) to a `/_control/` route. Returns the response's JSON, or None."""
         method = "GET" if body is None else "POST"
         answer = self._http.request(method, f"{self.url}/_control/{path}", json=body)
         assert answer.status < 300, f"{method} {path}: {answer.status} {answer.data[:500]!r}"
         return answer.json() if answer.data else None
 
     def reset(self) -> None:
-        """Forget all state, faults and the moved clock. Tokens stay good: the service's processes outlive a test,
-        and hold theirs."""
+        """Reset all state, faults and the clock. Tokens stay valid, because the service's processes outlive a test and
+        keep theirs."""
         self.control("reset", {"keep_tokens": True})
 
     def bank(self, name: str, **settings: Any) -> None:
-        """Set a bank's `latency_ms`, `fault`, `operation`, `times`; nothing given: well again."""
+        """Set a bank's `latency_ms`, `fault`, `operation`, `times`. Without settings the bank behaves normally
+        again."""
         self.control(f"banks/{name}", settings)
 
     def calls(self, name: str, operation: str | None = None) -> list[dict[str, Any]]:
-        """What arrived at a bank, oldest first."""
+        """The calls recorded by a bank, oldest first."""
         query = f"?operation={operation}" if operation else ""
         found = self.control(f"banks/{name}/calls{query}")
         return [call for call in found if call["let_in"] or self._shows_turned_away]
@@ -82,15 +83,15 @@ class Simulator:
         return parse_xml(body.encode()) if body.startswith("<") else json.loads(body)
 
     def phone(self, cpf: str) -> str:
-        """The holder's phone: the page with the banks' messages and links."""
+        """The page of the holder's phone with the banks' messages and URLs."""
         return self._http.request("GET", f"{self.url}/phone/{cpf}").data.decode()
 
     def contracts(self, name: str) -> list[dict[str, Any]]:
-        """A bank's ledger."""
+        """The contracts in a bank's ledger."""
         return self.control(f"banks/{name}/contracts")  # type: ignore[no-any-return]
 
     def complete(self, cpf: str, provider: str, step: str, outcome: str = "approved") -> None:
-        """Do a holder's step: liveness, chat, sms, confirmation, signature, or the bank's desk."""
+        """Complete a step: liveness, chat, sms, confirmation, signature, or the bank's desk."""
         body = {"provider": provider, "step": step, "outcome": outcome}
         self.control(f"holders/{cpf}/complete", body)
 
@@ -104,19 +105,19 @@ class Simulator:
         self.control("clock", {"advance_s": seconds})
 
     def close(self) -> None:
-        """Close the connections to it."""
+        """Close the HTTP connections."""
         self._http.clear()
 
 
 class LiveService:
-    """The whole service as processes on the test database: its address, its programs, their logs."""
+    """The whole service as processes on the test database: its base URL, its programs, their logs."""
 
     def __init__(self, url: str, programs: Programs) -> None:
         self.url = url
         self.programs = programs
 
     def wait_ready(self) -> None:
-        """Return when database, broker and a bank worker answer now: what `/health/ready` tells may be 2 s old."""
+        """Wait until database, broker and a bank worker answer. `/health/ready` may be 2 s old."""
         from foundation import workers
 
         wait_until(lambda: workers.ping(timeout_s=1.0), START_TIMEOUT_S, "a bank worker answers", self.logs)
@@ -128,5 +129,5 @@ class LiveService:
         )
 
     def logs(self) -> str:
-        """What all its processes have written since the session began."""
+        """Everything that its processes have logged since the session began."""
         return self.programs.logs()

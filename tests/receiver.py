@@ -25,7 +25,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Received:
-    """One request: header names in lower case, the body's bytes as they came."""
+    """One request. Header names are in lower case; the body is raw."""
 
     method: str
     path: str
@@ -45,8 +45,8 @@ class Received:
 
 @dataclass(frozen=True)
 class Reply:
-    """How to answer. `hang` waits that many seconds first; `drip` sends one byte of the answer per so many
-    seconds, head included; `reset` cuts the connection instead of answering."""
+    """How to answer. `hang` waits that many seconds first. `drip` sends one byte per that many seconds, head included.
+    `reset` resets the connection instead of answering."""
 
     status: int = 204
     body: bytes = b""
@@ -57,7 +57,7 @@ class Reply:
 
 
 class Receiver:
-    """The server. `reply` is a Reply, or a function from a Received to one; it may be changed at any time."""
+    """The server. `reply` is a Reply, or a function from Received to Reply. It may be changed at any time."""
 
     def __init__(
         self,
@@ -92,16 +92,16 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """The address to register."""
+        """The URL to register."""
         return self.url_of("127.0.0.1")
 
     @property
     def root(self) -> str:
-        """Its address without a path, for a test in which it stands in for a bank."""
+        """The URL without a path, for a test that uses the receiver as a bank."""
         return self.url_of("127.0.0.1", path="")
 
     def url_of(self, host: str, path: str = "/webhooks") -> str:
-        """The same server under another name or spelling of its address."""
+        """The same server under another host name or spelling of its address."""
         return f"{self._scheme}://{host}:{self.port}{path}"
 
     @property
@@ -116,7 +116,7 @@ class Receiver:
         return [request.id for request in self.received]
 
     def wait_for(self, count: int, timeout: float = 10.0) -> list[Received]:
-        """The requests so far, once there are `count` of them. Raises TimeoutError."""
+        """All requests so far, once there are at least `count`. Raises TimeoutError."""
         with self._news:
             if not self._news.wait_for(lambda: len(self._received) >= count, timeout):
                 raise TimeoutError(f"{len(self._received)} of {count} requests came within {timeout} s")
@@ -128,7 +128,7 @@ class Receiver:
             self._received.clear()
 
     def release(self) -> None:
-        """End every hang and drip, also those to come."""
+        """End every hang and drip, and those of later requests."""
         self._released.set()
 
     def _take(self, request: Received) -> Reply:
@@ -180,7 +180,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 512
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A sender that hangs up, or fails the TLS handshake, is what some tests are about."""
+        """Some tests disconnect or fail the TLS handshake on purpose, so this prints nothing."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 

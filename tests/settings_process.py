@@ -1,7 +1,7 @@
-"""Reads the settings in processes that have the variables of a test and no others.
+"""Reads the settings in processes whose environment contains only a test's variables.
 
-One process loads the libraries, and each reading is a fork of it: to start Python anew takes far longer. Run as a
-program, this file is that process: it takes one line of JSON for each reading, and answers with one.
+One process loads the libraries, and each reading is a fork of it, because starting Python takes far longer. This file
+run as a program is that process: it reads one line of JSON per reading, and answers with one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-#: What the settings import and what reads no variable.
+#: Modules that the settings import and that read no variable.
 LOADED = (
     "celery.schedules",
     "cryptography.fernet",
@@ -33,8 +33,8 @@ LOADED = (
 
 @dataclass(frozen=True)
 class Reading:
-    """How a process that loaded the settings ended. `values` are the settings that were asked for, None after a
-    failure; `stderr` is all that it wrote."""
+    """The end of a process that loaded the settings. `values` are the requested settings, None after a failure.
+    `stderr` is its whole error output."""
 
     returncode: int
     values: list[Any] | None
@@ -42,12 +42,12 @@ class Reading:
 
     @property
     def refusal(self) -> str:
-        """The last line of its error; empty where the settings loaded."""
+        """The last line of its error output. Empty if the settings loaded."""
         return self.stderr.strip().rpartition("\n")[2]
 
 
 def read(names: Sequence[str], variables: Mapping[str, str]) -> Reading:
-    """Load the settings with `variables` and PATH as the whole environment, and read the settings `names`."""
+    """Load the settings with `variables` and PATH as the whole environment, and return the settings `names`."""
     process = _process()
     assert process.stdin is not None
     assert process.stdout is not None

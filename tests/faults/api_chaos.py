@@ -1,13 +1,13 @@
-"""Kills every process of the service in turn while partners query, submit offers and holders finish their steps,
-and then asks for every single event and contract.
+"""Kills every process of the service in turn while partners query and submit and holders complete steps, and then
+checks every event and contract.
 
-    python -m tests.faults.api_chaos --rounds 1 --every 8 --down 1 --rate 4 --lease 30
+python -m tests.faults.api_chaos --rounds 1 --every 8 --down 1 --rate 4 --lease 30
 
-The processes are those of `make run`, on servers, ports and a folder of their own. Partners' queries go over HTTP
-at a constant rate, each of which causes a `lead`; beside them a holder per bank with an external step finishes one
-step after the other, each of which causes an `authorization_result`. Offers are submitted at a constant rate too,
-again and again where the service says that it may be done (see `sales`). In each round each of FAULTS happens once.
-Prints one JSON object; exit code 1 when `broken` names a promise that was not kept.
+The processes are those of `make run`, with their own servers, ports and folder. Partners' queries are sent at a
+constant rate; each causes a `lead`. At the same time one holder per bank with an external step completes steps one
+after another; each causes an `authorization_result`. Offers are submitted at a constant rate, too, and repeated
+whenever the service allows it (see `sales`). Each of FAULTS happens once per round. Prints one JSON object. The exit
+code is 1 if `broken` names a broken promise.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from tests.faults.sales import Sales
 from tests.faults.webhooks_rig import START_TIMEOUT_S, Rig, Tally
 from tests.processes import Simulator, answers, wait_until
 
-#: A process is killed with SIGKILL; Redis also emptied while it runs, and killed and its folder removed.
+#: A process is killed with SIGKILL. Redis is also emptied while it runs, and killed with its folder removed.
 FAULTS = ("web", "redis-wiped", "banks", "postgres", "webhooks", "redis-flushed", "beat", "redis", "default", "sweeps")
 LEAD_BANKS = ["ipe", "jatoba", "aroeira", "sucupira"]
-#: bank: its holder in the catalogue, and what the bank waits for.
+#: By bank: its holder in the catalogue, and the step that the bank waits for.
 STEPS = {
     "imbuia": ("90000002461", "liveness"),
     "peroba": ("90000000337", "chat"),
@@ -51,17 +51,17 @@ STEPS = {
     "cedro": ("90000001902", "confirmation"),
 }
 PARTNERS = 3
-#: A step whose check died with its worker waits for the end of that check's claim, an event for its lease.
+#: A step whose check died with its worker waits until that check's lease expires; an event waits for its own lease.
 SETTLE_TIMEOUT_S = 120
 LONGEST_ANSWER_S = 40
-#: What killing and starting something again takes at least.
+#: The least time for killing and restarting something, in seconds.
 RESTART_S = 1
 CONTROL_TOKEN = "chaos-control"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A query, and what came of it; `status` is None where the connection was refused or cut."""
+    """A query and its result. `status` is None if the connection was refused or broke."""
 
     at: float
     done_at: float
@@ -70,10 +70,10 @@ class Asked:
 
 
 class Crowd:
-    """Backends of `partners` (by id) and holders, in threads of this process, which no fault touches.
+    """Backends of `partners` (by id) and holders, in threads of this process, which no fault affects.
 
-    They go on until `over` is set. `finished` counts the steps that a query had shown and the holder then ended,
-    by partner and bank.
+    They continue until `over` is set. `finished` counts, by partner and bank, the steps that a query had shown and the
+    holder then completed.
     """
 
     def __init__(self, rig: Rig, simulator_url: str, partners: dict[str, Client]) -> None:
@@ -86,7 +86,7 @@ class Crowd:
         self._simulator = simulator_url
 
     def query(self, rate: float) -> None:
-        """Send `rate` queries a second, and return when all are answered."""
+        """Send `rate` queries a second. Returns when all are answered."""
         clients = itertools.cycle(self.partners.values())
         with ThreadPoolExecutor(max_workers=max(8, int(rate * LONGEST_ANSWER_S))) as pool:
             for number in itertools.count():
@@ -95,16 +95,16 @@ class Crowd:
                     return
 
     def _query_once(self, client: Client, amount: int) -> None:
-        # With an amount no query is a repeat of another: each keeps its offers and has its own lead.
+        # With an amount, no query repeats another: each stores its own offers and sends its own lead.
         at = time.time()
         status, body = _ask(client, FULL_FLOW, LEAD_BANKS, loan_value=amount, prazo=24)
         self.asked.append(Asked(at, time.time(), status, body.get("simulationGroupId") if status == 200 else None))
 
     def finish_steps(self, bank: str) -> None:
-        """Be the holder of `bank`: refuse step after step, for each partner in turn, and approve the last one.
+        """Act as the holder of `bank`: refuse step after step, for each partner in turn, and approve the last one.
 
-        A refused step lets the next query open another. Each time the partner has to be told before the next;
-        fails where it is not.
+        After a refused step the next query can open another. Fails if the partner did not get the event of one step
+        before the next.
         """
         for partner_id in itertools.cycle(self.partners):
             outcome = "approved" if self.over.is_set() else "refused"
@@ -124,11 +124,11 @@ class Crowd:
         wait_until(lambda: self.told()[partner_id, bank] > told, SETTLE_TIMEOUT_S, is_told, every_s=0.5)
 
     def told(self) -> Counter[tuple[str, str]]:
-        """How many different `authorization_result` events arrived, by partner and bank."""
+        """The number of distinct `authorization_result` events that arrived, by partner and bank."""
         return Counter((body["partner_id"], body["provider"]) for body in self.events("authorization_result"))
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The bodies of all different events of that name that the partners received."""
+        """The bodies of all distinct events with that name that the partners received."""
         bodies = {row["id"]: json.loads(row["body"]) for row in self._rig.received()}
         return [each for each in bodies.values() if each["event"] == name and each["partner_id"] in self.partners]
 
@@ -160,7 +160,7 @@ def _shows_step(client: Client, bank: str, cpf: str) -> bool:
 
 @contextmanager
 def service(home: Path) -> Iterator[tuple[Rig, Crowd]]:
-    """The whole service with its sandbox's banks, ready, and partners for it; ended afterwards."""
+    """The whole service with its sandbox's banks, ready, and partners for it. Stopped afterwards."""
     port, simulator_port = free_port(), free_port()
     os.environ |= {"PORT": str(port), "SIMULATOR_PORT": str(simulator_port)}
     (home / "static").mkdir(parents=True)
@@ -194,7 +194,7 @@ def _make_partners(rig: Rig, api: str) -> dict[str, Client]:
 
 
 def strike(rig: Rig, fault: str, down_s: float) -> None:
-    """Let one of FAULTS happen; what was killed runs again `down_s` later."""
+    """Cause one of FAULTS. What was killed is restarted `down_s` later."""
     name, _, extent = fault.partition("-")
     if extent == "flushed":
         with closing(redis.Redis.from_url(rig.services["redis"].url)) as client:
@@ -204,7 +204,7 @@ def strike(rig: Rig, fault: str, down_s: float) -> None:
 
 
 def run(rounds: int, every: float, down: float, rate: float, sales: float, lease: int, folder: Path | None) -> int:
-    """Returns the exit code."""
+    """Run the rounds. Returns the exit code."""
     os.environ["WEBHOOK_LEASE_S"] = str(lease)
     with tempfile.TemporaryDirectory() as temporary, service(folder or Path(temporary)) as (rig, crowd):
         struck: list[tuple[str, float]] = []
@@ -238,7 +238,7 @@ def run(rounds: int, every: float, down: float, rate: float, sales: float, lease
 
 
 def _broken(rig: Rig, crowd: Crowd, tally: Tally) -> list[str]:
-    """The promises that were not kept, and how often."""
+    """The broken promises, with their number."""
     from consultas.models import Step
 
     leads = Counter(body["simulation_group_id"] for body in crowd.events("lead"))
@@ -265,7 +265,7 @@ _STEP = ("partner_id", "provider", "state")
 
 
 def _answers(asked: list[Asked]) -> dict[str, Any]:
-    """How queries were answered: statuses, and the longest time that one took."""
+    """How queries were answered: statuses, and the longest time."""
     statuses = Counter(str(each.status or "connection lost") for each in asked)
     return {
         "asked": len(asked),
@@ -275,7 +275,7 @@ def _answers(asked: list[Asked]) -> dict[str, Any]:
 
 
 def _recovery(rig: Rig, crowd: Crowd, fault: str, at: float) -> dict[str, Any]:
-    """What `Rig.recovery` says, and the seconds until a query that was sent after the fault was answered."""
+    """The values of `Rig.recovery`, and the seconds until a query that was sent after the fault was answered."""
     later = [each.done_at - at for each in crowd.asked if each.at > at and each.status == 200]
     answered = round(min(later), 3) if later else None
     return {"fault": fault, "answers_again_after_s": answered, **rig.recovery(at)}

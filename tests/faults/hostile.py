@@ -1,10 +1,10 @@
-"""What a bad neighbour does to the service, each act in a process of its own.
+"""Acts of a hostile neighbour, each in a process of its own.
 
-    python -m tests.faults.hostile ACT URL KEY SECONDS
+python -m tests.faults.hostile ACT URL KEY SECONDS
 
-Every act is bounded in time and rate, and goes to loopback only. The process is nice, and no act is faster than its
-visits a second: attacker, service and client share the processors of one machine here. An act at full speed would
-measure how they share these, and not what one visit does to the others.
+Every act is limited in time and rate, and uses only loopback. The process has a low priority, and each act has a
+maximum of visits a second, because attacker, service and client share one machine's processors. At full speed, an act
+would measure that sharing instead of the effect of one visit on the others.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ import urllib3
 
 from tests.client import query_body
 
-#: The moments at which a visitor does something, until the act is over.
+#: Yields whenever a visitor may do something, until the act is over.
 Turns = Iterator[None]
 Act = Callable[[str, str, Turns], None]
-#: A holder for whom no bank of the simulator ever answers.
+#: No bank of the simulator ever answers for this holder.
 HANGS = "90000001813"
 STREAMS = 560
-#: Bytes of a body that is far too large.
+#: The size of a body that is far too large.
 BODY = 300 * 1024 * 1024
 
 
 def turns(rate: float, until: float) -> Turns:
-    """A turn as soon as the last one is over, but at most `rate` a second."""
+    """Yields as soon as the previous visit is over, but at most `rate` times a second."""
     due = time.monotonic()
     while (now := time.monotonic()) < until:
         if now < due:
@@ -46,7 +46,7 @@ def turns(rate: float, until: float) -> Turns:
 
 
 def log_in(url: str, key: str, turns: Turns) -> None:
-    """Wrong passwords for accounts that nobody has, as fast as the answers come."""
+    """Wrong passwords for accounts that do not exist, as fast as the answers come."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
     page = http.request("GET", f"{url}/admin/login/")
     found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.data.decode())
@@ -60,7 +60,7 @@ def log_in(url: str, key: str, turns: Turns) -> None:
 
 
 def large_bodies(url: str, key: str, turns: Turns) -> None:
-    """Forms of 300 MB, by turns announced and in chunks, as far as the service takes them."""
+    """Forms of 300 MB, alternately with a length and chunked, as far as the service reads them."""
     server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
     piece = b"a" * 65536
     start = b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n'
@@ -75,7 +75,7 @@ def large_bodies(url: str, key: str, turns: Turns) -> None:
 
 
 def long_lists(url: str, key: str, turns: Turns) -> None:
-    """Queries whose list of banks has 80,000 wrong items."""
+    """Queries with 80,000 invalid items in the list of banks."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
     headers = {"X-Partner-Api-Key": key, "Content-Type": "application/json"}
     body = json.dumps({"providers": [1] * 80_000})
@@ -84,7 +84,7 @@ def long_lists(url: str, key: str, turns: Turns) -> None:
 
 
 def never_read(url: str, key: str, turns: Turns) -> None:
-    """Ask for much, read nothing, and ask again on a new connection when this one was cut."""
+    """Request much, read nothing, and reconnect when the connection is closed."""
     server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
     for _ in turns:
         with contextlib.suppress(OSError), socket.socket() as client:
@@ -98,14 +98,14 @@ def never_read(url: str, key: str, turns: Turns) -> None:
 
 
 def ask_readiness(url: str, key: str, turns: Turns) -> None:
-    """`GET /health/ready` without end."""
+    """`GET /health/ready` continuously."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
     for _ in turns:
         http.request("GET", f"{url}/health/ready")
 
 
 def hanging_streams(url: str, key: str, turns: Turns) -> None:
-    """Streams whose banks all hang, each to its end: so many failures open a breaker."""
+    """Streams whose banks all hang, each to its end. So many failures open a breaker."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60)
     headers = {"X-Partner-Api-Key": key}
     for _ in turns:
@@ -113,7 +113,7 @@ def hanging_streams(url: str, key: str, turns: Turns) -> None:
 
 
 def hold_streams(url: str, key: str, turns: Turns) -> None:
-    """Hold as many open streams as there are to be had, and try again where one was refused."""
+    """Hold as many open streams as possible, and try again after a refusal."""
     server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
     body = json.dumps(query_body(HANGS)).encode()
     head = (
@@ -133,7 +133,7 @@ def hold_streams(url: str, key: str, turns: Turns) -> None:
 
 
 class Bounds(NamedTuple):
-    """How many visitors do an act at once, and how many visits a second they make in all at most."""
+    """How many visitors act at the same time, and the maximum of visits a second in total."""
 
     visitors: int
     rate: float
@@ -152,11 +152,11 @@ ACTS: dict[str, tuple[Act, Bounds]] = {
 
 
 def main(act: str, url: str, key: str, seconds: float) -> None:
-    """Let the visitors of `act` do it for `seconds`."""
+    """Run the visitors of `act` for `seconds`."""
     if urlsplit(url).hostname != "127.0.0.1":
         raise SystemExit("loopback only")
     os.nice(10)
-    if os.sched_getscheduler(0) == os.SCHED_RR:  # on a machine that others use: `chrt -r 2 python -m tests.faults…`
+    if os.sched_getscheduler(0) == os.SCHED_RR:  # on a shared machine: `chrt -r 2 python -m tests.faults…`
         os.sched_setparam(0, os.sched_param(1))
     what, (visitors, rate) = ACTS[act]
     until = time.monotonic() + seconds

@@ -1,12 +1,12 @@
-"""How a quiet partner fares while a hostile neighbour does one act after the other (tests/faults/hostile.py).
+"""Measures a quiet partner while a hostile neighbour performs one act after another (tests/faults/hostile.py).
 
-    python -m tests.faults.neighbours --seconds 12 --only log-in
+python -m tests.faults.neighbours --seconds 12 --only log-in
 
-The processes are those of `make run`, on servers, ports and a folder of their own, on loopback. The quiet partner
-asks for its banks, queries and streams at a constant pace, first alone and then beside each act. Prints a table; exit
-code 1 when a call of the quiet partner failed, or when its p99 beside an act is more than twice its p99 alone.
+The processes are those of `make run`, with their own servers, ports and folder, on loopback. The quiet partner lists
+its banks, queries and streams at a constant rate, first alone and then during each act. Prints a table. The exit code
+is 1 if a call of the quiet partner failed, or if its p99 during an act is more than twice its p99 alone.
 
-Client, service and attacker share one machine. So the attacker's rate is bounded: see tests/faults/hostile.py.
+Client, service and attacker share one machine, so the attacker's rate is limited: see tests/faults/hostile.py.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from tests.faults.api_chaos import LEAD_BANKS, service
 from tests.faults.hostile import ACTS
 from tests.faults.webhooks_rig import Rig
 
-#: Time for the act to begin before anything is measured.
+#: Seconds for the act to start before the measurement.
 LEAD_S = 1.5
-#: Time for what an act left behind to end: no query lasts longer than its deadline.
+#: Seconds for the effects of an act to end: no query lasts longer than its deadline.
 SETTLE_S = {"hanging-streams": 32, "hold-streams": 32}
 
 
 @dataclass(frozen=True)
 class Fare:
-    """What the quiet partner saw of one kind of call: milliseconds of each, sorted, and how many failed."""
+    """The quiet partner's results for one kind of call: the milliseconds of each call, sorted, and the number of
+    failures."""
 
     act: str
     call: str
@@ -45,12 +46,12 @@ class Fare:
     failures: int
 
     def percentile(self, percent: float) -> float:
-        """The time that `percent` of the calls stayed within, in ms."""
+        """The milliseconds that `percent` of the calls did not exceed."""
         return self.times_ms[min(len(self.times_ms) - 1, int(len(self.times_ms) * percent / 100))]
 
 
 class Quiet:
-    """The quiet partner. Each call returns whether all went well."""
+    """The quiet partner. Each call returns True if it succeeded."""
 
     def __init__(self, url: str, key: str) -> None:
         self._api = f"{url}/partners/v1"
@@ -71,7 +72,7 @@ class Quiet:
         return names[-1:] == ["complete"] and names.count("provider_result") == len(LEAD_BANKS)
 
     def _body(self) -> dict[str, object]:
-        # With an amount no query is a repeat of another, which would ask no bank.
+        # With an amount, no query repeats another, which would ask no bank.
         return query_body(FULL_FLOW, providers=LEAD_BANKS, loan_value=1000 + next(self._amounts) % 6000, prazo=24)
 
 
@@ -84,7 +85,7 @@ PACES: dict[str, tuple[Callable[[Quiet], bool], float]] = {
 
 
 def measure(act: str, quiet: Quiet, seconds: float) -> list[Fare]:
-    """Make all calls at their paces for `seconds`. A call is timed from the moment at which it was due."""
+    """Make all calls at their rates for `seconds`. A call is timed from the moment at which it was due."""
     with ThreadPoolExecutor(len(PACES)) as kinds:
         return list(kinds.map(lambda name: _measure(act, name, quiet, seconds), PACES))
 
@@ -106,7 +107,7 @@ def _measure(act: str, name: str, quiet: Quiet, seconds: float) -> Fare:
 
 
 def _moments(pace: float, seconds: float) -> Iterator[float]:
-    """`pace` moments a second, each when it has come."""
+    """Yields `pace` times a second."""
     start = time.monotonic()
     for number in range(int(seconds * pace)):
         due = start + number / pace
@@ -115,7 +116,7 @@ def _moments(pace: float, seconds: float) -> Iterator[float]:
 
 
 def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: float) -> list[Fare]:
-    """Measure while the neighbour does `act`. `address`: the service's, and the neighbour's key."""
+    """Measure while the neighbour performs `act`. `address`: the service's URL and the neighbour's key."""
     command = [sys.executable, "-m", "tests.faults.hostile", act, *address, str(LEAD_S + seconds)]
     rig.add(act, command)
     time.sleep(LEAD_S)
@@ -127,12 +128,12 @@ def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: 
 
 
 def run(seconds: float, only: list[str]) -> int:
-    """Returns the exit code."""
+    """Run the measurements. Returns the exit code."""
     with tempfile.TemporaryDirectory() as home, service(Path(home)) as (rig, crowd):
         quiet, hostile, *_ = crowd.partners.values()
         url = quiet.base.removesuffix("/partners/v1")
         partner = Quiet(url, str(quiet.session.headers["X-Partner-Api-Key"]))
-        measure("", partner, 2)  # what each process does but once is no part of it
+        measure("", partner, 2)  # warms up what each process does only once
         fares = measure("alone", partner, seconds)
         limits = {fare.call: 2 * fare.percentile(99) for fare in fares}
         for before, act in zip(["", *only], only, strict=False):

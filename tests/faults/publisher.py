@@ -1,4 +1,4 @@
-"""Stores webhook events at a constant rate until it is ended: `python -m tests.faults.publisher RATE PARTNER_ID…`."""
+"""Stores webhook events at a constant rate until it is stopped: `python -m tests.faults.publisher RATE PARTNER_ID…`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import django
 
 
 def main(rate: float, partner_ids: list[str]) -> None:
-    """Store `rate` events a second, in turn for each partner. Goes on after every loss of the database."""
+    """Store `rate` events a second, in turn for each partner. Continues after every loss of the database."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
     from django.db import InterfaceError, OperationalError, connection, transaction
@@ -30,7 +30,7 @@ def main(rate: float, partner_ids: list[str]) -> None:
         except (OperationalError, InterfaceError):
             connection.close()
             time.sleep(0.1)
-        next_at = max(next_at + 1 / rate, time.monotonic() - 1)  # after a stop, not all that was missed at once
+        next_at = max(next_at + 1 / rate, time.monotonic() - 1)  # after a halt, do not catch up on everything at once
         time.sleep(max(0.0, next_at - time.monotonic()))
 
 

@@ -1,4 +1,4 @@
-"""Partners that submit offers while everything dies, and the banks' own ledgers as the oracle afterwards."""
+"""Partners that submit offers during faults. Afterwards the banks' own ledgers are the reference."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.client import Client
 from tests.processes import Simulator
 from tests.proposals.datasets import dataset
 
-#: A bank answers a submission so late that a process which is killed has some of them under way.
+#: A submission's latency at the banks, long enough for a killed process to have some in flight.
 BANK_LATENCY_MS = 300
-#: What a bank gets at the most, so that the try of a killed worker ends soon.
+#: The banks' time-out, short enough for a killed worker's attempt to expire soon.
 BANK_TIMEOUT_S = 3
 PAUSE_S = 0.5
 AT_ONCE = 64
-#: Far from those of the other queries, so that nobody else is given the same offer.
+#: Far from the amounts of other queries, so that no other query gets the same offer.
 FIRST_AMOUNT = 10_000
 LONG_AGO = timedelta(minutes=30)
 
 
 @dataclass
 class Sale:
-    """One offer on its way to its bank. Open until it has a `proposal_id` or a `refusal`, an error's code."""
+    """One offer being submitted. It is open until it has a `proposal_id` or a `refusal` (an error code)."""
 
     partner_id: str
     bank: str
@@ -41,11 +41,11 @@ class Sale:
 
 
 class Sales:
-    """Submissions that are repeated, as the contract allows, until the service says how they ended.
+    """Submissions that are repeated, as the contract allows, until the service reports their outcome.
 
-    `partners` are backends by the partner's id. From `over` on nothing is killed any more: what a bank does not know
-    by then may become known as such, which takes minutes else; a sale without an end after `patience_s` seconds more
-    is given up.
+    `partners` are backends by partner id. Once `over` is set, nothing is killed any more. From then on, the time for a
+    final "not found", which otherwise takes minutes, is skipped. A sale without an outcome is given up `patience_s`
+    seconds later.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Sales:
         self._stock: list[tuple[str, dict[str, Any]]] = []
 
     def stock(self, count: int) -> None:
-        """Have `count` offers to sell, of each bank in turn. From then on banks are slow, and the service does not
-        wait for them for long."""
+        """Get `count` offers to submit, of each bank in turn. After that banks are slow, and the service's time-outs
+        are short."""
         from providers.models import Provider
 
         Provider.objects.update(timeout_s=BANK_TIMEOUT_S)
@@ -78,7 +78,7 @@ class Sales:
             self._simulator.bank(bank, latency_ms=BANK_LATENCY_MS, operation="submit")
 
     def sell(self, rate: float) -> None:
-        """Submit `rate` offers a second, while there are any, and return when all are settled."""
+        """Submit `rate` offers a second while there are any. Returns when all have an outcome."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for partner_id, offer in self._stock:
                 self.sales.append(Sale(partner_id, offer["provider"], offer["offerId"]))
@@ -103,7 +103,7 @@ class Sales:
             time.sleep(PAUSE_S)
 
     def report(self) -> dict[str, int]:
-        """How the sales went."""
+        """The number of sales by outcome."""
         return {
             "offers": len(self.sales),
             "acknowledged": sum(sale.proposal_id is not None for sale in self.sales),
@@ -111,7 +111,7 @@ class Sales:
         }
 
     def broken(self) -> dict[str, int]:
-        """Promises, and how often each was not kept, with the ledgers as the truth."""
+        """Each promise with the number of its violations. The banks' ledgers are the reference."""
         from proposals.models import Proposal
         from providers import registry
 
@@ -146,7 +146,7 @@ class Sales:
 
 
 def _post(client: Client, offer: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
-    """Status and body; the status is None where the connection was refused or cut."""
+    """Status and body. The status is None if the connection was refused or broke."""
     try:
         response = client.post("/proposals", dataset(offer))
         return response.status_code, response.json()
@@ -155,7 +155,7 @@ def _post(client: Client, offer: dict[str, Any]) -> tuple[int | None, dict[str, 
 
 
 def _pass_time(sale: Sale) -> None:
-    """As if what was sent of it had been sent long ago, where nobody is at it: the next look is final."""
+    """Pretend that everything was sent long ago, if no process is working on it: the next check is then final."""
     from django.db import connection
     from django.utils import timezone
 

@@ -1,4 +1,4 @@
-"""PostgreSQL that is away for longer than a restart takes."""
+"""PostgreSQL outages that last longer than a restart."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import requests
 from tests.client import Client
 from tests.processes import wait_until
 
-#: The pool's waits doubled without end: it looked after 15 s, at the latest 16.5, and then after another 12.
+#: The pool's pauses doubled without limit: it tried after 15 to 16.5 s, and then after another 12 s.
 OUTAGE_S = 17
 FOUND_S = 10
-#: So many connections reach every web process.
+#: Enough connections to reach every web process.
 CALLS = 16
 
 

@@ -1,4 +1,5 @@
-"""Redis that takes connections and answers nothing, which is worse than one that is gone: each look at it lasts."""
+"""A Redis that accepts connections and answers nothing. It is worse than one that is gone, because each access takes a
+whole time-out."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
 Freeze = Callable[[], AbstractContextManager[None]]
-#: One look and 5 s of tries to publish, or these and a last look.
+#: One access and 5 s of attempts to publish, or these and one more access.
 LIMIT_S = 7
-#: What a busy machine may add; without bounds of its own a call took 20 s and more.
+#: Added for a busy machine. Without limits, a call took 20 s and more.
 BUSY_S = 8
-#: More than both web processes have database connections.
+#: More than the database connections of both web processes.
 MANY = 40
 
 
@@ -47,7 +48,7 @@ def test_every_call_is_answered_within_seconds_and_nothing_is_left_behind(
     }
     with freeze_redis(), ThreadPoolExecutor(len(calls)) as pool:
         replies = dict(zip(calls, pool.map(timed, calls.values()), strict=True))
-        # Later than the others, since what it tells may be 2 s old.
+        # Later than the others, because its result may be 2 s old.
         replies["ready"] = timed(lambda: requests.get(f"{live_service.url}/health/ready", timeout=60))
     seconds = {name: took for name, (_, took) in replies.items()}
     assert max(seconds.values()) < LIMIT_S + BUSY_S, seconds
@@ -83,7 +84,7 @@ def test_many_queries_hold_no_database_connection_meanwhile(client: Client, free
         assert {reply.status_code for reply, _ in listed} == {200}
         assert max(took for _, took in listed) < 2 * BUSY_S
         assert {reply.status_code for reply, _ in replies} == {502}
-        assert max(took for _, took in replies) < LIMIT_S + 2 * BUSY_S  # so many at once wait for each other too
+        assert max(took for _, took in replies) < LIMIT_S + 2 * BUSY_S  # so many at once also wait for each other
 
 
 def test_a_query_whose_banks_answer_into_it_ends_at_its_deadline(
@@ -124,5 +125,5 @@ def test_a_submission_that_is_under_way_is_answered_once_it_is_back(
 
 @pytest.fixture(autouse=True)
 def _warm(client: Client) -> None:
-    """Every process has connected before: what is frozen first is what lies open."""
+    """Let every process connect first, so that open connections are frozen."""
     client.query(providers=["jatoba"])

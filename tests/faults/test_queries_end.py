@@ -1,6 +1,6 @@
-"""Whatever process dies while a query is under way: each bank has one final status, and what it answered is stored.
+"""Whichever process dies during a query, each bank gets one final status, and its answers are stored.
 
-`tests/consultas/test_restarts.py` and `test_faults.py` have the cases in which somebody still waits for the answer.
+Cases in which a client still waits for the answer are in `tests/consultas/test_restarts.py` and `test_faults.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BANKS = ["ipe", "jatoba"]
 
 @pytest.fixture
 def under_way(client: Client, simulator: Simulator, live_service: LiveService) -> Iterator[Query]:
-    """A query of which one bank has answered, and of which the other takes its time."""
+    """A running query: one bank has answered, and the other is slow."""
     simulator.bank("jatoba", latency_ms=2500, operation="query")
     with ThreadPoolExecutor() as pool:
         pool.submit(client.post, "/consultas", query_body(providers=BANKS))
@@ -46,7 +46,7 @@ def kill_the_web(service: LiveService) -> None:
 
 
 def statuses(query: Query, within_s: float) -> dict[str, str]:
-    """Each bank's final status once the query has ended. Fails where anything of it was not stored exactly once."""
+    """Each bank's final status once the query has ended. Fails if anything was not stored exactly once."""
     ended = Query.objects.filter(pk=query.pk, finished_at__isnull=False)
     found = wait_until(ended.first, within_s, "the query has ended")
     stored = answers_of(found)

@@ -1,5 +1,5 @@
-"""Submissions when bank, worker or web process fail. The oracle is each bank's own ledger: one contract per
-reference, or none where nothing ever arrived, and the service's row agrees."""
+"""Submissions while bank, worker or web process fail. The reference is each bank's own ledger: one contract per
+reference, or none if nothing arrived, and the service's row agrees."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.proposals.datasets import dataset
 
 Cut = Callable[[], AbstractContextManager[None]]
 Phase = Proposal.Submission
-#: Each is told at `submit` once; whether the bank did the work before it failed is for its ledger to say.
+#: Each occurs once at `submit`. The ledger says whether the bank did the work before it failed.
 FAULTS = ("http_500", "http_503", "reset", "drop_after_accept", "half_body", "html", "garbage", "slow_body", "hang")
 ARRIVED = {"drop_after_accept", "half_body", "slow_body"}
 BANKS = registry.names()
@@ -35,17 +35,17 @@ LONG_AGO = timedelta(minutes=30)
 
 @pytest.fixture(autouse=True)
 def no_breaker(live_service: LiveService) -> None:
-    """Nothing stands between a fault and its call."""
+    """Disable the breakers, so that every call meets its fault."""
     Provider.objects.update(circuit=Circuit.CLOSED)
 
 
 def give_banks(seconds: int | None) -> None:
-    """So long may a bank's answer take; None: as long as the service lets it."""
+    """Set the banks' time-outs. None: the service's default."""
     Provider.objects.update(timeout_s=seconds)
 
 
 def at_all_banks(work: Callable[[str], Any]) -> dict[str, Any]:
-    """What `work` gives for each bank, all at once."""
+    """The results of `work` for each bank, all at the same time."""
     with ThreadPoolExecutor(len(BANKS)) as pool:
         return dict(zip(BANKS, pool.map(work, BANKS), strict=True))
 
@@ -65,8 +65,8 @@ def all_called(simulator: Simulator, operation: str) -> Callable[[], bool]:
 
 
 def settle() -> None:
-    """Return when no submission is open, after making everything sent long ago and every look due. Done again each
-    second, because a look that was under way puts the next one off."""
+    """Return when no submission is open. Makes everything look as if sent long ago, and every check due; repeated every
+    second, because a running check schedules the next one later."""
     wait_until(_is_settled, WAIT_S, "every submission is adopted or known not to have arrived", every_s=1)
 
 
@@ -79,7 +79,7 @@ def _is_settled() -> bool:
 
 
 def ledgers_agree(simulator: Simulator) -> None:
-    """One contract for each accepted row, none for any other, and no contract that no row knows."""
+    """One contract for each accepted row, none for any other, and no contract without a row."""
     for bank in BANKS:
         contracts = simulator.contracts(bank)
         rows = Proposal.objects.filter(provider=bank, submission=Phase.ACCEPTED)

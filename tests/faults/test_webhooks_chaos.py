@@ -1,7 +1,7 @@
-"""A short run of the chaos and load drivers, so that they stay runnable and what they show stays true.
+"""Short runs of the chaos and load drivers, so that they keep working and their results stay true.
 
-Nothing here depends on how fast the machine is: each fault happens a set number of times, and what was accepted by
-then has to arrive.
+Nothing here depends on the machine's speed: each fault happens a fixed number of times, and everything accepted until
+then must arrive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.faults.webhooks_rig import ROOT
 
 
 def run(module: str, *arguments: str) -> dict[str, Any]:
-    """The report of a driver; fails when it says that an event was lost."""
+    """Run a driver and return its report. Fails if the report says that an event was lost."""
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "DJANGO_SETTINGS_MODULE", "PROMETHEUS_MULTIPROC_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in own}
     command = [sys.executable, "-m", f"tests.faults.{module}", *arguments]

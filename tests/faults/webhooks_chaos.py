@@ -1,10 +1,9 @@
-"""Kills everything that webhooks pass through while they flow, and then asks for every single one.
+"""Kills every process and server that webhooks need while events are sent, and then checks every event.
 
-    python -m tests.faults.webhooks_chaos --rounds 2 --every 5 --rate 50 --lease 30
+python -m tests.faults.webhooks_chaos --rounds 2 --every 5 --rate 50 --lease 30
 
-In each round each of FAULTS happens once: a process or server is killed with SIGKILL and started again; of Redis
-the folder too may be removed. Prints one JSON object; exit code 1 when an accepted
-event did not arrive.
+Each of FAULTS happens once per round: a process or server is killed with SIGKILL and started again; Redis may also lose
+its folder. Prints one JSON object. The exit code is 1 if an accepted event did not arrive.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from pathlib import Path
 from tests.faults.webhooks_rig import Rig, make_partners
 
 FAULTS = ("courier-0", "redis", "publisher-0", "postgres", "courier-1", "redis-wiped", "publisher-1")
-# An event in flight when its process is killed waits for the end of its lease.
+# An event in flight waits for its lease if its process is killed.
 SETTLE_TIMEOUT_S = 120
 
 
 def run(rounds: int, every: float, rate: float, lease: int) -> int:
-    """Returns the exit code."""
+    """Run the rounds. Returns the exit code."""
     os.environ["WEBHOOK_LEASE_S"] = str(lease)
     with tempfile.TemporaryDirectory() as folder, Rig(Path(folder), couriers=2, publishers=2).running() as rig:
         partners = make_partners(4, rig.receiver_url)

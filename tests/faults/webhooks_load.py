@@ -1,9 +1,9 @@
-"""Events at a constant rate, a receiver that is asked for every id, and the time from storing to arrival.
+"""Events at a constant rate, a receiver that records every id, and the time from storing to arrival.
 
-    python -m tests.faults.webhooks_load --seconds 30 --rate 100 [--tarpits 1]
+python -m tests.faults.webhooks_load --seconds 30 --rate 100 [--tarpits 1]
 
-With `--tarpits` as many further partners get a tenth of the rate each, at endpoints that never answer. Prints one
-JSON object; exit code 1 when an event is missing.
+With `--tarpits`, that many more partners get a tenth of the rate each, at endpoints that never answer. Prints one JSON
+object. The exit code is 1 if an event is missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.faults.webhooks_rig import Rig, make_partners
 
 
 def run(seconds: float, rate: float, tarpits: int) -> int:
-    """Returns the exit code."""
+    """Run the load. Returns the exit code."""
     with ExitStack() as stack:
         rig = Rig(Path(stack.enter_context(tempfile.TemporaryDirectory())), publishers=1)
         stack.enter_context(rig.running())
@@ -52,7 +52,7 @@ def run(seconds: float, rate: float, tarpits: int) -> int:
 
 
 def _cpu_ms(rig: Rig, name: str) -> float:
-    """User and system time that a program has used (Linux)."""
+    """User and system time of a program (Linux), in milliseconds."""
     fields = Path(f"/proc/{rig.programs.pid(name)}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 

@@ -1,7 +1,7 @@
-"""PostgreSQL, Redis, publishers, delivery processes and a receiver of their own, each of which may be killed.
+"""A rig of PostgreSQL, Redis, publishers, delivery processes and a receiver. Each of them may be killed.
 
-Publishers stand for the web and bank processes: they store an event in a transaction, as fast as they are told.
-What they committed is in the database, so being killed loses them nothing that counts. Other programs may be added.
+Publishers stand in for the web and bank processes: they store events in transactions at the requested rate. Committed
+events are in the database, so killing a publisher loses none. Other programs may be added.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.processes import ROOT, START_TIMEOUT_S, wait_until
 
 @dataclass(frozen=True)
 class Tally:
-    """What arrived of what was accepted. `latencies` are seconds from storing to first arrival, sorted."""
+    """The accepted events and those that arrived. `latencies` are seconds from storing to first arrival, sorted."""
 
     accepted: int
     missing: int
@@ -34,12 +34,12 @@ class Tally:
     latencies: list[float]
 
     def percentile(self, percent: float) -> float:
-        """The latency that `percent` of the events stayed within, in seconds."""
+        """The latency in seconds that `percent` of the events did not exceed."""
         return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * percent / 100))]
 
 
 class Rig:
-    """Everything in one folder; Django is set up on its database."""
+    """The rig, in one folder. Django is set up on its database."""
 
     def __init__(self, home: Path, *, couriers: int = 1, publishers: int = 1) -> None:
         self.home = home
@@ -51,7 +51,7 @@ class Rig:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Rig]:
-        """Start the servers, the receiver and the delivery processes; end all of them afterwards."""
+        """Start the servers, the receiver and the delivery processes. Stops all of them afterwards."""
         try:
             migrated.reserve(self.postgres)
             migrated.fill(self.postgres)
@@ -63,7 +63,8 @@ class Rig:
                 self.add(f"courier-{number}", [sys.executable, "manage.py", "deliver_webhooks"])
             yield self
         finally:
-            # Nothing that a program has to finish counts any more; PostgreSQL alone would leave shared memory.
+            # The programs' remaining work does not matter. PostgreSQL is stopped properly, because it would leave
+            # shared memory.
             for process in self.programs.running:
                 if process.name not in self.services:
                     process.kill()
@@ -81,17 +82,18 @@ class Rig:
         django.setup()
 
     def add(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Start a program, which is ended with all others."""
+        """Start a program, which is stopped with all others."""
         self.programs.add(Process(name, command, environment or {}))
 
     def start_service(self, name: str) -> None:
-        """Start PostgreSQL or Redis where it was, and wait until it answers."""
+        """Start PostgreSQL or Redis at its previous address, and wait until it answers."""
         service = self.services[name]
         self.programs.add(Process(name, service.prepare(), stop_signal=service.stop_signal))
         wait_until(service.answers, START_TIMEOUT_S, f"{name} answers", lambda: self.programs.logs(name))
 
     def restart(self, name: str, *, wipe: bool = False, down_s: float = 0.0) -> None:
-        """SIGKILL a program or server, and start it again after `down_s`; `wipe` removes a server's data in between."""
+        """Kill a program or server with SIGKILL, and start it again after `down_s`. `wipe` removes a server's data in
+        between."""
         self.programs.kill(name)
         time.sleep(down_s)
         if name in self.services:
@@ -103,18 +105,18 @@ class Rig:
             self.programs.restart(name)
 
     def _forget_connection(self) -> None:
-        """This process's own connection did not survive a kill of PostgreSQL either."""
+        """This process's own connection also breaks when PostgreSQL is killed."""
         from django.db import connection
 
         connection.close()
 
     @property
     def receiver_url(self) -> str:
-        """Where the receiver listens."""
+        """The receiver's URL."""
         return f"http://127.0.0.1:{self._port}/"
 
     def publish(self, rate: float, partner_ids: list[str], name: str = "publisher") -> None:
-        """Let the publishers store `rate` events a second in all, in turn for each of `partner_ids`.
+        """Let the publishers store `rate` events a second in total, in turn for each of `partner_ids`.
 
         Returns when the first is stored, so that a publisher's start is not measured.
         """
@@ -127,7 +129,7 @@ class Rig:
         wait_until(stored.exists, START_TIMEOUT_S, "a publisher stores something", self.programs.logs)
 
     def warm_up(self) -> None:
-        """Return when the delivery processes have delivered, so that no start is measured."""
+        """Return when the delivery processes have delivered, so that their start is not measured."""
         from django.db import transaction
 
         from partners.models import Partner
@@ -140,23 +142,23 @@ class Rig:
         assert not tally.missing, "no delivery process delivers"
 
     def stop_publishing(self) -> None:
-        """No more events from here on."""
+        """Stop the publishers."""
         self.programs.stop(*(process.name for process in self.programs.running if "publisher" in process.name))
 
     def received(self) -> list[dict[str, Any]]:
-        """Every request that the receiver saw: `id`, `at` (seconds since 1970) and `body`, as text."""
+        """Every request that the receiver saw: `id`, `at` (seconds since the epoch) and `body` (text)."""
         lines = self.programs.logs("receiver").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 
     def arrivals(self) -> dict[str, list[float]]:
-        """For each `webhook-id` that the receiver saw, when (seconds since 1970)."""
+        """For each `webhook-id` that the receiver saw, the times in seconds since the epoch."""
         found: dict[str, list[float]] = {}
         for row in self.received():
             found.setdefault(row["id"], []).append(row["at"])
         return found
 
     def tally(self, partner_ids: list[str]) -> Tally:
-        """Compare what the database accepted for these partners with what the receiver saw."""
+        """Compare the accepted events of these partners in the database with the receiver's requests."""
         from webhooks.models import Event
 
         arrivals = self.arrivals()
@@ -171,9 +173,9 @@ class Rig:
         )
 
     def recovery(self, fault_at: float) -> dict[str, float | None]:
-        """Seconds from a fault until something accepted after it arrived, and until all accepted before had.
+        """Seconds from a fault until an event accepted after it arrived, and until all accepted before it had arrived.
 
-        None where nothing was accepted any more.
+        None if no such event was accepted.
         """
         from webhooks.models import Event
 
@@ -187,7 +189,7 @@ class Rig:
         }
 
     def wait_until_settled(self, partner_ids: list[str], timeout: float) -> Tally:
-        """The tally, once all is delivered, or as it is after `timeout` seconds."""
+        """The tally once everything is delivered, or after `timeout` seconds."""
 
         def settled() -> Tally | None:
             tally = self.tally(partner_ids)
@@ -200,7 +202,7 @@ class Rig:
 
 
 def make_partners(count: int, url: str) -> list[str]:
-    """Ids of new partners that ask for every event at `url`."""
+    """The ids of new partners that ask for every event at `url`."""
     from partners.models import Partner
 
     made = []
