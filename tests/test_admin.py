@@ -41,11 +41,12 @@ def _list_of(model: type) -> str:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
 def test_an_id_that_nothing_bears_is_not_found(admin_client: Client, model: type) -> None:
+    """Each id at the first step; the others, which look the row up in the same way, with those that reach furthest."""
     model_admin = admin.site._registry[model]
     steps = ["change", "history", "delete", *getattr(model_admin, "actions_detail", ())]
     told = {}
     for step in steps:
-        for wrong in IDS:
+        for wrong in IDS if step == "change" else IDS[:3]:
             told["GET", wrong, step] = admin_client.get(f"{_list_of(model)}{wrong}/{step}/").status_code
         for wrong in IDS[:2]:  # a row is looked up alike for both methods
             told["POST", wrong, step] = admin_client.post(f"{_list_of(model)}{wrong}/{step}/").status_code
@@ -73,10 +74,10 @@ def test_an_action_on_what_cannot_be_a_row_does_nothing(admin_client: Client, mo
             assert admin_client.post(_list_of(model), chosen).status_code in (200, 302, 403), (action, wrong)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_no_row_has_a_page_elsewhere(admin_client: Client, model: type) -> None:
-    kind = ContentType.objects.get_for_model(model).pk
-    assert {admin_client.get(f"/admin/r/{kind}/{wrong}/").status_code for wrong in ("1", *IDS)} == {404}
+def test_no_row_has_a_page_elsewhere(admin_client: Client) -> None:
+    kinds = [ContentType.objects.get_for_model(model).pk for model in MODELS]
+    rows = [(kind, "1") for kind in kinds] + [(kinds[0], wrong) for wrong in IDS]
+    assert {admin_client.get(f"/admin/r/{kind}/{row}/").status_code for kind, row in rows} == {404}
 
 
 LISTS = (
