@@ -131,7 +131,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Proposal | None:
         proposal: Proposal | None = super().get_object(request, object_id, from_field)
-        if proposal is not None:
+        if proposal is not None and "origin" not in vars(proposal):  # one row serves all parts of a page
             vars(proposal)["reader_may"] = request.user.has_perm
             vars(proposal)["origin"] = origin_of(proposal)
         return proposal
