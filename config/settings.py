@@ -15,7 +15,6 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from celery.schedules import crontab
 from django.core.exceptions import ImproperlyConfigured
 
 from config.api_reference import API_REFERENCE
@@ -40,6 +39,7 @@ from config.environment import (
 from config.logs import logging_config
 from config.menu import BACK_OFFICE
 from config.roles import ROLES
+from config.schedule import SCHEDULE
 
 DEBUG = False
 DATA_DIR = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).resolve()
@@ -368,20 +368,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
 }
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, object]] = {
-    # A task that waited longer than its interval is dropped, because the next one does its work.
-    "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
-    "count-figures": {"task": "figures.tasks.advance", "schedule": 60, "options": {"expires": 60}},
-    "purge-failed-calls": {"task": "partners.tasks.purge_failed_calls", "schedule": 3600, "options": {"expires": 3600}},
-    "purge-webhooks": {"task": "webhooks.tasks.purge", "schedule": 3600},
-    "purge-queries": {"task": "proposals.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
-    "check-evidence": {"task": "authorizations.tasks.check_evidence", "schedule": crontab(hour="7", minute="10")},
-    "tell-evidence-head": {"task": "authorizations.tasks.tell_head", "schedule": 900, "options": {"expires": 900}},
-    "purge-log-ins": {"task": "foundation.tasks.purge_log_ins", "schedule": 3600, "options": {"expires": 3600}},
-    "purge-figures": {"task": "figures.tasks.purge", "schedule": crontab(hour="7", minute="50")},
-    "purge-audit": {"task": "foundation.tasks.purge_audit", "schedule": crontab(hour="7", minute="40")},
-    "purge-sessions": {"task": "authorizations.tasks.purge", "schedule": 3600, "options": {"expires": 3600}},
-}
+CELERY_BEAT_SCHEDULE = SCHEDULE
 
 # --- API reference (config/api_reference.py) ----------------------------------------------------------------
 SPECTACULAR_SETTINGS = {
