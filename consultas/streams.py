@@ -59,7 +59,7 @@ def live(query: Query) -> Generator[bytes]:
     When the client disconnects, the server closes this generator at its next write, at the latest a heartbeat. That
     frees everything held for the client; the query continues.
     """
-    yield from _opening(query, 0)
+    yield _opening(query, 0)
     results = _Results(query, frozenset())
     try:
         for each in fan_out.follow(query, query.banks, settings.STREAM_HEARTBEAT_S):
@@ -76,7 +76,8 @@ def live(query: Query) -> Generator[bytes]:
 def again(query: Query, after: Position) -> Generator[bytes]:
     """The stream of an existing query from the position `after`: first the answers that have arrived, then each new
     one."""
-    yield from _opening(query, after.opening)
+    if opening := _opening(query, after.opening):
+        yield opening
     results = _Results(query, after.banks)
     try:
         for found in _landing(query, after.banks):
@@ -132,12 +133,13 @@ class _Results:
         return _event(f"b{self._mask:x}", query_json.stream_event(self._query, answer, offers))
 
 
-def _opening(query: Query, beginning: int) -> Iterator[bytes]:
+def _opening(query: Query, beginning: int) -> bytes:
+    """The opening events from the number `beginning` on, all in one piece: a write for each would cost more than they
+    do."""
     told = {"queryId": str(query.id), "partnerReference": query.partner_reference or None}
     opening: list[dict[str, Any]] = [{"event": "start", **told, "message": "Consulta iniciada."}]
     opening += [{"event": "provider_start", "queryId": str(query.id), "provider": bank} for bank in query.banks]
-    for number, body in enumerate(opening[beginning:], beginning):
-        yield _event(f"o{number}", body)
+    return b"".join(_event(f"o{number}", body) for number, body in enumerate(opening[beginning:], beginning))
 
 
 def _complete(query: Query) -> bytes:
