@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field
 from django.contrib.auth.models import Group, Permission, User
@@ -102,6 +103,20 @@ def test_django_s_permissions_are_named_in_portuguese() -> None:
 def test_a_short_wait_is_told_in_words(seconds: int, told: str) -> None:
     """Before the fix, the first page said "há 0 minuto"."""
     assert waited(timezone.now() - timedelta(seconds=seconds)).startswith(told)
+
+
+def test_the_guide_names_buttons_and_pages_as_they_are_on_screen() -> None:
+    """Each name in italics of the guide's table of first tasks stands in the service's own words."""
+    guide = (settings.BASE_DIR / "docs" / "operator-guide.md").read_text()
+    table = guide.partition("### O primeiro dia")[2].partition("O que costuma causar dúvida")[0]
+    named = {name.removesuffix(" N").removesuffix(", …") for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", table)}
+    of_django = {"Salvar", "Salvar e continuar editando"}
+    folders = ("config", "consultas", "figures", "foundation", "partners", "proposals", "providers", "webhooks")
+    files = [path for each in folders for path in (settings.BASE_DIR / each).rglob("*.py")]
+    files += [*(settings.BASE_DIR / "templates").rglob("*.html"), *(settings.BASE_DIR / "locale").rglob("*.po")]
+    words = "".join(path.read_text() for path in files)
+    assert len(named) > 20
+    assert {name for name in named - of_django if name not in words} == set()
 
 
 def test_a_refusal_is_a_page_with_the_menu_for_operators_alone(client: Client) -> None:
