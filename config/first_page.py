@@ -35,7 +35,7 @@ OLD_KEY = timedelta(days=365)
 #: A bank is degraded if this percentage of its recent answers failed, out of at least this number.
 DEGRADED_SHARE, DEGRADED_LEAST = 10, 10
 _DEGRADED_HOURS = timedelta(hours=1)
-#: The periods that this page offers. It plots by the hour and shows no sums, so a few hours would tell little.
+#: The periods offered on this page. Its plots are by the hour and have no sums, so a few hours would show little.
 _PLOTTED = tuple(each for each in reports.PERIODS.values() if each.hours >= 24)
 #: The maximum number of names in one line.
 _NAMES = 5

@@ -27,7 +27,7 @@ from providers.types import QueryStatus
 
 log = structlog.get_logger(__name__)
 
-#: Where nobody waits for single answers, those that land within this time are kept together.
+#: If no client waits for individual answers, those that arrive within this time are stored together, in seconds.
 GATHERED_S = 0.01
 
 

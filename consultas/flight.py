@@ -87,9 +87,10 @@ def _key(query: Query) -> str:
 
 
 def follow(query: Query, leader: str) -> Earlier | None:
-    """The leader's result. None if nobody works on the leader any more and it has none, or the time is over.
+    """The leader's result. None if no process works on the leader any more and it has no result, or if the time is
+    over.
 
-    The lock ends soon after the leader's web process died. The worker, if it lives, brings the leader to its end.
+    The lock expires soon after the leader's web process died. A living worker still ends the leader.
     """
     key, pause = _key(query), _POLL_S
     while leader and query.seconds_left() > 0:

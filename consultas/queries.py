@@ -163,8 +163,8 @@ def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec
 
 
 def _of_overdue(leader: str | None) -> ending.Result | None:
-    """The end of a leader that nobody has ended in time; it is ended now, with what has landed of it. None where it has
-    time left, or is gone."""
+    """The result of a leader whose time is over and that no process has ended: it is ended now with the answers so far.
+    None if it still has time, or is gone."""
     found = Query.objects.select_related("partner").filter(pk=leader).first() if leader else None
     if found is None or found.seconds_left() > 0:
         return None

@@ -206,7 +206,7 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
         key, amount = (hour_of(move.at), proposal.provider, proposal.partner_id), proposal.offer.loan_value
         columns = [_MOVES[status]]
         if status is ProposalStatus.DISBURSED and move.from_status != ProposalStatus.SIGNED:
-            columns.append("signed")  # the bank never told of the signature that it paid for
+            columns.append("signed")  # the bank never reported the signature of a proposal that it paid
         for column in columns:
             tally.add(BankHour, key, **{column: 1, f"{column}_amount": amount})
         if status in _ENDS:

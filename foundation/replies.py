@@ -43,7 +43,7 @@ _SEALED = (ANSWER, END)
 _STREAM_TTL_S = 120
 _STREAM_LENGTH = 20_000
 _AT_ONCE = 500
-#: Nobody looks for the worker of a request whose workers have died more often than this.
+#: If the workers of a request have died more often than this, its task is not published again.
 _ROUNDS = 4
 _RETRY_S = 0.2
 #: Claim and START are atomic: a worker that dies cannot leave a claim without a START. The first copy of a task gets
@@ -246,14 +246,14 @@ def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float
 
 
 def is_at_work(request: str) -> bool:
-    """True while a worker lives that took the task of `request`, whoever waits for it. Raises RedisError."""
+    """True while a living worker has taken the task of `request`, for whichever web process. Raises RedisError."""
     held: Any = redis().mget([_claim_of(request, round_) for round_ in range(_ROUNDS)])
     workers = [claimed.decode().partition(" ")[0] for claimed in held if claimed]
     return bool(workers) and bool(redis().exists(*(key_of(worker) for worker in workers)))
 
 
 def _claim_of(request: str, round_: int) -> str:
-    """The key of the claim to the task of `request` that was published after `round_` workers had died."""
+    """The key of the claim on the task of `request` that was published after `round_` workers had died."""
     return f"claim:{request}:{round_}"
 
 

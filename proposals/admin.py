@@ -40,7 +40,7 @@ _STATUS_COLOURS = {
     "cancelada": "warning",
     "expirada": "warning",
 }
-#: What stands for the query that a proposal was sent from: one that is gone, and one that an older row does not name.
+#: Shown instead of a link to the query: for a deleted query, and for an older row without one.
 _NO_ORIGIN = {
     False: "já apagada",
     True: "não se sabe: a oferta foi cotada de novo depois do envio, antes que o serviço guardasse a consulta",

@@ -48,8 +48,8 @@ def waiting_for(cpf: str) -> ErasureRequest | None:
 
 
 def ask(cpf: str, by: str) -> tuple[ErasureRequest, bool]:
-    """The request for the holder `cpf` that waits for a second person, and whether it was made now, by `by`. Inside a
-    transaction, until whose end nobody else can confirm it."""
+    """The request for the holder `cpf` that waits for a second person, and True if `by` made it now. Inside a
+    transaction: until it ends, no other person can confirm the request."""
     asked = waiting_for(cpf)
     if asked is not None:
         asked = ErasureRequest.objects.select_for_update().get(pk=asked.pk)

@@ -1,7 +1,7 @@
-"""How long personal data stay, and what goes when a holder asks for it: the whole of it, from the highest floor.
+"""Retention and erasure of personal data, over all apps; in the highest app, because it needs all others.
 
-Evidence and proposals that a bank accepted are the proof of a contract, a class of their own: no clock ends them, and
-an erasure leaves them. docs/decisions/0060-retention-and-erasure.md says why.
+Evidence, and proposals that a bank accepted, prove a contract: they are never deleted after a time, and an erasure
+keeps them. The reasons are in docs/decisions/0060-retention-and-erasure.md.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Phase = Proposal.Submission
 
 def purge() -> dict[str, int]:
     """Delete submissions that no bank accepted after `SUBMISSION_RETENTION_DAYS`, and queries with their offers and
-    steps after `QUERY_RETENTION_DAYS`. A query and an offer behind a proposal stay. Returns how many rows of each kind
-    were deleted."""
+    steps after `QUERY_RETENTION_DAYS`. The query and the offer of a kept proposal stay. Returns the number of deleted
+    rows of each kind."""
     now, until = timezone.now(), batches.end_of_run()
     unwanted = Proposal.objects.filter(
         submission__in=NEVER_ACCEPTED, updated_at__lt=now - timedelta(days=settings.SUBMISSION_RETENTION_DAYS)
@@ -48,20 +48,20 @@ def purge() -> dict[str, int]:
 
 
 def _in_use() -> Exists:
-    """The condition, for offers, that a proposal was made of the offer."""
+    """The condition on offers that a proposal was made from the offer."""
     return Exists(Proposal.objects.filter(offer=OuterRef("pk")))
 
 
 def _is_origin() -> Exists:
-    """The condition, for queries, that a proposal was sent from the query."""
+    """The condition on queries that a proposal was sent from the query."""
     return Exists(Proposal.objects.filter(origin_query_id=OuterRef("pk")))
 
 
 def erase(cpf: str, by: str) -> Erasure:
-    """Erase the holder `cpf` at the wish of that holder, told by the operator `by`, and note it without the CPF.
+    """Erase the holder `cpf`, who asked for it, and record that without the CPF. `by` is the operator.
 
-    What proves a contract or an authorization is `kept`; what is under way at this moment is `left`, to go when this
-    is done again. One transaction, over one holder's rows.
+    Proofs of a contract or an authorization are counted in `kept`. Rows of running work are counted in `left`: call
+    this again later. One transaction, over one holder's rows.
     """
     with transaction.atomic():
         erasure = _erase(cpf, by)
@@ -70,8 +70,8 @@ def erase(cpf: str, by: str) -> Erasure:
 
 
 def preview(cpf: str) -> Erasure:
-    """What `erase` would say of the holder `cpf` now, as a row that is not stored. It does the same work in a
-    transaction that is undone: no second way of counting can differ from it."""
+    """The result that `erase` would have for the holder `cpf` now, as an unsaved row. It runs the same code in a
+    transaction that is rolled back, so the two cannot differ."""
     with transaction.atomic():
         erasure = _erase(cpf, "")
         transaction.set_rollback(True)
@@ -115,8 +115,8 @@ def _erase(cpf: str, by: str) -> Erasure:
 
 
 def partners_of(cpf: str) -> list[str]:
-    """The names of the partners that have, or had, dealings with the holder `cpf`: they keep data of their own, and are
-    to be told. Ask before the erasure."""
+    """The names of the partners that have or had rows of the holder `cpf`. They keep their own data and must be
+    informed. Call before the erasure."""
     index = blind_index("cpf", cpf)
     found: set[uuid.UUID] = set()
     for model in (Query, Offer, Step, Session, Proposal):

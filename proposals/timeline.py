@@ -64,11 +64,11 @@ def took(duration: timedelta | None) -> str:
 
 
 def origin_of(proposal: Proposal) -> Query | None:
-    """The query that gave the offer of `proposal` as it was sent, without its encrypted columns; None where that is
-    not known, or the query is gone.
+    """The query that gave the offer of `proposal` as it was sent, without its encrypted columns. None if it is unknown
+    or deleted.
 
-    A row of an earlier release does not name it. Then it is the offer's newest query, if that one ended before the
-    proposal began: since then nobody has refreshed the offer.
+    A row of an earlier release does not name the query. Then it is the offer's newest query, if that ended before the
+    proposal began, because no later query has refreshed the offer.
     """
     queries = Query.objects.defer("answers", "request")
     if proposal.origin_query_id is not None:

@@ -101,8 +101,8 @@ def is_wider_than_its_window(page: Page) -> bool:
 
 
 def shoot(page: Page, name: str) -> None:
-    """Save a picture of the whole page as `var/screenshots/<name>.png`, to be looked at by a person. Only where the
-    environment has SCREENSHOTS: pictures take a third of these tests' time."""
+    """Save a picture of the whole page as `var/screenshots/<name>.png`, for people. Only if the environment has
+    SCREENSHOTS, because pictures take a third of these tests' time."""
     if "SCREENSHOTS" not in os.environ:
         return
     folder = Path(settings.BASE_DIR) / "var" / "screenshots"

@@ -28,7 +28,7 @@ def query_body(cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
 
 
 def error_body(code: str, message: str, *, retryable: bool = False, field: str | None = None) -> dict[str, Any]:
-    """The whole body of an error that says no more."""
+    """The whole body of an error without details."""
     return {"code": code, "message": message, "retryable": retryable, "field": field}
 
 

@@ -98,8 +98,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> sharing.Shar
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Of all tests, each worker imports a share of its own first: pytest rewrites what it imports for the first time,
-    which takes longer than all else in a collection, and keeps it for the others."""
+    """Each worker first imports its own share of all tests. pytest rewrites a module at its first import, which is the
+    longest part of a collection, and stores the result for the other workers."""
     if (worker := getattr(session.config, "workerinput", None)) and session.config.args_source is TESTPATHS:
         first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
         for file in sorted(Path(__file__).parent.rglob("test_*.py"))[first::step]:

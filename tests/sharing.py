@@ -1,8 +1,8 @@
-"""How the workers of pytest-xdist share the tests out.
+"""How tests are distributed over the workers of pytest-xdist.
 
-A file is the unit, so that what its fixtures made serves all its tests. Units that take longest go first, and at the
-end no worker waits for another's. Half of the workers, and no more while there is other work, take the units that need
-the service's processes: each worker starts processes of its own, which costs as much as some hundred tests.
+The unit is a file, so that all its tests share its fixtures. The longest units go first, so that no worker waits at the
+end. At most half of the workers take units that need the service's processes, while there is other work: each such
+worker starts its own processes, which costs as much as a hundred tests.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ SERVICE = (
 
 
 def rank(nodeid: str) -> int:
-    """Where a test stands among what takes longest; behind all of them if it is not named."""
+    """The position of a test among the longest; after all of them if it is not listed."""
     return next((place for place, start in enumerate(LONGEST) if nodeid.startswith(start)), len(LONGEST))
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]
-    """The scheduler of a run with workers. Units keep the order of the collection, which is that of `rank`."""
+    """The scheduler of a run with workers. Units keep the order of the collection, sorted by `rank`."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         super().__init__(config, log)
@@ -100,7 +100,7 @@ class Sharing(LoadScopeScheduling):  # type: ignore[misc]
         return nodeid if file in BY_TEST else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Move what suits `node` best to the front, which is what is taken."""
+        """Move the unit that suits `node` best to the front, from where it is taken."""
         nodes = self.nodes
         for_service = nodes.index(node) < (len(nodes) + 1) // 2
         first = next((unit for unit in self.workqueue if unit.startswith(SERVICE) == for_service), None)

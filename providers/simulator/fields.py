@@ -179,7 +179,7 @@ class Fields:
     # --- what every bank asks for, under names of its own
 
     def has_secrets(self, **expected: str) -> bool:
-        """Whether the texts of these names are the expected ones, compared in a time that tells nothing of them."""
+        """True if the texts with these names equal the expected ones. Compared in constant time."""
         given = "\n".join(self.text(name) for name in expected)
         return secrets.compare_digest(given.encode(), "\n".join(expected.values()).encode())
 

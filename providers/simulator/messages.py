@@ -90,7 +90,7 @@ class Request:
         return token if scheme == "Bearer" else ""
 
     def has_basic_auth(self, user: str, password: str) -> bool:
-        """Whether the request bears this user and password by HTTP basic authentication."""
+        """True if the request has this user and password as HTTP basic authentication."""
         expected = b"Basic " + base64.b64encode(f"{user}:{password}".encode())
         return secrets.compare_digest(self.headers.get("Authorization", "").encode(), expected)
 
