@@ -84,10 +84,11 @@ def _erase(cpf: str, by: str) -> Erasure:
     mine = Proposal.objects.filter(partner__in=list(Partner.objects.values_list("pk", flat=True)), cpf_index=index)
     locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
     unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
+    gone = [str(key) for key in unwanted.values_list("pk", flat=True)]
     _, submissions = unwanted.only("pk").delete()
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
-    events = webhooks.models.erase([cpf, *queries.references, *sessions.authorization_ids])
+    events = webhooks.models.erase([cpf, *gone, *queries.references, *sessions.authorization_ids])
     return Erasure.objects.create(
         cpf_index=index,
         by=by,

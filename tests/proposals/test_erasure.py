@@ -145,11 +145,12 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
             "answers": 0,
             "sessions": 1,
             "masked_sessions": 0,
-            "events": 7,
+            "events": 9,
         },
         "kept": {"proposals": 0, "offers": 0, "queries": 0, "evidence": 0},
         "left": NOTHING_LEFT,
     }
+    assert not Event.objects.filter(purged_at=None).exists(), "those of the refused proposal went too"
     for personal in (FULL_FLOW, NAME, PHONE):
         assert tables_with(personal) == set()
     assert tables_with(index) == {"proposals.Erasure"}
