@@ -10,12 +10,8 @@ from prometheus_client import Counter
 from figures.counting import Tally
 from figures.models import BankHour, QueryHour
 
-QUERIES = Counter(
-    "queries",
-    "Queries, once they are over; `outcome` is what the partner got. `later_with_offers` are those of `without_offers` "
-    "that got offers after an external step.",
-    ["outcome"],
-)
+QUERIES = Counter("queries", "Queries, once they are over; `outcome` is what the partner got.", ["outcome"])
+LATER = Counter("queries_later_with_offers", "Queries without offers that got some later, after an external step.")
 ANSWERS = Counter("query_answers", "Answers of banks to queries, by status.", ["bank", "status"])
 OFFERS = Counter("offers", "Offers of banks, in answers to queries and after external steps.", ["bank"])
 OFFERED = Counter("offered_reais", "The sum of the greatest offer of each answer.", ["bank"])
@@ -34,7 +30,7 @@ def count(tally: Tally) -> None:
         )
         QUERIES.labels("with_offers").inc(with_offers)
         QUERIES.labels("unfinished").inc(unfinished)
-        QUERIES.labels("later_with_offers").inc(float(row.get("later_with_offers", 0)))
+        LATER.inc(float(row.get("later_with_offers", 0)))
         QUERIES.labels("without_offers").inc(queries - unfinished - with_offers)
     for (_, bank, _), row in tally.rows.get(BankHour, {}).items():
         for status in ANSWER_STATUSES:

@@ -214,7 +214,15 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
 
 def test_the_same_counts_are_metrics(rows: None) -> None:
     def told() -> Counter[str]:
-        names = ("queries", "query_answers", "offers", "offered_reais", "proposals", "proposals_reais")
+        names = (
+            "queries",
+            "queries_later_with_offers",
+            "query_answers",
+            "offers",
+            "offered_reais",
+            "proposals",
+            "proposals_reais",
+        )
         families = [family for family in REGISTRY.collect() if family.name in names]
         return Counter(
             {
@@ -231,6 +239,8 @@ def test_the_same_counts_are_metrics(rows: None) -> None:
     banks = list(BankHour.objects.filter(bank="ipe"))
     assert found["queries with_offers"] == sum(QueryHour.objects.values_list("with_offers", flat=True))
     assert found["queries unfinished"] == 6
+    later = sum(QueryHour.objects.values_list("later_with_offers", flat=True))
+    assert found["queries_later_with_offers "] == later > 0
     assert found["query_answers ipe ok"] == sum(row.ok for row in banks)
     assert found["offers ipe"] == sum(row.offers + row.step_offers for row in banks)
     assert found["offered_reais ipe"] == sum(row.offered + row.step_offered for row in banks)
