@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import urllib3
 
 from partners.models import SANDBOX_KEY, Partner
@@ -55,3 +57,10 @@ def test_the_simulator_is_driven_by_its_controls(sandbox, simulator):
     simulator.advance(60)
     simulator.reset()
     assert simulator.contracts("ipe") == []
+
+
+def test_the_web_answers_only_on_this_machine(live_service):
+    addresses = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"]
+    port = urllib3.util.parse_url(live_service.url).port
+    hosts = {address.split(":")[0] for address in addresses if int(address.split(":")[1], 16) == port}
+    assert hosts == {"0100007F"}

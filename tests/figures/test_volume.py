@@ -35,12 +35,12 @@ def seed(*arguments: str) -> str:
 def test_a_small_volume_comes_and_goes(admin_client: Client) -> None:
     for name in registry.names():
         ProviderFactory(name=name)
-    told = seed("--queries", "400", "--offers-each", "3", "--proposals", "200", "--partners", "3", "--days", "4")
+    told = seed("--queries", "200", "--offers-each", "3", "--proposals", "100", "--partners", "3", "--days", "4")
     assert len(told.splitlines()) == 4
-    assert 280 <= Query.objects.count() <= 400, "of today what is over"
+    assert 140 <= Query.objects.count() <= 200, "of today what is over"
     assert Query.objects.filter(created_at__gt=timezone.now()).count() == 0
     assert Query.objects.count() < Offer.objects.count() < 5 * Query.objects.count()
-    assert Proposal.objects.count() > 50
+    assert Proposal.objects.count() > 25
     for proposal in Proposal.objects.prefetch_related("moves"):
         way = [move.to_status for move in proposal.moves.all()]
         assert way[-1] == proposal.status

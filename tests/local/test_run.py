@@ -15,7 +15,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import urllib3
 
 from config.local import run
 from config.local.servers import free_port
@@ -206,10 +205,3 @@ def test_given_servers_are_used_instead_of_embedded_ones(start, tmp_path, redis_
     services = json.loads((tmp_path / "var" / "services.json").read_text())
     assert services == {"database_url": given_database, "redis_url": given_redis}
     assert given.end(signal.SIGTERM) == 0
-
-
-def test_the_web_answers_only_on_this_machine(live_service):
-    addresses = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines() if line.split()[3] == "0A"]
-    port = urllib3.util.parse_url(live_service.url).port
-    hosts = {address.split(":")[0] for address in addresses if int(address.split(":")[1], 16) == port}
-    assert hosts == {"0100007F"}
