@@ -50,5 +50,12 @@ def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: Use
             )
             assert all(drawn), name
             assert len(drawn) == {"first": 3, "bank": 4, "bank-30d": 4}.get(name, 0)
-            found[name, width] = [*violations(page), *(["too wide"] if is_wider_than_its_window(page) else [])]
+            broken = page.locator(".figures tbody th:visible").evaluate_all(
+                "all => all.some(th => th.offsetWidth < 60)"
+            )
+            found[name, width] = [
+                *violations(page),
+                *(["too wide"] if is_wider_than_its_window(page) else []),
+                *(["a row's name is broken"] if broken else []),
+            ]
     assert {key: told for key, told in found.items() if told} == {}
