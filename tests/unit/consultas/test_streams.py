@@ -16,8 +16,13 @@ def event_id(event: bytes) -> str:
     return event.split(b"\n")[0].removeprefix(b"id: ").decode()
 
 
+def opening_ids(beginning: int) -> list[str]:
+    """The ids of the opening events, which come in one piece."""
+    return [event_id(event) for event in _opening(QUERY, beginning).split(b"\n\n") if event]
+
+
 def test_each_id_tells_what_came_until_then() -> None:
-    opening = [event_id(event) for event in _opening(QUERY, 0)]
+    opening = opening_ids(0)
     assert [position(QUERY, each).opening for each in opening] == [1, 2, 3, 4]
     assert not any(position(QUERY, each).banks for each in opening)
     results = _Results(QUERY, frozenset())
@@ -28,7 +33,7 @@ def test_each_id_tells_what_came_until_then() -> None:
 
 
 def test_who_comes_back_gets_what_is_missing_and_the_same_ids() -> None:
-    assert [event_id(event) for event in _opening(QUERY, 2)] == ["o2", "o3"]
+    assert opening_ids(2) == ["o2", "o3"]
     results = _Results(QUERY, frozenset({"cedro"}))
     assert event_id(results.event(failed("ipe", BankTimedOut(), 0), [])) == "b6"
 
