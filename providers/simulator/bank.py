@@ -322,7 +322,7 @@ class Bank:
         return contract
 
     def formalized(self, contract: Contract, channel: str | None) -> Contract:
-        """The issued contract, with its signature URL sent by `channel`. Raises the bank's refusal."""
+        """The issued contract, with its signature URL sent by `channel` (sms, whatsapp). Raises the bank's refusal."""
         return self._moved(contract, lambda: self.ledger.formalize(contract, channel))
 
     def cancelled(self, contract: Contract) -> Contract:

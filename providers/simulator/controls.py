@@ -95,6 +95,7 @@ class Controls:
                     "reference": contract.reference,
                     "cpf": contract.cpf,
                     "status": contract.status,
+                    "channel": contract.channel,
                     "created_at": iso(contract.created_at),
                 }
                 for contract in self._bank(request).ledger.all()

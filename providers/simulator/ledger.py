@@ -145,7 +145,9 @@ class Ledger:
 
     def create(self, reference: str, offer: Offer, scenario: Scenario, *, channel: str | None = None) -> Contract:
         """Create a contract, even if the reference exists. `channel` (sms, whatsapp) later delivers the signature URL.
-        Raises `Stumble` at the first submission of an offer if the scenario says so."""
+        Raises `Stumble` at the first submission of an offer if the scenario says so, and ValueError for a channel that
+        is a bank's own word."""
+        _check_channel(channel)
         if scenario.submit not in STUMBLES or offer.terms in self._stumbled:
             return self._create(reference, offer, scenario, channel)
         self._stumbled.add(offer.terms)
@@ -194,8 +196,9 @@ class Ledger:
         """Issue the contract and its signature URL: the same URL while it is valid, else a new one.
 
         `channel` (sms, whatsapp) sends the URL to the holder's phone, once per URL. Raises `WrongState` before the desk
-        has approved, and once the contract is signed or final.
+        has approved, and once the contract is signed or final; ValueError for a channel that is a bank's own word.
         """
+        _check_channel(channel)
         if contract.status not in ("created", "awaiting_signature"):
             raise WrongState(contract.status)
         self._issue(contract, self._world.clock.now(), channel or contract.channel)
@@ -290,3 +293,9 @@ class Ledger:
     def _disburse(contract: Contract, at: datetime) -> None:
         if contract.status == "signed":
             contract.status, contract.disbursed_at = "disbursed", at
+
+
+def _check_channel(channel: str | None) -> None:
+    """Raise ValueError for a channel that is neither None nor in `CHANNELS`: a handler passed the bank's own word."""
+    if channel is not None and channel not in CHANNELS:
+        raise ValueError(f"the channel {channel!r} is a bank's own word: expected {', '.join(CHANNELS)} or None")

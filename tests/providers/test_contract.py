@@ -453,6 +453,15 @@ def test_the_signature_link_is_delivered_to_the_phone_once(
     assert phone.count(f'href="{url}"') == 2  # in the message and beside the button
 
 
+def test_the_channel_of_a_submission_is_kept_in_the_contracts_word(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    for channel in bank.adapter.channels:
+        bank.submit(a_submission(offer, reference=f"reference-{channel}", channel=channel))
+    kept = {contract["channel"] for contract in simulator.contracts(bank.name)}
+    assert kept in (set(bank.adapter.channels), {None})  # a manual may ask for the channel at formalize only
+
+
 def test_the_submission_bears_our_reference(bank: BankClient, submitted: BankProposal, simulator: Simulator) -> None:
     [contract] = simulator.contracts(bank.name)
     assert (contract["contract"], contract["reference"], contract["cpf"]) == (

@@ -83,6 +83,24 @@ def test_an_approved_step_stays_approved_for_that_cpf() -> None:
     in_a_world(test)
 
 
+def test_a_channel_in_the_banks_own_word_is_refused_at_once_and_creates_nothing() -> None:
+    """Before the fix, the submission was accepted and only the signature link failed, with a KeyError."""
+
+    async def test(world: World) -> None:
+        ipe = Plain("ipe", world)
+        offer = ipe.consult(FULL_FLOW, Ask()).offers[0]
+        expected = pytest.raises(ValueError, match=r"'TORPEDO' is a bank's own word: expected sms, whatsapp or None$")
+        with expected:
+            ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="TORPEDO")
+        assert ipe.ledger.all() == []
+        contract = ipe.ledger.create("reference-1", offer, ipe.scenario(FULL_FLOW), channel="sms")
+        with expected:
+            ipe.formalized(contract, "TORPEDO")
+        assert (contract.status, contract.signature, world.messages(FULL_FLOW)) == ("created", None, [])
+
+    in_a_world(test)
+
+
 @pytest.mark.parametrize("outcome", ["refused", "expired"])
 def test_after_a_refused_or_expired_step_a_query_opens_a_new_one(outcome: str) -> None:
     async def test(world: World) -> None:
