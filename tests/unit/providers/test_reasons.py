@@ -62,6 +62,7 @@ def test_what_the_laboratory_has_a_bank_say_is_known_by_its_adapter(name: str) -
     told = {code: bank.reason(words).code for code, words in REFUSALS[name].items()}
     assert told == {code: ReasonCode(code) for code in told}
     assert {folded(words) for words in REFUSALS[name].values()} <= set(refusals_of(name))
+    assert set(told) == set(refusals_of(name).values()), "one sentence for each code of the adapter"
 
 
 @pytest.mark.parametrize("name", registry.names())
