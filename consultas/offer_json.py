@@ -56,8 +56,9 @@ def completed(kept: dict[str, Any]) -> dict[str, Any]:
     return {**dict.fromkeys(_PRICE), "withInsurance": insured, **kept}
 
 
-def snake_offer(provider: str, item: BankOffer) -> dict[str, Any]:
+def snake_offer(provider: str, item: BankOffer, request: BankQuery) -> dict[str, Any]:
     """An offer as shown by the individual route, which stores no offers: without `offerId`."""
+    notes = adjustments(request, item)
     return {
         "provider": provider,
         "loan_value": float(item.loan_value),
@@ -78,6 +79,8 @@ def snake_offer(provider: str, item: BankOffer) -> dict[str, Any]:
         "employer_name": item.employer_name,
         "employer_cnpj": item.employer_cnpj,
         "matricula": item.registration,
+        "adjusted": bool(notes),
+        "adjustments": notes,
     }
 
 

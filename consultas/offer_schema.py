@@ -66,10 +66,8 @@ class OfferSchema(drf.Serializer[Any]):
         ref_name = "Offer"
 
 
-#: Offers of an individual query are not stored, have no `adjustments`, and are spelled the other way.
-IndividualOfferSchema = in_snake_case(
-    OfferSchema, "IndividualOffer", without=("offerId", "providerData", "adjusted", "adjustments")
-)
+#: Offers of an individual query are not stored, and are spelled the other way.
+IndividualOfferSchema = in_snake_case(OfferSchema, "IndividualOffer", without=("offerId", "providerData"))
 
 
 OFFER = {
@@ -121,4 +119,6 @@ SNAKE_OFFER = {
     "employer_name": "Metalúrgica Aurora Ltda",
     "employer_cnpj": "11222333000181",
     "matricula": "100200",
+    "adjusted": False,
+    "adjustments": [],
 }

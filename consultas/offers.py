@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from django.db.models import Q
 from django.utils import timezone
 
 from consultas import offer_json
@@ -140,14 +141,18 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
 
 def replacement(expired: Offer) -> dict[str, Any] | None:
     """A replacement for `expired` as JSON: the most similar other offer of the same bank in the partner's newest query
-    for the holder. None if there is none."""
+    for the holder. None if there is none that the bank quoted later than `expired`: what it quoted with an expired
+    offer is expired, too."""
     mine = Query.objects.filter(partner=expired.partner_id, cpf_index=expired.cpf_index)
     newest = mine.filter(kind=Query.Kind.AGGREGATED).order_by("-created_at").first()
     # A repeated query shows the offers of the query whose group it shares.
     group = newest.simulation_group if newest else None
     shown: dict[str, Any] = {"query__simulation_group": group} if group else {"query": newest}
     others = Offer.objects.filter(**shown, partner=expired.partner_id, provider=expired.provider, expired_at=None)
-    others = others.exclude(pk=expired.pk)
+    # The offers of one answer have times that differ by microseconds, so the query is compared as well. An offer that
+    # was stored before quotes had a time has only the time of storing.
+    later = Q(quoted_at__gt=expired.quoted_at) if expired.quoted_at else Q(refreshed_at__gt=expired.refreshed_at)
+    others = others.filter(later).exclude(query=expired.query_id)
     nearest = min(others, key=lambda other: _distance(expired, other), default=None)
     if newest is None or nearest is None:
         return None

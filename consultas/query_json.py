@@ -103,12 +103,13 @@ def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
 
 def envelope(query: Query, answer: Answer, proposal_id: str | None) -> dict[str, Any]:
     """The individual route's answer, in snake_case."""
+    request = query.holder()
     return {
         "query_id": str(query.id),
         "partner_reference": query.partner_reference or None,
         "provider": answer.provider,
         "status": answer.status,
-        "offers": [snake_offer(answer.provider, item) for item in answer.offers],
+        "offers": [snake_offer(answer.provider, item, request) for item in answer.offers],
         "vinculos": [_snake_employment(each) for each in answer.links],
         "proposal_id": proposal_id,
         "action": _action(answer.action),

@@ -76,7 +76,7 @@ class ErrorSchema(serializers.Serializer[Any]):
         required=False,
         allow_null=True,
         help_text="Só com `offer_expired`: a oferta mais próxima do mesmo banco na consulta mais nova do titular, como "
-        "a consulta a deu; nulo se não há.",
+        "a consulta a deu; nulo se o banco não deu nenhuma depois da que venceu.",
     )
 
     class Meta:

@@ -39,6 +39,8 @@ def test_offers_whole(client: Client) -> None:
                 "employer_name": "Metalúrgica Aurora Ltda",
                 "employer_cnpj": "11222333000181",
                 "matricula": "100200",
+                "adjusted": False,
+                "adjustments": [],
             }
         ],
         "vinculos": [
@@ -60,6 +62,16 @@ def test_offers_whole(client: Client) -> None:
         "term_auto_authorized": False,
         "provider_data": None,
     }
+
+
+def test_an_offer_says_what_differs_from_the_request_as_the_query_itself_does(client: Client) -> None:
+    """Before the fix, only `GET /consultas/{queryId}` had the adjustments."""
+    told = client.query_one("ipe", loan_value=5000, prazo=60, with_insurance=False)
+    [offer] = told["offers"]
+    assert offer["adjusted"] is True
+    assert offer["adjustments"] == ["Prazo de 60 parcelas indisponível; a melhor oferta tem 48 parcelas."]
+    [same] = client.get(f"/consultas/{told['query_id']}").json()["proposals"]
+    assert (same["adjusted"], same["adjustments"]) == (offer["adjusted"], offer["adjustments"])
 
 
 def test_only_that_bank_is_asked_and_providers_is_ignored(client: Client, simulator: Simulator) -> None:

@@ -201,13 +201,14 @@ def test_a_retry_with_other_evidence_is_sent_with_it_where_the_bank_has_nothing(
 
 
 def test_aroeira_table_no_longer_eligible_is_offer_expired(client: Client, simulator: Simulator) -> None:
-    offer, other = client.query(EXPIRED_TABLE, providers=["aroeira"])["proposals"]
+    """Before the fix, `replacement` was an offer of the same answer, which had expired with this one."""
+    offer, _ = client.query(EXPIRED_TABLE, providers=["aroeira"])["proposals"]
     response = client.post("/proposals", dataset(offer, EXPIRED_TABLE))
     assert response.status_code == 409, response.text
     [listed] = client.get("/proposals?status=expired").json()["proposals"]
     assert listed["error"] == error_body("offer_expired", "A oferta não está mais disponível. Faça uma nova consulta.")
     assert listed["reason"]["code"] == "offer_expired"
-    more = {"proposal_id": listed["proposal_id"], "reason": listed["reason"], "replacement": other}
+    more = {"proposal_id": listed["proposal_id"], "reason": listed["reason"], "replacement": None}
     assert response.json() == {**listed["error"], **more}
     assert simulator.contracts("aroeira") == []
 

@@ -18,7 +18,7 @@ from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from foundation.fields import TEXT_LENGTH
 from providers import registry, rules
 from providers.breaker import Breaker
-from providers.errors import BankFailure, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.simulator.catalogue import REFUSALS
@@ -592,6 +592,20 @@ def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
         except (InvalidInput, BankFailure):  # nothing is known of the step then: it is looked at again
             step = StepOutcome.OPEN
     assert step is StepOutcome.OPEN
+
+
+def test_an_offer_that_expired_stays_expired_after_a_newer_query(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    """Before the fix, a newer query made the simulated aroeira accept the old offer's terms again."""
+    [old, _] = bank.query(a_query(loan_value=Decimal(5000), installments=24)).offers
+    simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="expired_offer")
+    [new, _] = bank.query(a_query(loan_value=Decimal(4000), installments=24)).offers
+    for expired in (offer, old):
+        with pytest.raises(OfferExpired):
+            bank.submit(a_submission(expired))
+    assert bank.submit(a_submission(new)).native_id
+    assert len(simulator.contracts(bank.name)) == 1
 
 
 def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: BankClient, offer: BankOffer) -> None:
