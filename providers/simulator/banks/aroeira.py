@@ -87,12 +87,13 @@ class Aroeira(Bank):
         super().reset(keep_tokens)
         #: Simulations of one table, and until when each can be submitted.
         self.submittable: OrderedDict[str, datetime] = OrderedDict()
-        #: Holders whose tables were withdrawn after their last query without a table.
-        self.withdrawn: set[str] = set()
+        #: For holders whose offers expired: the terms that the bank has offered since, in queries without a table. Only
+        #: these can be simulated with a table.
+        self.offered_since: dict[str, set[tuple[object, ...]]] = {}
 
     def expire_offers(self, cpf: str) -> None:
         super().expire_offers(cpf)
-        self.withdrawn.add(cpf)
+        self.offered_since[cpf] = set()
 
     def authenticate(self, request: Request) -> None:
         if not self.tokens.valid(request.bearer()):
@@ -132,17 +133,22 @@ class Aroeira(Bank):
         factor = APP_CEILING_FACTOR if _has_app_evidence(form) else Decimal(1)
         table = form.text("codigo_tabela") if form.has("codigo_tabela") else None
         registration = form.text("matricula") if table else None
-        if table is None:
-            self.withdrawn.discard(cpf)
         found = self.consult(cpf, ask, ceiling_factor=factor, for_submission=table is not None)
         if found.reason is not None:
             return success(found.reason, vinculos=[], operacoes=[])
         offers = found.offers
-        if table is not None:
+        since = self.offered_since.get(cpf)
+        if table is None:
+            if since is not None:
+                since.update(each.terms for each in offers)
+        else:
             offers = tuple(
-                each for each in offers if (each.table, each.employment.registration) == (table, registration)
+                each
+                for each in offers
+                if (each.table, each.employment.registration) == (table, registration)
+                and (since is None or each.terms in since)
             )
-            if not offers or found.scenario.submit == "table_not_eligible" or cpf in self.withdrawn:
+            if not offers or found.scenario.submit == "table_not_eligible":
                 raise Refusal(failure("Tabela nao elegivel para o cliente"))
             self._let_submit(offers)
         return success(
