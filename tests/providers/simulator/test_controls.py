@@ -151,6 +151,7 @@ def test_the_ledger_lists_the_contracts(simulator: HttpSimulator, ipe: IpeClient
         "reference": "reference-1",
         "cpf": FULL_FLOW,
         "status": "created",
+        "channel": None,
     }
 
 
