@@ -84,8 +84,8 @@ class Desk:
 
 
 def violations(page: Page, *, but: str = "") -> list[str]:
-    """What axe-core finds on the page that is serious or critical, a line for each element. What is inside `but`, a
-    selector, is left out. The policy of the page may stay in force: Playwright puts the script in from outside."""
+    """What axe-core finds on the page that is serious or critical, a line for each element. Elements inside `but`, a
+    selector, are left out. The policy of the page may stay in force: Playwright puts the script in from outside."""
     found = Axe().run(page, context={"exclude": [[but]]} if but else None).response["violations"]
     return [
         f"{each['id']}: {' '.join(node['target'])}"

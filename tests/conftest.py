@@ -103,7 +103,7 @@ def pytest_collection(session: pytest.Session) -> None:
     if (worker := getattr(session.config, "workerinput", None)) and session.config.args_source is TESTPATHS:
         first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
         for file in sorted(Path(__file__).parent.rglob("test_*.py"))[first::step]:
-            # What can't be imported is told by the collection, which comes to it again.
+            # The collection imports the module again and reports the error.
             with contextlib.suppress(Exception):
                 import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 

@@ -8,9 +8,9 @@ from django.db import connection
 
 
 def assert_indexed(statements: Iterable[str]) -> None:
-    """Fail where a statement can only be served by reading a whole table.
+    """Fail if PostgreSQL can only run the statement by reading a whole table.
 
-    Without sequential scans, which the planner then only takes where nothing else would do.
+    Sequential scans are switched off: the planner then uses one only if there is no other way.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")

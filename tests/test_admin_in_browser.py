@@ -1,4 +1,4 @@
-"""The back office in a real Chromium: what the policy lets run, what axe-core says, and what a phone shows."""
+"""The back office in a real Chromium: its Content-Security-Policy, axe-core's findings, and its look on a phone."""
 
 from __future__ import annotations
 

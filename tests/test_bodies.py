@@ -1,4 +1,4 @@
-"""The limit of a request's body holds on every route, and what is beyond it reaches no disk."""
+"""The limit of a request's body holds on every route, and no byte beyond it is written to a disk."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def web(sandbox: None, programs: Programs) -> tuple[str, int]:
 
 
 def written(programs: Programs) -> int:
-    """Bytes that the web's processes have handed to the disk's layer."""
+    """Bytes that the web's processes have written to the disk's layer."""
     parent = programs.pid("web")
     pids = [parent, *map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())]
     lines = [line for pid in pids for line in Path(f"/proc/{pid}/io").read_text().splitlines()]
@@ -68,8 +68,8 @@ def chunked(body: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("way", ["announced", "chunks"])
 @pytest.mark.parametrize("path", ["/health/live", "/admin/login/", "/partners/v1/consultas"])
 def test_nothing_of_a_refused_body_is_written(web: tuple[str, int], programs: Programs, path: str, way: str) -> None:
-    """Before the fix, four clients wrote 3.8 GB in 12 s. A refused body was also read to its end, and everybody else
-    waited for that for seconds."""
+    """Before the fix, four clients wrote 3.8 GB in 12 s. A refused body was also read to its end, and all other
+    requests waited seconds for that."""
     body = form(20 * MIB)
     framing = f"Content-Length: {len(body)}" if way == "announced" else "Transfer-Encoding: chunked"
     kind = "application/json" if path.startswith("/partners") else MULTIPART
@@ -77,7 +77,7 @@ def test_nothing_of_a_refused_body_is_written(web: tuple[str, int], programs: Pr
     before = written(programs)
     with socket.create_connection(web, timeout=10) as client:
         client.sendall(f"{head}Content-Type: {kind}\r\n{framing}\r\n\r\n".encode())
-        with contextlib.suppress(OSError):  # the server stops reading what it has refused
+        with contextlib.suppress(OSError):  # the server stops reading a body that it has refused
             for piece in [body] if way == "announced" else chunked(body):
                 client.sendall(piece)
         reply = client.recv(4096)

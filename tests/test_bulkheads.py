@@ -1,4 +1,4 @@
-"""What keeps a hanging bank from costing the others anything, where it is a matter of two numbers."""
+"""A hanging bank must not cost the other banks anything: pairs of settings that have to fit each other."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def test_a_bank_worker_has_more_tasks_than_a_bank_has_places(tmp_path: Path) -> 
 
 
 def test_every_task_of_a_bank_worker_has_a_connection_to_acknowledge_by(tmp_path: Path) -> None:
-    """Before the fix, 64 for 1,000 tasks: kombu refuses the next one instead of waiting, and its message keeps its
-    place in the worker for good."""
+    """Before the fix, there were 64 connections for 1,000 tasks: kombu refuses one more instead of waiting, and the
+    task's message keeps its place in the worker for good."""
     assert settings.CELERY_BROKER_TRANSPORT_OPTIONS["max_connections"] > max(tasks_of_bank_workers(tmp_path))
 
 

@@ -24,7 +24,7 @@ PARTS = ("web", "banks", "sweeps", "default", "webhooks", "beat", "migrate")
 
 
 class AnyTag(yaml.SafeLoader):
-    """Reads Compose's own tags, such as `!override`, as what they stand before."""
+    """Reads a value with one of Compose's own tags, such as `!override`, as the value without the tag."""
 
 
 AnyTag.add_multi_constructor("!", lambda loader, _tag, node: loader.construct_sequence(node))

@@ -1,4 +1,4 @@
-"""What a fault outside of the API's views leaves: an answer without detail, and a line to find the cause by."""
+"""A fault outside of the API's views gives an answer without detail, and a log line that shows the cause."""
 
 from __future__ import annotations
 

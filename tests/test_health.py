@@ -1,4 +1,4 @@
-"""Readiness is public, and costs a look only now and then."""
+"""Readiness is public, and checks database, broker and worker at most every two seconds."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_one_look_counts_for_two_seconds(transactional_db: None, client: Client,
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready"])
 def test_a_look_costs_none_of_djangos_layers_and_tells_the_same(client: Client, db: None, path: str) -> None:
-    """Before the fix, twenty clients that asked for readiness without end took `GET /banks` from 9 to 303 ms."""
+    """Before the fix, with twenty clients that asked for readiness without a pause, `GET /banks` took 303 instead of 9
+    ms."""
     health._state.parts, health._state.good_until = {"database": True, "broker": False}, time.monotonic() + 60
     by_django = client.get(path)
     told: list[Any] = []

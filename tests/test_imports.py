@@ -1,7 +1,8 @@
-"""The structure of the code: who may import whom, what a bank's name may appear in, which modules do not exist.
+"""The structure of the code: which package may import which, where a bank's name may appear, which module names are
+forbidden.
 
-Imports inside functions and under `TYPE_CHECKING` count like any other. Foreign keys and migrations obey the
-same order, since they tie the tables together as imports tie the modules.
+Imports inside functions and under `TYPE_CHECKING` count like any other. Foreign keys and migrations obey the same
+order, because they connect tables as imports connect modules.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ FLOORS = {
 TEMPLATES = sorted(
     str(file.relative_to(ROOT / "templates")) for file in (ROOT / "templates").rglob("*") if file.is_file()
 )
-#: Whose a folder of templates is that is not named for its package: the back office's kit, with the theme's template
-#: that it replaces; and the first page, which shows what all packages know.
+#: The owner of each folder of templates that has another name than its package: the back office's kit, with the
+#: theme's template that it replaces; and the first page, which shows data of all packages.
 TEMPLATE_OWNERS = {"backoffice": "foundation", "unfold": "foundation", "admin": "config"}
-#: These stand outside of the house and look at all of it.
+#: These packages belong to no floor and may import all of them.
 OUTSIDE = ("tests", "bench")
 SIMULATOR = "providers.simulator"
-#: Names of modules and folders that gather what has no place of its own, or hide what happens when.
+#: Forbidden names of modules and folders: they collect unrelated code, or hide the order of what happens.
 NAMELESS = {"core", "common", "utils", "helpers", "services", "repositories", "managers", "signals"}
 
 
@@ -63,7 +64,7 @@ def _imports(name: str, file: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # A package's own `__init__` counts as one of its modules for what a leading dot means.
+            # For relative imports a package's own `__init__` counts as one of its modules.
             inside = name.split(".") if file.name == "__init__.py" else name.split(".")[:-1]
             base = inside[: len(inside) + 1 - node.level] if node.level else []
             source = ".".join([*base, *([node.module] if node.module else [])])
@@ -79,7 +80,7 @@ def is_of_the_project(name: str) -> bool:
 
 
 def climbs(lower: str, upper: str) -> bool:
-    """Whether something on the floor of `lower` that needs `upper` needs a higher floor, or what is outside."""
+    """True if `upper` is on a higher floor than `lower`, or outside of the floors."""
     return upper in OUTSIDE or FLOORS.get(upper, 0) > FLOORS[lower]
 
 
@@ -120,7 +121,7 @@ def test_migrations_depend_on_lower_ones() -> None:
 
 
 def template_names(text: str) -> set[str]:
-    """The files of `templates/` that `text` names; a whole folder where it puts a name together."""
+    """The files of `templates/` that `text` names; the whole folder if `text` builds a name from parts."""
     return {name for name in TEMPLATES if name in text or f'f"{name.partition("/")[0]}/{{' in text}
 
 
@@ -169,7 +170,7 @@ def test_nothing_but_tests_and_bench_imports_the_simulator() -> None:
 def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
     """Its adapter, its simulated bank, the two lists of banks, and examples in the API reference.
 
-    Data files, tests and documents are not looked at. Whatever else differs between banks is a fact in the
+    Data files, tests and documents are not checked. Every other difference between banks is a fact in the
     adapter's class.
     """
     allowed = {
@@ -204,7 +205,7 @@ def test_what_gathers_the_homeless_does_not_exist() -> None:
 
 
 def test_log_events_are_snake_case() -> None:
-    """So that one expression finds them: `webhook_attempt`, never `webhook attempt`."""
+    """One expression can then find them: `webhook_attempt`, never `webhook attempt`."""
     events = [
         (f"{name}:{call.lineno}", call.args[0].value)
         for name, file in modules(*FLOORS)

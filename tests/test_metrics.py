@@ -1,4 +1,4 @@
-"""`/metrics`: who may read it, what it says, and that the counts of all processes meet in it."""
+"""`/metrics`: who may read it, what it says, and that it sums the counts of all processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATES = ("closed", "half_open", "open", "forced_closed", "forced_open")
 
 
 class Scrape:
-    """The values of one look at `/metrics`."""
+    """The values of one answer of `/metrics`."""
 
     def __init__(self, text: str) -> None:
         self._values = {
@@ -62,10 +62,10 @@ def scrape(web: Web) -> Scrape:
         ("::ffff:127.0.0.1", {}, [], 200),
         ("203.0.113.9", {}, [], 404),
         ("10.0.0.1", {}, [], 404),
-        # Nobody may call himself local.
+        # A client can't claim to be local.
         ("203.0.113.9", {"X-Forwarded-For": "127.0.0.1"}, [], 404),
         ("10.0.0.1", {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"}, ["10.0.0.0/8"], 404),
-        # A proxy on this machine speaks for somebody else, whether it is known as one or was forgotten.
+        # A proxy on this machine forwards requests of others, whether it is configured or forgotten.
         ("127.0.0.1", {"X-Forwarded-For": "203.0.113.9"}, ["127.0.0.1"], 404),
         ("127.0.0.1", {"X-Forwarded-For": "203.0.113.9"}, [], 404),
         ("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, [], 404),
@@ -73,7 +73,7 @@ def scrape(web: Web) -> Scrape:
         ("127.0.0.1", {"X-Forwarded-For": "nonsense"}, ["127.0.0.1"], 404),
         ("127.0.0.1", {"Forwarded": "for=203.0.113.9"}, [], 404),
         ("127.0.0.1", {"Via": "1.1 proxy"}, [], 404),
-        # From this machine, through a proxy elsewhere that is trusted.
+        # From this machine, through a trusted proxy elsewhere.
         ("10.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, ["10.0.0.0/8"], 200),
         ("", {}, [], 404),  # a Unix socket
     ],
@@ -203,7 +203,7 @@ def test_proposals_whose_fate_is_unknown(db: None, client: Web) -> None:
 
 
 def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queries: Any) -> None:
-    """Two for the outbox; one each for banks, steps, unknown submissions, overdue looks and figures."""
+    """Two for the outbox; one each for banks, steps, unknown submissions, overdue checks and figures."""
     with django_assert_max_num_queries(7):
         scrape(client)
 
@@ -229,7 +229,7 @@ def test_what_the_worker_counts_is_seen_at_the_web(live_service: LiveService) ->
 
 
 def test_no_count_is_lost_with_its_process(live_service: LiveService) -> None:
-    """A sum that shrinks would look like a restart, and everything would be counted again."""
+    """Prometheus takes a sum that shrinks for a restart, and would count everything again."""
     Client(live_service.url, SANDBOX_KEY).query_one("ipe")
     before = scrape_live(live_service).value("bank_call_seconds_count", **QUERY) or 0
     live_service.programs.restart("banks")

@@ -1,4 +1,4 @@
-"""A new version's migrations run while the version before still serves: they add, and lock nothing for long."""
+"""A new version's migrations run while the previous version still serves: they only add, and hold no lock for long."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from django.db.migrations.operations.base import Operation
 from django.db.models import NOT_PROVIDED
 
 APPS = ("foundation", "providers", "partners", "webhooks", "authorizations", "consultas", "proposals", "figures")
-#: Written before the rule, when no release had been made: how each breaks it.
+#: Migrations from before this rule, when there was no release yet: how each breaks it.
 BEFORE_THE_RULE = {
     ("proposals", "0002_retention_and_erasure"): {"AddIndex"},
     ("authorizations", "0005_seals_and_revocation"): {"AddField", "AddConstraint"},
 }
-#: What old code, which knows neither, would fall over; and indexes that lock their table.
+#: Operations that break the previous version's code, and indexes that lock their table.
 BREAKING = (
     migrations.RemoveField,
     migrations.DeleteModel,
@@ -32,7 +32,7 @@ BREAKING = (
 def faults(migration: migrations.Migration) -> Iterator[str]:
     """The operations of `migration` that break the rule, by the names of their kinds."""
     new = {op.name_lower for op in migration.operations if isinstance(op, migrations.CreateModel)}
-    # A model that says first that it keeps its table may have another name in the code: the database sees neither.
+    # A model whose table's name was fixed before may be renamed in the code: the database does not change.
     keeps = {
         op.name_lower
         for op in migration.operations

@@ -1,7 +1,7 @@
-"""The Grafana dashboard and the alert rules of docs/monitoring ask for what `/metrics` answers.
+"""The Grafana dashboard and the alert rules of docs/monitoring use only metrics that `/metrics` has.
 
-Every expression is parsed, and each metric and label in it looked up in a real answer. A metric without samples yet,
-which only a worker counts, is in the answer by its name; its labels are then those that the code declares.
+Every expression is parsed, and each of its metrics and labels is looked up in a real answer. A metric without samples,
+which only a worker counts, is in the answer by its name alone; its labels are then those that the code declares.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXPRESSIONS = {
     **{f"{panel['title']} {each['refId']}": each["expr"] for panel in PANELS for each in panel["targets"]},
     **{rule["alert"]: rule["expr"] for rule in RULES},
 }
-#: What Grafana puts in for its own variables.
+#: Values for Grafana's own variables.
 VARIABLES = {"$__rate_interval": "5m", "$bank": "ipe|cedro"}
 
 
@@ -50,7 +50,7 @@ def parsed(expression: str) -> Any:
 
 
 def inner(expression: Any) -> Iterator[Any]:
-    """The expression and all that is in it."""
+    """The expression and all expressions inside it."""
     yield expression
     children = [getattr(expression, name, None) for name in ("expr", "lhs", "rhs", "param", "vector_selector")]
     for child in (*children, *getattr(expression, "args", ())):
@@ -113,7 +113,7 @@ def test_an_expression_that_is_none_is_found(expression: str) -> None:
 
 
 def test_values_of_labels_are_those_in_the_code() -> None:
-    """Stages, statuses and outcomes are words of ours: one that does not exist would never alarm."""
+    """Stages, statuses and outcomes are defined in this code: an alert on one that does not exist would never fire."""
     known = {
         ("proposals_total", "stage"): set(figures.metrics.STAGES),
         ("proposals_reais_total", "stage"): set(figures.metrics.STAGES),

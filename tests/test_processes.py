@@ -1,4 +1,4 @@
-"""The fixtures that run the real processes: what a test may rely on."""
+"""What tests may rely on in the fixtures that run the real processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_process_that_a_test_kills(live_service):
 
 def test_is_back_for_the_next_one(live_service):
     assert live_service.programs.is_running("banks")
-    # Readiness is a state of up to two seconds ago, and a busy worker may miss one look.
+    # Readiness may be two seconds old, and a busy worker may miss one check.
     wait_until(lambda: ask(live_service, "/health/ready").json()["parts"]["bank_worker"] == "ok", 10, "it is back")
 
 

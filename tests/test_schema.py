@@ -69,7 +69,7 @@ def test_it_is_valid_openapi(schema: dict[str, Any]) -> None:
 
 
 def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, Any]) -> None:
-    """Before the fix, `multipleOf: 0.01` said it, by which validators with binary floats refuse 19.99."""
+    """Before the fix, `multipleOf: 0.01` said it, and validators with binary floats refuse 19.99 by that."""
     fields = schema["components"]["schemas"]["QueryRequest"]["properties"]
     assert fields["loan_value"]["description"].endswith("No máximo 2 casas decimais.")
     for value in (19.99, 0.07, 1234567.89, None):
@@ -78,7 +78,7 @@ def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, 
 
 
 def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
-    """What banks call, and what only a button of the holder's page sends, is none of theirs."""
+    """Routes that banks call, or that only the holder's page calls, are not among them."""
     routes = {
         contract.told_path(f"partners/v1/{route.pattern}")
         for included in get_resolver().url_patterns
@@ -93,7 +93,7 @@ def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
 
 
 def test_every_field_is_described(schema: dict[str, Any]) -> None:
-    """In Portuguese, for who writes the program. Before the fix, 222 of 325 fields had no description."""
+    """In Portuguese, for developers at partners. Before the fix, 222 of 325 fields had no description."""
     fields = {
         f"{name}.{field}": told
         for name, body in schema["components"]["schemas"].items()
@@ -162,7 +162,7 @@ def test_routes_without_a_key_say_so(schema: dict[str, Any]) -> None:
 
 
 def test_forms_are_told_as_patterns(schema: dict[str, Any]) -> None:
-    """What the strict fields take fits the document, and what they refuse by its form does not."""
+    """Values that the strict fields accept match the document. Values that they refuse for their form do not."""
     takes = {
         ("HolderBlock", "cpf"): (["90000000175"], ["900.000.001-75", "9000000017"]),
         ("HolderBlock", "nome"): (["Ana", " Ana Lima "], ["", " ", "A\0"]),
@@ -215,7 +215,7 @@ def test_it_is_served_once_made(client: Client, schema: dict[str, Any]) -> None:
     began = time.process_time()
     for _ in range(20):
         client.get("/schema/")
-    assert time.process_time() - began < 1  # made anew each time it would be ten
+    assert time.process_time() - began < 1  # if it were made each time, this would take ten
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,8 @@ def test_it_is_json_where_that_is_asked_for(
 
 
 def assert_told(schema: dict[str, Any], body: dict[str, Any]) -> str:
-    """The entry of `webhooks` that a body belongs to, whose schema it has to fit, with no field untold."""
+    """The entry of `webhooks` for this body. Fails if the body does not match its schema or has an undocumented
+    field."""
     name = re.sub(r"^proposal\..*", "proposal.<status>", body["event"])
     content = schema["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]
     jsonschema.validate(body, {**content["schema"], "components": schema["components"]})

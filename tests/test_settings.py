@@ -1,5 +1,4 @@
-"""What a deployment may and may not set, by the settings as a process of its own reads them; and where scheduled
-tasks run."""
+"""Which settings a deployment may have, read by a separate process; and where scheduled tasks run."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from config.celery import app
 from tests import settings_process
 from tests.processes import ROOT
 
-# Fixed, since they name tests: the workers of a run have to agree on the names.
+# Fixed, because they are part of test names, which must be the same in all workers of a run.
 KEY, OTHER_KEY = (base64.urlsafe_b64encode(hashlib.sha256(name).digest()).decode() for name in (b"a", b"b"))
 DEVELOPMENT_SECRET = "development-only-key-that-production-refuses"
 DEVELOPMENT_KEY = base64.urlsafe_b64encode(hashlib.sha256(DEVELOPMENT_SECRET.encode()).digest()).decode()
@@ -37,12 +36,12 @@ SHOWN = ("FIELD_ENCRYPTION_KEYS", "ALLOWED_HOSTS", "PUBLIC_BASE_URL", "TRUSTED_P
 
 
 def read(**variables: str) -> settings_process.Reading:
-    """What a process with nothing but `variables` reads in the settings SHOWN."""
+    """The settings SHOWN as a process reads them that has only `variables`."""
     return settings_process.read(SHOWN, variables)
 
 
 def read_one(name: str, **variables: str) -> Any:
-    """The setting `name` as a process with nothing but `variables` reads it."""
+    """The setting `name` as a process reads it that has only `variables`."""
     [value] = settings_process.read([name], variables).values or []
     return value
 
@@ -124,7 +123,7 @@ def test_development_takes_what_is_empty_for_unset() -> None:
 
 
 def test_every_line_of_the_example_may_be_taken_as_it_is() -> None:
-    """Not every reader of such a file takes what follows a value for a comment; django-environ does not."""
+    """Not every reader of such a file accepts a comment after a value; django-environ does not."""
 
     class Example(environ.Env):
         ENVIRON: ClassVar[dict[str, str]] = {}
@@ -140,7 +139,7 @@ def test_every_line_of_the_example_may_be_taken_as_it_is() -> None:
 
 
 def refusal(**variables: str) -> str:
-    """The last line of a process that loads the settings with these variables; empty where it is content."""
+    """The last line of a process that loads the settings with these variables; empty if they are accepted."""
     return read(**variables).refusal
 
 
@@ -194,8 +193,7 @@ def test_a_sandbox_at_a_public_address_needs_secrets_of_its_own() -> None:
 
 
 def test_the_image_is_for_production_unless_told_otherwise() -> None:
-    """Before the fix, a container without ENVIRONMENT, or with an empty one, ran as development, with keys that
-    everybody knows."""
+    """Before the fix, a container without ENVIRONMENT, or with an empty one, ran as development, with public keys."""
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     [settings] = [line for line in lines if line.startswith("ENV ")]
     assert "DEFAULT_ENVIRONMENT=production" in settings.split()

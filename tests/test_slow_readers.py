@@ -1,5 +1,5 @@
-"""A client that never reads its answer does not keep its connection, and one that goes on sending a refused body takes
-nobody's turn."""
+"""A client that never reads its answer loses its connection. A client that keeps sending a refused body delays
+nobody."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[gsocket.socket, gsoc
 
 def test_an_answer_has_its_time_as_a_whole(pair: tuple[gsocket.socket, gsocket.socket]) -> None:
     ours, theirs = pair
-    gevent.spawn(lambda: [(gevent.sleep(0.05), theirs.recv(20_000)) for _ in range(1000)])  # drips on
+    gevent.spawn(lambda: [(gevent.sleep(0.05), theirs.recv(20_000)) for _ in range(1000)])  # keeps sending slowly
     client, began = gunicorn.TimedSocket(ours), time.monotonic()
     with pytest.raises(BrokenPipeError):
         deque((client.sendall(b"a" * 10_000) for _ in range(1000)), maxlen=0)
@@ -44,7 +44,7 @@ def test_each_write_of_a_stream_has_its_own_time(pair: tuple[gsocket.socket, gso
     client.is_stream = True
     for _ in range(3):
         client.sendall(b"event")
-        gevent.sleep(0.2)  # longer in all than one write may take
+        gevent.sleep(0.2)  # in total longer than one write may take
     began = time.monotonic()
     with pytest.raises(BrokenPipeError):
         client.sendall(b"a" * 10_000_000)
@@ -53,7 +53,7 @@ def test_each_write_of_a_stream_has_its_own_time(pair: tuple[gsocket.socket, gso
 
 
 def test_the_rest_of_a_refused_body_is_read_with_pauses_and_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the fix, gunicorn read all of it in one go: four clients that sent fast kept a process busy."""
+    """Before the fix, gunicorn read the rest without a pause: four clients that sent fast kept a process busy."""
     monkeypatch.setattr(gunicorn, "LINGER_BYTES", 4 * 65536)
     ours, theirs = gsocket.socketpair()
     turns = 0
@@ -97,14 +97,14 @@ def test_a_head_leaves_with_its_body_and_alone_where_there_is_none(
 
 
 def test_a_client_that_never_reads_loses_its_connection(sandbox: None, programs: Programs) -> None:
-    """Before the fix, it kept the connection for as long as it liked."""
+    """Before the fix, it kept the connection without a limit."""
     port = int(os.environ["PORT"])
     programs.ensure("web", SEND_TIMEOUT_S=str(PATIENCE_S))
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", port))
-        client.sendall(b"GET /schema/ HTTP/1.1\r\nHost: x\r\n\r\n" * 40)  # more than the kernel holds for one
+        client.sendall(b"GET /schema/ HTTP/1.1\r\nHost: x\r\n\r\n" * 40)  # more than the kernel buffers
         ended = select.poll()
         ended.register(client, select.POLLHUP | select.POLLERR)
         wait_until(lambda: ended.poll(0), 20 + PATIENCE_S, "the connection was reset")

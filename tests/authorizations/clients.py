@@ -1,4 +1,4 @@
-"""Who calls, in these tests."""
+"""The clients of these tests: a partner and a holder's browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HolderClient(APIClient):
         super().__init__(raise_request_exception=False)
 
     def accept(self, session: Session, body: Any = None, **options: Any) -> Any:
-        """POST …/accept, as JSON where there is a body."""
+        """POST …/accept, as JSON if there is a body."""
         return self.post(f"{public(session)}/accept", body, format="json" if body is not None else None, **options)
 
 

@@ -59,7 +59,7 @@ def session(partner: Partner) -> Session:
 
 @pytest.fixture
 def phone(chromium: Browser, live_server: LiveServer) -> Iterator[Callable[..., Page]]:
-    """Opens a path in a phone of its own. Takes Playwright's context options, and `script=False`."""
+    """Opens a path in a new browser of a phone's size. Takes Playwright's context options, and `script=False`."""
     from tests.browser import watch
 
     contexts: list[BrowserContext] = []

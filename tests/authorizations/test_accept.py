@@ -35,7 +35,7 @@ def send_form(holder: HolderClient, session: Session, **fields: str) -> Any:
 
 
 def test_the_evidence_bears_the_servers_id_and_not_the_callers(session: Session, holder: HolderClient) -> None:
-    """Before the fix, whoever accepted chose the id that the evidence says the server gave."""
+    """Before the fix, the caller chose the id that the evidence names as the server's."""
     reply = holder.accept(session, HTTP_X_REQUEST_ID="chosen-by-the-caller")
     noted = Evidence.objects.get().content["observed_by_server"]["request_id"]
     assert reply["X-Request-Id"] == "chosen-by-the-caller"
@@ -174,7 +174,7 @@ def test_an_unknown_session(holder: HolderClient, db: None) -> None:
 def test_a_bad_body_for_an_unknown_session(
     holder: HolderClient, settings: Any, db: None, production: bool, status: int
 ) -> None:
-    """The form of a body is checked first, as on every route; in production the route does not exist for JSON."""
+    """A body's fields are checked first, as on every route. In production the route does not exist for JSON."""
     settings.PRODUCTION = production
     assert holder.post(UNKNOWN, {"accepted": "yes"}, format="json").status_code == status
 
@@ -357,7 +357,7 @@ def test_what_the_pages_script_gets_wrong_does_not_stand_in_the_way(
 def test_a_form_that_is_not_our_pages_says_nothing_of_what_a_page_asked(
     session: Session, holder: HolderClient, browser: str
 ) -> None:
-    """Neither that there was no script nor that the holder left a question alone: nobody knows."""
+    """It says neither that there was no script nor that the holder did not answer a question, because nobody knows."""
     assert send_form(holder, session, accepted="true", browser=browser).status_code == 303
     assert Evidence.objects.get().content["told_by_browser"]["geolocation_reason"] == "not_told"
 
@@ -373,7 +373,7 @@ def test_a_failure_of_ours_is_to_be_tried_again(session: Session, holder: Holder
 def test_a_browser_that_loads_the_address_of_the_form_gets_the_page(
     session: Session, holder: HolderClient, method: str
 ) -> None:
-    """A reload of the page that answered a refused form."""
+    """As after a reload of the page that answers a refused form."""
     accept = "text/html,application/xhtml+xml,*/*;q=0.8"
     reply = getattr(holder, method)(f"{public(session)}/accept", HTTP_ACCEPT=accept)
     assert (reply.status_code, reply["Location"]) == (303, public(session))

@@ -28,14 +28,14 @@ def page(row: Model, step: str) -> str:
 
 @pytest.fixture
 def operator(client: Client, db: None) -> Client:
-    """Signed in as an operator who may do everything."""
+    """Logged in as an operator with all permissions."""
     client.force_login(User.objects.create_superuser("operadora"))
     return client
 
 
 @pytest.fixture
 def reader(db: None) -> Client:
-    """Signed in as an operator who may see sessions, but no evidence."""
+    """Logged in as an operator who may see sessions, but no evidence."""
     user = User.objects.create_user("leitor", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_session", content_type__app_label="authorizations"))
     client = Client()
@@ -50,7 +50,7 @@ def evidence(session: Session, holder: HolderClient) -> Evidence:
 
 
 def test_the_system_checks_ask_no_database() -> None:
-    """They run before `migrate`, when there may be no table yet: here any query would fail."""
+    """They run before `migrate`, when there may be no table: any query fails in this test."""
     assert admin.site.check(None) == []
 
 

@@ -1,4 +1,4 @@
-"""An acceptance from an address from which the partner calls the API: told, and never refused."""
+"""An acceptance from an address from which the partner calls the API is marked, and never refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_evidence_and_the_back_office_tell_it(
     accepted: str,
     flag: bool,
 ) -> None:
-    """Before the fix, nothing told an acceptance by the partner itself from one by the holder."""
+    """Before the fix, nothing distinguished an acceptance by the partner itself from one by the holder."""
     call(api, called)
     assert holder.accept(session, REMOTE_ADDR=accepted).status_code == 200
     kept = Evidence.objects.get()
@@ -86,7 +86,7 @@ def test_a_changed_flag_beside_the_record_is_found(session: Session, holder: Hol
 
 
 def test_a_record_of_the_release_before_stays_valid(session: Session) -> None:
-    """It has neither this fact nor that of a code."""
+    """Such a record says nothing about the partner's address or a code."""
     seen = evidence.Observed(HERE, HERE, None, None, "request-1", "json")
     now = timezone.now()
     record = evidence._record(session, seen, evidence.Told(), None, now)
@@ -115,7 +115,7 @@ def test_a_call_is_told_once_in_a_while(db: None) -> None:
     redis().flushdb()
     api.get("/partners/v1/authorizations/x", REMOTE_ADDR=address)
     assert not callers.calls_from(partner.pk, address), "told a moment ago"
-    call(PartnerClient(PartnerFactory()), address)  # what was noted before it has been told by then
+    call(PartnerClient(PartnerFactory()), address)  # earlier calls have been written by then
     assert not callers.calls_from(partner.pk, address)
 
 

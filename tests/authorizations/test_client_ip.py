@@ -1,4 +1,4 @@
-"""What the evidence keeps of the address and of the headers that tell of it."""
+"""What the evidence keeps of the client's address and of the headers that name it."""
 
 from __future__ import annotations
 

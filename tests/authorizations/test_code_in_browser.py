@@ -31,7 +31,7 @@ SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 
 @pytest.fixture
 def nobodys_queue() -> Iterator[None]:
-    """No worker of another test takes the published tasks: a test does their work itself."""
+    """No worker of another test takes the published tasks: each test does their work itself."""
     routes = app.conf.task_routes
     app.conf.update(task_routes={"authorizations.tasks.send_code": {"queue": "nobodys"}})
     app.amqp.router = app.amqp.Router()
@@ -53,7 +53,7 @@ def session(transactional_db: None, gateway: Receiver) -> Session:
 
 
 def send(gateway: Receiver, session: Session) -> str:
-    """What the worker does, and what the phone shows."""
+    """Do the worker's task. Returns the code that the phone shows."""
     codes.send(session.pk)
     found = re.match(r"\d{6}\b", gateway.received[-1].json()["text"])
     assert found

@@ -85,7 +85,7 @@ def test_a_declined_session_is_over(partner: Partner, holder: HolderClient, sess
 
 
 def test_a_decline_needs_no_browser(api: PartnerClient, holder: HolderClient, session: Session) -> None:
-    """As the guide says for the sandbox: `curl -X POST $URL/decline`, which sends no body and no content type."""
+    """The guide has this command for the sandbox: `curl -X POST $URL/decline`. It sends no body and no content type."""
     url = api.get(f"/partners/v1/authorizations/{session.authorization_id}").json()["url"]
     reply = holder.generic("POST", f"{urlsplit(url).path}/decline")
     assert (reply.status_code, holder.get(public(session)).status_code) == (303, 410)
@@ -144,7 +144,7 @@ def test_of_an_acceptance_and_a_decline_at_once_one_counts(partner: Partner) -> 
 
 
 def _alone(work: Any) -> None:
-    """Run `work` on a connection of its own. The later of two finds the link gone."""
+    """Run `work` on a connection of its own. The later of two calls gets "gone"."""
     with contextlib.closing(connection), contextlib.suppress(Gone):
         work()
 
@@ -219,7 +219,7 @@ def test_refusals(api: PartnerClient, stranger: PartnerClient, holder: HolderCli
     assert row(session).revoked_at is None
 
 
-# --- The end of their time --------------------------------------------------------------------------------------
+# --- Expiry --------------------------------------------------------------------------------------
 
 
 def test_the_end_of_the_time_is_told_once(session: Session) -> None:
@@ -271,7 +271,7 @@ def test_an_old_authorization_serves_no_new_query(
     assert "mais de 30 dias" in refusal.value.message
 
 
-# --- What the partner says of a session -------------------------------------------------------------------------
+# --- What the partner sets for a session -------------------------------------------------------------------------
 
 
 def opened(api: PartnerClient, **changes: Any) -> Any:
@@ -336,7 +336,7 @@ def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClie
     assert "CNPJ" not in plain
 
 
-# --- What a review found ----------------------------------------------------------------------------------------
+# --- Faults that a review found -----------------------------------------------------------------------------------
 
 
 def test_a_session_that_can_not_be_read_stops_no_other(partner: Partner, session: Session) -> None:
@@ -352,7 +352,7 @@ def test_a_session_that_can_not_be_read_stops_no_other(partner: Partner, session
 def test_the_way_back_ends_with_its_host_and_with_an_erasure(
     api: PartnerClient, holder: HolderClient, partner: Partner
 ) -> None:
-    """Before the fix, the accepted page linked to a host that the operator had taken away, and kept what was erased."""
+    """Before the fix, the accepted page linked to a host that the operator had removed, and kept erased data."""
     partner.return_hosts = ["chat.exemplo.com.br"]
     partner.save(update_fields=["return_hosts"])
     assert opened(api, return_url="https://chat.exemplo.com.br/c/1").status_code == 201
@@ -366,7 +366,7 @@ def test_the_way_back_ends_with_its_host_and_with_an_erasure(
 
 
 def test_the_release_before_can_read_every_stored_status(partner: Partner, session: Session) -> None:
-    """Before the fix, a declined session was a 500 in processes of the release before."""
+    """Before the fix, processes of the previous release answered 500 for a declined session."""
     sessions.decline(session.authorization_id)
     sessions.revoke(partner, open_session(partner).authorization_id, None)
     assert set(Session.objects.values_list("status", flat=True)) <= {"pending", "authorized", "expired"}

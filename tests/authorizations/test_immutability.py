@@ -19,7 +19,7 @@ def evidence(session: Session, holder: HolderClient) -> Evidence:
     holder.accept(session)
     evidence = Evidence.objects.get()
     record_use(evidence.number, ["ipe"], call="query", reference="q1")
-    connection.check_constraints()  # deferred ones that still wait would themselves refuse a TRUNCATE
+    connection.check_constraints()  # deferred triggers that are still pending would refuse a TRUNCATE themselves
     return evidence
 
 
@@ -101,7 +101,7 @@ def test_a_session_with_evidence_stays(evidence: Evidence) -> None:
     ],
 )
 def test_an_accepted_session_keeps_whose_it_is(evidence: Evidence, change: str) -> None:
-    """Whatever the application's role sends: what queries and erasures go by is not moved to anybody else."""
+    """Even the application's role can't change the columns by which queries and erasures find the holder."""
     Session.objects.update(erased_at=timezone.now(), revoked_at=timezone.now())
     before = Session.objects.values().get()
     with pytest.raises(DatabaseError, match="keeps whose it is"), transaction.atomic():

@@ -1,4 +1,4 @@
-"""Where an acceptance has to come from: our own page, in the browser that opened it."""
+"""An acceptance has to come from our own page, in the browser that opened it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_old_token_is_refused(
 
 
 def test_a_token_serves_once(session: Session, holder: HolderClient, production: Any) -> None:
-    """A repeat, as by a double tap, leads back to the page and changes nothing."""
+    """A repeat, for example by a double tap, redirects to the page and changes nothing."""
     token = token_of(holder, session)
     assert accept(holder, session, token).status_code == 303
     before = Evidence.objects.values().get()

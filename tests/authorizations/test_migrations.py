@@ -1,4 +1,4 @@
-"""What earlier versions wrote stays, and verifies, after `migrate`."""
+"""After `migrate`, evidence of earlier versions is still there and still verifies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def to_the_newest() -> Iterator[None]:
-    """However the test ends, the next one finds the newest tables."""
+    """Migrates to the newest tables after the test, even if it fails."""
     yield
     call_command("migrate", "authorizations", verbosity=0)
 
@@ -37,7 +37,7 @@ def test_uses_noted_before_they_had_seals_are_sealed(to_the_newest: None) -> Non
                 [number, provider, day],
             )
     call_command("migrate", "authorizations", verbosity=0)
-    with guards_off() as cursor:  # the way back dropped a column that a later release fills
+    with guards_off() as cursor:  # migrating backwards dropped a column that a later release fills
         cursor.execute("UPDATE authorizations_evidence SET from_api_address = false")
     assert list(EvidenceUse.objects.values_list("evidence_id", "number", "provider")) == [
         (1, 1, "aroeira"),

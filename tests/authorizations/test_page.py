@@ -59,7 +59,7 @@ def test_its_headers(session: Session, holder: HolderClient) -> None:
 
 @pytest.mark.parametrize("state", ["pending", "authorized", "expired", "unknown"])
 def test_looking_accepts_nothing(session: Session, holder: HolderClient, state: str) -> None:
-    """Link-preview robots send GET and HEAD, some send them to every address that they find on a page."""
+    """Link-preview robots send GET and HEAD; some send them to every address on a page."""
     if state == "authorized":
         holder.accept(session)
     if state == "expired":

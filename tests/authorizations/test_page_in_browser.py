@@ -173,7 +173,7 @@ def test_a_double_tap_sends_once(phone: OpenPage, session: Session) -> None:
 def test_a_submission_that_breaks_off_can_be_tried_again(phone: OpenPage, session: Session) -> None:
     page = phone(public(session))
     page.clock.install()
-    page.route("**/accept", lambda route: route.abort("aborted"))  # as when the holder stops it
+    page.route("**/accept", lambda route: route.abort("aborted"))  # as if the holder stopped it
     page.get_by_role("button", name=ACCEPT).tap()
     expect(page.get_by_role("button", name="Registrando…")).to_be_visible()
     page.clock.fast_forward(16_000)
@@ -293,7 +293,7 @@ def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, 
     ["ask", "shared", "refused", "accepted", "declined", "offline", "revoked", "refused form", "expired", "unknown"],
 )
 def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, scheme: str) -> None:
-    """axe-core with all its rules, at the narrowest width, where nothing may stick out of the screen either."""
+    """All rules of axe-core, at the narrowest width. No element may be wider than the screen."""
     place = {"geolocation": SAO_PAULO, "permissions": ["geolocation"]} if state == "shared" else {}
     if state == "expired":
         Session.objects.update(expires_at=timezone.now())

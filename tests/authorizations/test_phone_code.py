@@ -1,4 +1,4 @@
-"""The code that a holder gets on the declared phone before an acceptance, where the registration asks for it."""
+"""The code that a holder gets on the declared phone before an acceptance, if the registration requires it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MASKED = "(11) *****-4321"
 
 @pytest.fixture
 def gateway(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """The text-message gateway. No worker takes the published tasks: a test does their work itself."""
+    """The text-message gateway. No worker takes the published tasks: each test does their work itself."""
     monkeypatch.setattr(texting, "PAUSES_S", (0.0, 0.0))
     with Receiver(Reply(202)) as receiver:
         settings.SMS_GATEWAY_URL = receiver.url
@@ -67,7 +67,7 @@ def sent_code(gateway: Receiver) -> str:
 
 
 def have_code_sent(holder: HolderClient, session: Session, gateway: Receiver) -> str:
-    """Ask for a code, and have the worker send it."""
+    """Ask for a code, and do the worker's task that sends it."""
     PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
     assert post(holder, session, "code").status_code == 303
     codes.send(session.pk)
@@ -196,7 +196,7 @@ def test_codes_are_sent_at_most_every_30_seconds_and_ten_times(
 
 
 def test_each_page_is_answered_once(session: Session, holder: HolderClient, gateway: Receiver) -> None:
-    """A double tap without script: the second leads back to the page, which says how things stand."""
+    """A double tap without script: the second request redirects to the page, which shows the current state."""
     code = have_code_sent(holder, session, gateway)
     used = token(holder, session)
     assert accept(holder, session, other_than(code), page=used).status_code == 422
@@ -284,7 +284,7 @@ def test_a_code_that_may_have_arrived_counts(
 
 def test_a_worker_that_died_is_followed_by_another(session: Session, holder: HolderClient, gateway: Receiver) -> None:
     post(holder, session, "code")
-    assert codes._take(session.pk) is not None  # and it died
+    assert codes._take(session.pk) is not None  # that worker died
     codes.send_due()
     assert gateway.received == [], "while the lease lasts nobody else sends it"
     PhoneCode.objects.update(next_attempt_at=timezone.now())

@@ -1,4 +1,4 @@
-"""What a query gets of a session, and how its use is noted."""
+"""Which evidence a query gets from a session, and how its use is recorded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_refusals_all_sound_the_same(
 def test_whose_evidence_it_is_says_the_record_and_no_column(
     partner: Partner, session: Session, holder: HolderClient
 ) -> None:
-    """What plain SQL of the application's role may still do: renew the ciphertext, as `reencrypt` does."""
+    """Plain SQL of the application's role may still replace the ciphertext, as `reencrypt` does."""
     holder.accept(session)
     other = "11144477735"
     Session.objects.update(cpf=sealed(session, "cpf", other), name=sealed(session, "name", "Outra Pessoa"))

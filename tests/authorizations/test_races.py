@@ -1,4 +1,4 @@
-"""Fifty at once, over real connections: one session, one evidence, one event."""
+"""Fifty simultaneous calls over real connections give one session, one evidence, one event."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def test_fifty_holders_at_once_make_one_unbroken_chain() -> None:
 
 
 def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[], PartnerClient]) -> None:
-    """Whoever wins, every answer fits the rows: accepted by all or by none, and one session pending after it."""
+    """Whichever call wins, all answers agree with the rows: all say accepted or none does, and one session is pending
+    at the end."""
     clients = [keyed() for _ in range(MANY // 2)]
     for _ in range(5):
         session = open_session(clients[0].partner)
@@ -105,7 +106,7 @@ def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[]
 
 
 def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]) -> None:
-    """A creation that meets the old session before its acceptance returns it, one that comes after opens one."""
+    """A creation before the old session's acceptance returns that session; a creation after it opens a new one."""
     clients = [keyed() for _ in range(MANY // 2)]
     session = open_session(clients[0].partner)
     calls = [lambda client=client: create(client) for client in clients]
@@ -120,7 +121,7 @@ def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]
 
 
 def test_uses_at_once_are_numbered_without_a_gap() -> None:
-    """Also beside a verifier, which finds nothing wrong halfway."""
+    """A verification at the same time finds no fault."""
     session = open_session(PartnerFactory())
     HolderClient().accept(session)
 

@@ -1,4 +1,4 @@
-"""Sessions that nobody accepted go when their time is over; what was accepted stays."""
+"""Sessions that nobody accepted are deleted after their retention time; accepted sessions stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.plans import assert_indexed
 
 
 def end(session: Session, days: int) -> None:
-    """Let so many days pass since the session's end."""
+    """Set the session's end back by so many days."""
     Session.objects.filter(pk=session.pk).update(expires_at=timezone.now() - timedelta(days=days))
 
 

@@ -1,4 +1,4 @@
-"""What the terms promise: a revoked authorization serves no further query, and what was proven stays proven."""
+"""As the terms promise, no query can use a revoked authorization, and its evidence stays valid."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_no_further_query_can_use_it(partner: Partner, revoked: Session) -> None
         for_query(partner, CPF, revoked.authorization_id)
     assert refusal.value.field == "authorization_id"
     assert refusal.value.message == "A autorização foi revogada. Peça outra ao titular."
-    with pytest.raises(InvalidInput, match="inexistente"):  # whoever asks for another CPF hears nothing of this one
+    with pytest.raises(InvalidInput, match="inexistente"):  # a query for another CPF learns nothing about this one
         for_query(partner, "11144477735", revoked.authorization_id)
     fresh = open_session(partner)
     assert (fresh.pk, fresh.status) != (revoked.pk, "expired")

@@ -19,7 +19,7 @@ def route(session: Session) -> str:
 
 
 def opened(session: Session) -> dict[str, Any]:
-    """What every answer tells of a session."""
+    """The fields that every answer about a session has."""
     return {
         "authorization_id": session.authorization_id,
         "url": settings.PUBLIC_BASE_URL + public(session),

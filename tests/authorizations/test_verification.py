@@ -1,4 +1,4 @@
-"""`verify_evidence` and `verify_dossier` find whatever was changed."""
+"""`verify_evidence` and `verify_dossier` detect every change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OTHER_SEED = "07" * 32
 
 @pytest.fixture
 def three(partner: Partner, holder: HolderClient) -> list[Evidence]:
-    """A chain of three, the second with a location and a use."""
+    """A chain of three records; the second has a location and a use."""
     for n, body in enumerate([None, {"geolocation": {"lat": -1.5, "lng": 2}}, {"device": {"platform": "Linux"}}]):
         holder.accept(open_session(partner, cpf=f"{n:011}"), body)
     evidence = list(Evidence.objects.order_by("number"))
@@ -41,7 +41,7 @@ def three(partner: Partner, holder: HolderClient) -> list[Evidence]:
 
 @contextmanager
 def guards_off() -> Iterator[Any]:
-    """A cursor that may do what only the tables' owner can: what the chain is there to show."""
+    """A cursor with the triggers off, as only the tables' owner can have. The chain must reveal its changes."""
     tables = ("authorizations_evidence", "authorizations_evidenceuse", "authorizations_session")
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
@@ -53,7 +53,7 @@ def guards_off() -> Iterator[Any]:
 
 
 def verify_evidence(*options: str) -> tuple[bool, dict[str, Any]]:
-    """Whether the command ended well, and what it printed."""
+    """Whether the command succeeded, and its output."""
     out = io.StringIO()
     try:
         call_command("verify_evidence", *options, stdout=out)
@@ -144,7 +144,7 @@ def exported() -> dict[str, Any]:
 
 
 def test_an_end_that_was_cut_with_its_session_is_found_by_what_was_kept_elsewhere(three: list[Evidence]) -> None:
-    """Before the fix, whoever deleted evidence, its uses and its session was told that all is valid."""
+    """Before the fix, the command called the chain valid after evidence, its uses and its session had been deleted."""
     noted = exported()
     assert (noted["evidences"], noted["head"], noted["uses"]) == (3, three[2].hash, 2)
     kept = ("--head", three[1].hash, "--head", noted["head"], "--uses", "2")
@@ -205,7 +205,7 @@ def test_a_moved_acceptance_is_found_and_told_to_nobody(three: list[Evidence], o
 
 @pytest.fixture
 def operator_dossier(three: list[Evidence]) -> str:
-    """What the dossier's page said before anything was changed."""
+    """The dossier's page before any change."""
     return dossier.page(three[1], three[1].accepted_at, "operadora")
 
 
@@ -446,7 +446,7 @@ def test_a_dossier_of_before_uses_had_seals_still_verifies(archive: bytes) -> No
 
 
 def test_a_dossier_signed_by_someone_else_is_found(archive: bytes) -> None:
-    """The forger changes the record and computes everything anew, with a key of his own."""
+    """The forger changes the record and computes all digests and signatures again with another key."""
     files = files_of(archive)
     forger = Ed25519PrivateKey.generate()
     key = forger.public_key().public_bytes_raw().hex()

@@ -1,4 +1,4 @@
-"""One holder's way through the service, as rows: what the pages of the back office are tried with."""
+"""Rows of one holder from query to proposal, for tests of the back office's pages."""
 
 from __future__ import annotations
 

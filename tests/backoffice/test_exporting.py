@@ -1,4 +1,4 @@
-"""Lists leave as CSV: masked as on the page, filtered as on the page, noted, and of any size."""
+"""Lists can be exported as CSV of any size, with the page's masks and filters; each export is recorded."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_filters_of_the_list_hold_and_are_noted(admin_client: Client, story:
 def test_pages_follow_each_other_without_a_gap(
     admin_client: Client, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
-    """Also where many rows bear the same time."""
+    """Even if many rows have the same time."""
     monkeypatch.setattr(exporting, "PAGE", 7)
     now = timezone.now()
     FailedCall.objects.bulk_create(

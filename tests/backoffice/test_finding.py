@@ -25,7 +25,7 @@ SEARCH = "/admin/busca/"
 
 
 def find(client: Client, what: str) -> str:
-    """Where the box leads: the address of the only row found, or the page's text."""
+    """The address to which the search box redirects for a single row, or the text of its results."""
     response = client.post(SEARCH, {"what": what})
     return response["Location"] if response.status_code == 302 else html.unescape(response.content.decode())
 
@@ -50,7 +50,7 @@ def test_what_a_partner_names_leads_to_its_row(admin_client: Client, story: Stor
 
 
 def test_what_names_several_rows_lists_them(admin_client: Client, story: Story) -> None:
-    """A request that was a query and sent a proposal; a proposal with its events; a key with its failed calls."""
+    """A request id of a query and a proposal; a proposal with its events; a key with its failed calls."""
     for what, rows in (
         ("request-1", (story.query, story.proposal)),
         (str(story.proposal.pk), (story.proposal, story.event)),
@@ -117,8 +117,8 @@ def test_a_search_reads_no_table_whole(admin_client: Client, story: Story) -> No
         each["sql"] for each in queries if each["sql"].startswith("SELECT") and "_" in each["sql"].split("FROM")[1][:30]
     ]
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # the tables are too small to choose otherwise
-        # An index in the order of time alone would be read from end to end, and on one page looks like any other.
+        cursor.execute("SET LOCAL enable_seqscan = off")  # on tables this small the planner would choose a scan
+        # An index by time alone would be read as a whole, but in the plan of one page it looks like any other.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%newest%'")
         cursor.execute(f"DROP INDEX {', '.join(name for [name] in cursor.fetchall())}")
@@ -161,7 +161,7 @@ def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, 
     assert "Colocados na fila de entrega: 1." in answer.content.decode()
     event.refresh_from_db()
     assert event.state == "due"
-    # The entry of the audit trail leads back to the event, and the event's page to its entries.
+    # The audit trail's entry links to the event, and the event's page links to its entries.
     entry = AuditEntry.objects.filter(object_id=event.pk).latest("at")
     assert page in admin_client.get(page_of(entry)).content.decode()
     assert str(entry.pk) in admin_client.get(admin_client.get(page).context["audit_address"]).content.decode()

@@ -68,7 +68,7 @@ def main_pages(story: Story) -> dict[str, str]:
 
 
 def faults(page: Page) -> list[str]:
-    """What keeps somebody from using the page on this screen."""
+    """The faults that prevent people from using the page on this screen."""
     found = violations(page)
     if page.evaluate(CUT):
         found.append("a column is cut")
@@ -92,7 +92,7 @@ def test_the_main_pages_fit_their_screen_and_have_no_serious_fault(
 
 def other_pages(rows: dict[str, Any], seen: Iterable[str]) -> dict[str, str]:
     """The addresses of the pages that are not among those already `seen`: each list, each form, and one of each kind of
-    page that asks before it acts."""
+    page that asks for confirmation."""
     alike = (
         *("_history", "_suspend", "_suspend_and_hold", "_export_dossier", "_activity", "_publish", "_reopen"),
         *("_resume", "_rotate_secret", "_apikey_revoke", "_resend_failed"),
@@ -142,7 +142,8 @@ def look_for(page: Page, what: str) -> None:
 
 
 def test_what_happened_to_a_call_a_proposal_and_a_holder(desk: Desk, story: Story, operator: User) -> None:
-    """One box: a failed call, a proposal with its timeline, and all about a person without the CPF in an address."""
+    """The search box finds a failed call, a proposal with its timeline, and a person's page without the CPF in its
+    address."""
     page = desk.open("/admin/", operator)
     look_for(page, "pedido-com-erro")
     expect(page.locator("[data-field=code]")).to_have_text("invalid_input")

@@ -1,4 +1,4 @@
-"""The page of what a partner does."""
+"""The page of a partner's activity."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_it_shows_what_the_registration_lacks(admin_client: Client, story: Story
 
 
 def test_who_may_only_look_reads_lists_as_text(story: Story) -> None:
-    """Before the fix, they stood there as JSON."""
+    """Before the fix, lists were shown as JSON."""
     Partner.objects.filter(pk=story.partner.pk).update(return_hosts=["chat.example", "loja.example"])
     story.partner.allowances.filter(provider="ipe").update(portfolios=["0123", "0456"])
     page = reverse("admin:partners_partner_change", args=[story.partner.pk])

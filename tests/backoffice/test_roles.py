@@ -1,4 +1,4 @@
-"""The roles that come with the service: which page and which action each may use, and what it sees there."""
+"""The roles that come with the service: the pages and actions that each may use, and what it sees there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 SUPPORT, OPERATION, AUDIT, SECURITY = "suporte", "operação", "auditoria", "segurança"
 EVERYBODY = {SUPPORT, OPERATION, AUDIT, SECURITY}
-#: Which roles get each page. A page whose model is not named here is for superusers, or for all that view its rows.
+#: Which roles get each page. Pages of a model that is not named are for superusers, or for all who may view its rows.
 PAGES: dict[str, set[str]] = {
     "partners_partner": EVERYBODY,
     "partners_apikey": EVERYBODY,
@@ -43,7 +43,7 @@ PAGES: dict[str, set[str]] = {
     "auth_group": {AUDIT, SECURITY},
     "foundation_auditentry": {AUDIT, SECURITY},
 }
-#: Which roles get the page that asks before each action.
+#: Which roles get the page that asks for confirmation of each action.
 ACTIONS: dict[str, set[str]] = {
     "partners_partner_add": {OPERATION},
     "partners_partner_activity": EVERYBODY,
@@ -82,14 +82,14 @@ SAVES: dict[str, set[str]] = {
     "authorizations_session": set(),
     "auth_group": set(),
 }
-#: Words that stand on the pages of a back office that is not translated, or whose lists have Django's title, which says
+#: Words of untranslated pages, and of Django's title of lists, which says
 #: that a row may be changed.
 UNWANTED = re.compile(
     r"\b(?:Selecione .* para modificar|Can|the|your|and|Add|Change|Delete|Select|Save|View|Search|Date|Time|Today|Now"
     r"|Yes|None|True|False|New|All|Password|Username|Staff|Groups|Permissions|History|Home|Filter|Clear|Close|Show|Hide"
     r"|Loading|Results?|Unknown)\b"
 )
-#: The button below a row's page, and the action of its list, of those who may save it.
+#: The button below a row's page, and the action of its list, for those who may save it.
 BUTTONS = {"webhooks_event": "resend_one", "consultas_step": "check_now", "proposals_proposal": "reconcile_one"}
 LIST_ACTIONS = {"webhooks_event": "resend_selection", "proposals_proposal": "reconcile_selection"}
 #: Pages of one person's evidence, which show that person in full.
@@ -102,7 +102,7 @@ def rows(story: Story) -> dict[str, Any]:
 
 
 def rows_of(story: Story) -> dict[str, Any]:
-    """A row of each model that has pages, by the model's name as in `partners_partner`; None where there is none."""
+    """A row of each model that has pages, by the model's name as in `partners_partner`; None if there is no row."""
     own = [story.partner, story.key, story.event, story.session, story.session.terms, story.query, story.offer]
     more = [
         story.failed_call,
@@ -122,7 +122,7 @@ def rows_of(story: Story) -> dict[str, Any]:
 
 
 def unwanted_in(response: Any) -> set[str]:
-    """The words of a page, and of its fields' and links' titles, that only the theme or Django may have brought."""
+    """The unwanted words of a page and of its fields' and links' titles, which come from the theme or Django."""
     if response.status_code != 200 or not response["Content-Type"].startswith("text/html"):
         return set()
     page = re.sub(
@@ -157,7 +157,7 @@ def addresses(rows: dict[str, Any]) -> Iterator[tuple[str, str, set[str]]]:
 
 
 def others(story: Story) -> list[str]:
-    """The pages that are no model's."""
+    """The pages that belong to no model."""
     holder = blind_index("cpf", story.cpf)
     fixed = [reverse(name) for name in ("admin:index", "search", "figures:banks", "figures:funnel")]
     return [
@@ -181,7 +181,7 @@ def test_each_page_and_action_is_for_its_roles(rows: dict[str, Any], story: Stor
     table += [(address, address, EVERYBODY) for address in others(story)]
     for name, address, who in table:
         response = client.get(address)
-        # An action that changes nothing now leads back to its row.
+        # An action that would change nothing redirects to its row.
         is_let_in = response.status_code in (200, 302)
         if is_let_in != (role in who):
             wrong[name] = response.status_code
@@ -205,13 +205,13 @@ def test_only_who_may_saves(rows: dict[str, Any], role: str) -> None:
 
 
 def test_every_model_with_a_page_is_in_the_table() -> None:
-    """A new page decides whose it is."""
+    """Whoever adds a page has to decide which roles get it."""
     registered = {f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry}
     assert registered == set(PAGES)
 
 
 def test_the_roles_hold_what_the_release_says() -> None:
-    """Every permission exists, and what somebody changed in the database is put right by the next `migrate`."""
+    """Every permission exists, and the next `migrate` undoes changes made in the database."""
     held = {
         group.name: {
             f"{p.content_type.app_label}.{p.codename}" for p in group.permissions.select_related("content_type")

@@ -1,4 +1,4 @@
-"""What an operator reads: in Portuguese, and true for what that operator may do."""
+"""Operators read Portuguese, and texts that are true for their permissions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_who_may_only_look_at_a_bank_sees_no_field_for_its_secrets(admin_client: Client) -> None:
-    """Before the fix, these fields stood there as "New credentials" and "New callback secret"."""
+    """Before the fix, such an operator saw the fields "New credentials" and "New callback secret"."""
     bank = ProviderFactory(name="ipe")
     shown = staff("view_provider").get(page(bank)).content.decode()
     assert "Credenciais guardadas" in shown
@@ -73,7 +73,7 @@ def test_the_list_of_permissions_is_named_in_no_gender(admin_client: Client) -> 
 
 
 def test_an_offer_without_insurance_is_no_fault(admin_client: Client) -> None:
-    """Before the fix, a red cross stood in its column."""
+    """Before the fix, its column had a red cross."""
     an_offer(PartnerFactory(providers=["ipe"]), "ipe")
     shown = admin_client.get(reverse("admin:consultas_offer_changelist")).content.decode()
     assert "sem seguro" in shown
@@ -106,7 +106,7 @@ def test_a_short_wait_is_told_in_words(seconds: int, told: str) -> None:
 
 
 def test_the_guide_names_buttons_and_pages_as_they_are_on_screen() -> None:
-    """Each name in italics of the guide's table of first tasks stands in the service's own words."""
+    """Each name in italics in the guide's table of first tasks is a text of the service."""
     guide = (settings.BASE_DIR / "docs" / "operator-guide.md").read_text()
     table = guide.partition("### O primeiro dia")[2].partition("O que costuma causar dúvida")[0]
     named = {name.removesuffix(" N").removesuffix(", …") for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", table)}
