@@ -1,6 +1,6 @@
 """Fixtures over the whole service as processes."""
 
-# Nothing of Django at the top: pytest loads this file before the settings where a test below is named.
+# No import of Django at the top: pytest loads this file before the settings if a test below it is named.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

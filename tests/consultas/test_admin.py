@@ -54,7 +54,7 @@ def step(offer: Offer) -> Step:
 
 @pytest.fixture
 def curious(db: None) -> Client:
-    """A browser of somebody who may log in, and nothing else."""
+    """The browser of a user who may log in and has no other permission."""
     browser = Client()
     browser.force_login(User.objects.create_user("curious", is_staff=True))
     return browser

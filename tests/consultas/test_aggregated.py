@@ -22,7 +22,8 @@ from webhooks.models import Event
 
 
 def asked(simulator: Simulator, bank: str) -> list[dict[str, Any]]:
-    """The queries that a bank answered; one refused for a token that the simulator's reset forgot is none."""
+    """The queries that a bank answered. A query refused for a token that the simulator's reset deleted does not
+    count."""
     return [call for call in simulator.calls(bank, "query") if call["worked"]]
 
 
@@ -194,7 +195,7 @@ def test_by_installment_the_amount_is_derived_and_insurance_is_part_of_the_insta
 
 
 def test_an_installment_that_the_ceiling_misses_by_a_cent_is_adjusted(client: Client) -> None:
-    """Before the fix, an installment above the ceiling passed for a rounding difference."""
+    """Before the fix, an installment above the ceiling was taken for a rounding difference."""
     body = client.query(providers=["ipe"], valor_parcela=488.81, prazo=48, with_insurance=False)
     (offer,) = body["proposals"]
     assert (offer["installmentValue"], offer["loanValue"], offer["adjusted"]) == (488.8, 12000.0, True)
@@ -338,7 +339,7 @@ def test_a_repeat_within_60_s_asks_settled_banks_no_more(client: Client, simulat
 
 
 def test_a_repeat_writes_no_offer_anew(client: Client) -> None:
-    """Before the fix, each follower of a query wrote all of its offers once more."""
+    """Before the fix, each query that followed another one wrote all of its offers again."""
     first = client.query(providers=["ipe"])
     before = list(Offer.objects.order_by("pk").values_list("pk", "query", "refreshed_at"))
     assert client.query(providers=["ipe"])["proposals"] == first["proposals"]
@@ -355,7 +356,7 @@ def test_a_repeat_keeps_an_offer_that_is_gone_meanwhile(client: Client) -> None:
 
 def test_who_follows_looks_for_the_end_less_and_less_often(client: Client, simulator: Simulator) -> None:
     """Before the fix, each follower asked the database and Redis every 50 ms."""
-    client.query(providers=["ipe"], prazo=12)  # so that the login is over
+    client.query(providers=["ipe"], prazo=12)  # so that the login at the bank is done
     simulator.bank("ipe", latency_ms=4000, operation="query")
     with overheard() as commands, ThreadPoolExecutor() as pool:
         asked = [pool.submit(client.query, providers=["ipe"]) for _ in range(2)]
@@ -373,7 +374,7 @@ def test_a_repeat_may_spell_its_numbers_otherwise(client: Client, simulator: Sim
 
 
 def test_a_repeat_is_one_of_the_aggregated_route_whatever_came_between(client: Client, simulator: Simulator) -> None:
-    """Before the fix, a stream between the two began a group of its own, and a second `lead` was sent."""
+    """Before the fix, a stream between the two queries began a new group, and a second `lead` was sent."""
     first = client.query(providers=["ipe"])
     assert client.post("/consultas/stream", query_body(providers=["ipe"])).status_code == 200
     assert client.query_one("ipe")["status"] == "ok"

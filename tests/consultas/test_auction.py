@@ -86,7 +86,7 @@ def test_a_disabled_bank_is_502(client: Client, simulator: Simulator) -> None:
 
 
 def test_a_row_that_the_release_before_left_keeps_no_partner_from_being_deleted(db: None) -> None:
-    """The table stays until no process of that release writes to it any more."""
+    """The table stays as long as a process of that release may write to it."""
     partner = PartnerFactory()
     with connection.cursor() as cursor:
         cursor.execute(

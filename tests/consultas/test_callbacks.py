@@ -37,7 +37,7 @@ def results(partner: Partner) -> list[str]:
 
 
 def put_off() -> None:
-    """Keep the polling away, so that only a callback can bring the check forward."""
+    """Put the next poll off, so that only a callback can start a check."""
     Step.objects.filter(state="open").update(next_check_at=timezone.now() + timedelta(hours=1))
 
 
@@ -65,7 +65,7 @@ def test_without_a_callback_polling_finds_it_within_10_s(
 
 
 class Postman:
-    """Between the banks and the service: what a bank sends is kept here, and passed on when a test says so."""
+    """Stands between the banks and the service: keeps callbacks, and delivers them when a test says so."""
 
     def __init__(self, simulator: HttpSimulator, letters: Receiver, client: Client) -> None:
         self.simulator = simulator
@@ -77,7 +77,7 @@ class Postman:
         return self._letters.wait_for(1, WAIT_S)[0]
 
     def deliver(self, letter: Received, **changed: str | bytes) -> int:
-        """Hand it to the service, with another `path`, `body` or `signature` where given. Returns the status."""
+        """Deliver it to the service, with another `path`, `body` or `signature` if given. Returns the status."""
         headers = {name: value for name, value in letter.headers.items() if name.startswith(("x-", "canela-"))}
         (signature,) = (name for name in headers if name.endswith("assinatura"))
         headers[signature] = str(changed.get("signature", headers[signature]))
@@ -88,14 +88,14 @@ class Postman:
 
 @pytest.fixture(scope="module")
 def calling() -> Iterator[tuple[HttpSimulator, Receiver]]:
-    """Simulated banks whose callbacks end at a receiver of the test's own."""
+    """Simulated banks whose callbacks go to a receiver of the test."""
     with Receiver() as letters, simulator_calling(letters) as simulator:
         yield simulator, letters
 
 
 @pytest.fixture
 def postman(client: Client, calling: tuple[HttpSimulator, Receiver]) -> Postman:
-    """The service's banks are those whose callbacks come by way of the postman."""
+    """The service's banks send their callbacks to the postman."""
     simulator, letters = calling
     simulator.reset()
     letters.forget()
@@ -105,7 +105,7 @@ def postman(client: Client, calling: tuple[HttpSimulator, Receiver]) -> Postman:
 
 
 def opened(simulator: Simulator, bank: str, cpf: str) -> bool:
-    """Whether the bank has worked on a query of that holder."""
+    """True if the bank has worked on a query of that holder."""
     return any(call["worked"] and call["cpf"] == cpf for call in simulator.calls(bank, "query"))
 
 
@@ -161,8 +161,8 @@ def test_one_that_was_altered_or_signed_by_another_wakes_nothing(
 def test_one_that_comes_before_the_querys_reply_is_made_good_by_polling(
     client: Client, partner: Partner, postman: Postman, live_service: LiveService, bank: str, cpf: str, step: str
 ) -> None:
-    """The bank opened the step and answers late; meanwhile the holder has finished. Nobody calls back again."""
-    client.query(providers=[bank])  # another holder, so that the login is over
+    """The bank opens the step and answers late. The holder finishes meanwhile, and no further callback comes."""
+    client.query(providers=[bank])  # a query of another holder, so that the login at the bank is done
     postman.simulator.bank(bank, latency_ms=4000, operation="query")
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(client.query, cpf, providers=[bank])
@@ -180,7 +180,7 @@ def test_one_that_comes_before_the_querys_reply_is_made_good_by_polling(
 
 
 def signed(bank: str, reference: str) -> tuple[bytes, dict[str, str]]:
-    """A callback of `bank` about `reference`, as its manual says: body and headers."""
+    """Body and headers of a callback of `bank` about `reference`, as its manual describes them."""
     key = Provider.objects.get(name=bank).callback_secret.encode()
     if bank == "imbuia":
         body = json.dumps({"biometria": {"id_biometria": reference, "situacao": "APROVADA"}}).encode()

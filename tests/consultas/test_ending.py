@@ -1,4 +1,4 @@
-"""How a query ends: once, whole, by whoever is first."""
+"""A query ends once, as a whole, by the first process that ends it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def an_answer(bank: str, *offers: BankOffer) -> Answer:
 
 
 def land(query: Query, *answers: Answer) -> None:
-    """As a worker does that dies afterwards."""
+    """Store an answer as a worker does, which then dies."""
     kept.keep(str(query.id), {answer.provider: answer for answer in answers}, 0)
 
 
@@ -142,8 +142,8 @@ def test_the_sweep_ends_what_nobody_ended(partner: Partner, kind: str) -> None:
     assert Offer.objects.count() == len(told("lead")) == (kind == "aggregated")
 
 
-#: What had landed when every process died, by the step that the query had come to. An end that was not committed leaves
-#: the same behind.
+#: The answers stored when all processes died, by the step that the query had reached. An end that was not committed
+#: leaves the same answers.
 STEPS: dict[str, tuple[str, ...]] = {
     "stored, published, or the banks asked": (),
     "one bank has answered": ("ipe",),
@@ -163,7 +163,7 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
     assert statuses(query) == expected
     assert query.finished_at is not None
     assert Offer.objects.count() == len(told("lead")) == ("ipe" in STEPS[step])
-    # What lands afterwards, or was not forgotten when the query ended, changes no status.
+    # An answer that comes later, or that was not deleted when the query ended, changes no status.
     land(query, an_answer("cedro", OFFER))
     ending.end_overdue()
     reply = json.loads(standing.result(standing.fresh(query)).reply())
@@ -173,7 +173,7 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
 
 @pytest.mark.django_db(transaction=True)
 def test_a_database_session_that_is_killed_between_the_answers_and_their_events_loses_none(partner: Partner) -> None:
-    """As when PostgreSQL is killed then: all of it is undone, and done again."""
+    """As if PostgreSQL were killed then: the transaction is rolled back, and done again."""
     query = a_running_query(partner)
     sessions: list[int] = []
 

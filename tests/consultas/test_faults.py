@@ -56,7 +56,7 @@ def test_a_bank_that_never_ends_costs_its_own_time_out_only(client: Client, simu
 
 
 def test_a_bank_that_drips_its_headers_costs_its_own_time_out_only(client: Client) -> None:
-    """No time-out of a socket ends that: the operation's own timer does."""
+    """No time-out of a socket ends such an answer: the operation's own timer does."""
     with Receiver(lambda _: Reply(200, b"{}", drip=0.3)) as dripping:
         Provider.objects.filter(name="jatoba").update(timeout_s=2, base_url=dripping.root)
         body = client.query(providers=["ipe", "jatoba"])
@@ -101,7 +101,7 @@ def test_the_breaker_opens_and_lets_a_probe_through_after_15_s(client: Client, s
 def test_a_partner_whose_inputs_hang_takes_the_banks_from_nobody_else(
     client: Client, stranger: Client, simulator: Simulator
 ) -> None:
-    """Before the fix, twelve queries of one key that hung gave every other partner 502 for as long as they went on."""
+    """Before the fix, while twelve queries of one key hung, every other partner got 502."""
     banks = ["ipe", "jatoba"]
     Provider.objects.filter(name__in=banks).update(timeout_s=1)
     assert client.query(providers=banks)["proposals"]
@@ -129,7 +129,7 @@ def test_a_token_that_the_bank_forgot_is_renewed(client: Client, simulator: Simu
 def test_a_killed_worker_is_noticed_and_the_banks_are_asked_again(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
-    """Only banks that send the holder nothing: peroba's query might be a second message."""
+    """The test uses only banks that send the holder nothing: a second query at peroba could send a second message."""
     for bank in ("ipe", "jatoba", "peroba"):
         simulator.bank(bank, latency_ms=4000)
     with ThreadPoolExecutor() as pool:

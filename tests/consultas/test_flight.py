@@ -1,4 +1,4 @@
-"""The lock by which, of identical queries at one moment, one asks the banks. Against the real Redis."""
+"""The lock that lets only one of several identical queries ask the banks. Against the real Redis."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def test_who_follows_ends_nobody_elses_flight(fingerprint: str) -> None:
 def test_a_flight_that_another_query_took_over_is_neither_prolonged_nor_ended(
     fingerprint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the fix, a query that had paused for longer than the lock lives prolonged the lock of its successor."""
+    """Before the fix, a query that paused for longer than the lock's lifetime prolonged the lock of its successor."""
     monkeypatch.setattr(flight, "BEAT_S", 0)
     with flight.flight(Query(fingerprint=fingerprint)) as paused:
-        redis().delete(f"flight:{fingerprint}")  # as its end would
+        redis().delete(f"flight:{fingerprint}")  # as the end of the query would
         with flight.flight(Query(fingerprint=fingerprint)) as successor:
             assert successor.leader is None
             redis().pexpire(f"flight:{fingerprint}", 2_000)

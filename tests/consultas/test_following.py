@@ -1,4 +1,4 @@
-"""A query that follows an identical one takes that one's answers, although its web process died."""
+"""A query that follows an identical one takes that one's answers, even if the other's web process died."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)  # connections are given ba
 
 @pytest.fixture
 def pair(partner: Partner, redis_url: str) -> tuple[Query, Query]:
-    """A leader and who follows it. The leader's web process died: nobody prolongs the lock."""
+    """A leading query and its follower. The leader's web process died, so nobody prolongs the lock."""
     same = uuid.uuid4().hex
     leader, follower = (a_running_query(partner, fingerprint=same) for _ in range(2))
     return leader, follower
@@ -38,7 +38,7 @@ def overdue(*found: Query) -> None:
 
 
 def test_it_follows_on_while_a_worker_is_at_the_leader(pair: tuple[Query, Query]) -> None:
-    """Before the fix, it asked all banks again when the lock had ended, often too late to get an answer."""
+    """Before the fix, the follower asked all banks again when the lock had expired, often too late to get an answer."""
     leader, follower = pair
     follower.deadline_at = timezone.now() + timedelta(seconds=0.2)
     assert flight.follow(follower, str(leader.id)) is None
@@ -58,12 +58,13 @@ def test_a_dead_worker_is_not_at_work(redis_url: str) -> None:
     assert not replies.is_at_work(request)
     redis().set(f"claim:{request}:0", f"{uuid.uuid4().hex} {request}", ex=60)
     assert not replies.is_at_work(request)
-    redis().set(f"claim:{request}:1", request, ex=60)  # of the release before
+    redis().set(f"claim:{request}:1", request, ex=60)  # as the previous release stored it
     assert not replies.is_at_work(request)
 
 
 def test_when_its_time_is_over_it_takes_what_has_landed_for_the_leader(pair: tuple[Query, Query]) -> None:
-    """Before the fix, every bank had timed out. The lead is told once, and both show the same offer."""
+    """Before the fix, the follower showed a time-out for every bank. One `lead` is sent, and both queries show the same
+    offer."""
     leader, follower = pair
     land(leader, an_answer("ipe", OFFER), an_answer("cedro"))
     overdue(leader, follower)

@@ -1,4 +1,4 @@
-"""What the migrations of this app do to what is there."""
+"""What the migrations of this app do to existing rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ BEFORE = ("consultas", "0005_auction_lookups_unused")
 
 @pytest.fixture
 def permissions_made_anew(transactional_db: None) -> Iterator[None]:
-    """Other tests find the permissions and roles that `migrate` makes, which the emptying of the tables keeps."""
+    """Restores the permissions and roles that `migrate` makes, because emptying the tables keeps them for other
+    tests."""
     yield
     ContentType.objects.all().delete()
     ContentType.objects.clear_cache()
@@ -37,7 +38,7 @@ def test_whoever_might_see_steps_by_their_old_name_may_by_the_new_one(permission
         group.permissions.add(old["change"])
     finally:
         executor = MigrationExecutor(connection)
-        executor.migrate(executor.loader.graph.leaf_nodes())  # the later ones too: other tests need them
+        executor.migrate(executor.loader.graph.leaf_nodes())  # also the later migrations, because other tests need them
     found = User.objects.get(pk=user.pk)
     assert found.has_perm("consultas.view_step")
     assert found.has_perm("consultas.view_pending"), "processes of the release before still ask for it"

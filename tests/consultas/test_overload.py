@@ -1,4 +1,4 @@
-"""What a web process can't take is refused before anything happens, and what it took is finished."""
+"""A web process refuses queries beyond its limit before anything happens, and finishes those that it accepted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_streams_and_single_banks_count_too_and_a_client_that_leaves_frees_its_p
 ) -> None:
     simulator.bank("ipe", latency_ms=8000, operation="query")
     streams: list[requests.Response] = []
-    under_way: list[Iterator[bytes]] = []  # one that is forgotten closes its connection
+    under_way: list[Iterator[bytes]] = []  # the connection closes when the object is deleted
     for _ in range(LIMIT):
         stream = client.post("/consultas/stream", query_body(prazo=24), stream=True)
         assert stream.status_code == 200

@@ -1,4 +1,4 @@
-"""External steps: what a query shows while the holder owes one, and what happens when it ends."""
+"""External steps: what a query shows while the holder owes a step, and what happens when the step ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webhooks.models import Event
 
 
 class StepCase(NamedTuple):
-    """A bank that wants a step of the holder `cpf`: the step's kind at the simulator, and what a query shows."""
+    """A bank that requires a step of the holder `cpf`: the step's kind at the simulator, and what a query shows."""
 
     bank: str
     cpf: str
@@ -51,7 +51,7 @@ def events(partner: Partner) -> list[dict[str, Any]]:
 
 
 def hurry() -> None:
-    """Have every open step looked at now, instead of waiting for its turn."""
+    """Make every open step due for a check now."""
     Step.objects.filter(state="open").update(next_check_at=timezone.now())
 
 
@@ -118,7 +118,7 @@ def test_a_refused_step_is_told_once_and_a_requery_opens_a_new_one(
     assert sorted(Step.objects.values_list("state", flat=True)) == ["open", "refused"]
 
 
-# imbuia's test holder finishes by himself after 15 s, long before the step's end.
+# At imbuia the simulator finishes the step of this test holder after 15 s, long before its expiry.
 @pytest.mark.parametrize("step", STEPS[1:], ids=lambda step: step.bank)
 def test_an_expired_step_is_told(
     client: Client, partner: Partner, simulator: Simulator, live_service: LiveService, step: StepCase

@@ -1,4 +1,4 @@
-"""`originador`: which banks a portfolio that a partner names reaches."""
+"""`originador`: which banks get the portfolio that a partner names."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONTRACT = [
 def test_a_portfolio_reaches_the_banks_that_the_contract_lists_it_for(
     db: None, asked: str | None, sent: dict[str, str | None]
 ) -> None:
-    """Before the fix, a portfolio reached every bank for which the contract fixed none."""
+    """Before the fix, every bank for which the contract fixed no portfolio got it."""
     query = queries.begin(PartnerFactory(), HOLDER | {"portfolio": asked}, Query.Kind.AGGREGATED, "r-1", CONTRACT)
     assert {bank.name: query.for_bank(bank.name).portfolio for bank in CONTRACT} == sent
     stored = Query.objects.get(pk=query.pk)
@@ -46,7 +46,7 @@ def test_a_portfolio_reaches_the_banks_that_the_contract_lists_it_for(
 
 
 def test_a_portfolio_that_reaches_no_bank_makes_no_other_query(db: None) -> None:
-    """It is ignored like an unknown field: the repeat within 60 s is the same query."""
+    """Such a portfolio is ignored like an unknown field: a repeat within 60 s is the same query."""
     partner = PartnerFactory()
     first, ignored, listed = (
         queries.begin(partner, HOLDER | {"portfolio": asked}, Query.Kind.AGGREGATED, "r-1", CONTRACT)

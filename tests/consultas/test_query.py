@@ -129,7 +129,7 @@ def test_a_stream_goes_on_after_the_last_event_that_came(client: Client, simulat
 
 
 def test_a_client_that_leaves_loses_nothing(client: Client, simulator: Simulator) -> None:
-    """Before the fix, the web process stored the answers, those that it had seen when the client left."""
+    """Before the fix, the web process stored the answers, but only those that had come before the client left."""
     simulator.bank("ipe", latency_ms=1500, operation="query")
     cut = client.post("/consultas/stream", query_body(providers=["ipe"]), stream=True)
     next(cut.iter_lines(chunk_size=1))

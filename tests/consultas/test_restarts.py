@@ -1,4 +1,4 @@
-"""Web processes and Redis that go away while a query is under way."""
+"""Web processes, Redis and PostgreSQL that fail while a query runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ Cut = Freeze = Callable[[], AbstractContextManager[None]]
 def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
-    """Before the fix, the repeat, such as a partner's retry, waited for the dead process until its own deadline."""
+    """Before the fix, the repeat (a partner's retry, for example) waited for the dead process until its own
+    deadline."""
     simulator.bank("ipe", latency_ms=4000, operation="query")
     with ThreadPoolExecutor() as pool:
         cut_off = pool.submit(client.post, "/consultas", query_body(providers=["ipe"]))

@@ -1,4 +1,4 @@
-"""How a step ends where the bank says no, fails, is off or left the contract; without the service's processes."""
+"""How a step ends if the bank refuses, fails, is disabled or left the contract; without the service's processes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.providers.samples import a_query
 from tests.receiver import Received, Receiver, Reply
 from webhooks.models import Event
 
-__all__ = ["nothing_remembered_of_banks"]  # a fixture that this file needs as well
+__all__ = ["nothing_remembered_of_banks"]  # a fixture that this file uses too
 
 
 class Ending(NamedTuple):
-    """A bank whose step the holder has done, and how it says no then: at a request whose method and path match
-    `request` it answers with `status` and `body`, or with its own answer in which `body` replaced some keys."""
+    """A bank whose step the holder has completed, and how the bank refuses then: a request whose method and path match
+    `request` gets `status` and `body`, or the bank's own answer in which `body` replaced some keys."""
 
     bank: str
     cpf: str
@@ -73,7 +73,7 @@ each_ending = pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: endi
 
 
 class GoBetween:
-    """Passes on what the adapter asks the simulated banks; to what matches `ending` it answers as that says."""
+    """Forwards the adapter's requests to the simulated banks, and answers those that match `ending` itself."""
 
     def __init__(self, simulator: Simulator) -> None:
         self.ending: Ending | None = None
@@ -106,7 +106,7 @@ def door(between: GoBetween) -> Iterator[Receiver]:
 
 
 class Banks:
-    """The adapters, at the go-between, or at an address where nobody is."""
+    """The adapters, connected to the go-between, or to an address where nobody listens."""
 
     def __init__(self, door: Receiver) -> None:
         self._door = door
@@ -149,7 +149,7 @@ def again(bank: BankClient, step: Step) -> BankResult:
 
 
 def over() -> None:
-    """The time of every step is over."""
+    """Let every step expire."""
     Step.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
 
 
@@ -162,7 +162,7 @@ def told() -> list[tuple[str, list[Any]]]:
 def test_a_bank_that_says_no_after_the_step_ends_it(
     db: None, simulator: Simulator, between: GoBetween, banks: Banks, ending: Ending
 ) -> None:
-    """Before the fix, the step was polled for ever: no partner was told, and the holder was locked out at that bank."""
+    """Before the fix, the step was polled for ever: no partner got an event, and the holder could not use that bank."""
     step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
     simulator.complete(ending.cpf, ending.bank, ending.kind)
     between.ending = ending
@@ -179,7 +179,7 @@ def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
 ) -> None:
     step = opened(PartnerFactory(), banks(ending.bank), ending.cpf)
     simulator.complete(ending.cpf, ending.bank, ending.kind)
-    # cedro's new consult is looked at by the same request: only the old one is refused.
+    # The same request polls cedro's new consult: only the old consult is refused.
     request = f"GET .*/consults/{re.escape(step.reference)}" if ending.bank == "cedro" else ending.request
     between.ending = ending._replace(request=request)
     assert again(banks(ending.bank), step).status is QueryStatus.OK
@@ -191,7 +191,8 @@ def test_a_requery_that_hears_the_no_first_ends_it_and_asks_anew(
 def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_anew(
     db: None, simulator: Simulator, between: GoBetween, banks: Banks
 ) -> None:
-    """Before the fix, the holder was shown a dead link for three days: the bank tells nothing else of that consult."""
+    """Before the fix, the holder saw a dead link for three days, because the bank says nothing else about that
+    consult."""
     [ending] = [each for each in ENDINGS if each.bank == "cedro"]
     step = opened(PartnerFactory(), banks("cedro"), ending.cpf)
     simulator.complete(ending.cpf, "cedro", ending.kind)
@@ -206,7 +207,7 @@ def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_ane
 def test_a_link_that_the_bank_tells_only_later_is_shown_from_then_on(
     db: None, between: GoBetween, banks: Banks
 ) -> None:
-    """Before the fix, a re-query said that the holder has to act, but showed no link."""
+    """Before the fix, a new query said that the holder has to act, but showed no link."""
     [ending] = [each for each in ENDINGS if each.bank == "cedro"]
     unknown = ending._replace(body={"status": "EM_ORBITA"})
     between.ending = unknown
@@ -262,7 +263,7 @@ def test_a_requery_after_the_end_asks_anew_though_the_look_fails(
 
 
 def test_a_callback_during_a_look_has_the_step_looked_at_again(db: None, banks: Banks) -> None:
-    """Before the fix, the poll ended after the callback, saw the step still open, and put the next poll off."""
+    """Before the fix, a poll that ended after the callback had seen the step open, and put the next poll off."""
     opened(PartnerFactory(), banks("canela"), "90000000418")
     due()
     [under_way] = pending.claim_due("canela", 1)
@@ -271,7 +272,7 @@ def test_a_callback_during_a_look_has_the_step_looked_at_again(db: None, banks: 
     assert [step.pk for step in pending.claim_due("canela", 1)] == [under_way.pk]
 
 
-# --- swept
+# --- sweeps
 
 
 @pytest.fixture
@@ -306,7 +307,7 @@ def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
 def test_a_bank_that_left_the_contract_is_not_called_and_the_step_expires(
     swept: Partner, simulator: Simulator, banks: Banks
 ) -> None:
-    """Before the fix, its steps were polled for three days more, and their offers were sent to the partner."""
+    """Before the fix, the bank's steps were polled for three more days, and their offers were sent to the partner."""
     step = opened(swept, banks("peroba"), "90000000337")
     other = PartnerFactory(providers=["peroba"])
     stays = opened(other, banks("peroba"), "90000000337")

@@ -21,7 +21,7 @@ from webhooks.models import Event
 
 
 class Stream:
-    """One streamed query: its reply's head, and its events with the time at which each arrived."""
+    """One streamed query: the reply's head, and its events with the time at which each arrived."""
 
     def __init__(self, live_service: LiveService, body: dict[str, Any]) -> None:
         address = urlsplit(live_service.url)

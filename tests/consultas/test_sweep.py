@@ -1,4 +1,4 @@
-"""The sweep over external steps: nothing keeps it from noticing an end in time."""
+"""The sweep over external steps: it notices every end in time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIVENESS = "90000000256"
 
 
 def many(step: Step, count: int) -> None:
-    """`count` steps more like `step`, of other holders, due since a minute."""
+    """`count` more steps like `step`, of other holders, due for a minute."""
     due = timezone.now() - timedelta(minutes=1)
     values = {field: getattr(step, field) for field in ("partner", "query", "provider", "type", "url", "reference")}
     Step.objects.bulk_create(
@@ -59,8 +59,8 @@ def test_one_sweep_takes_more_than_fit_at_once(
     sandbox: None, simulator: Simulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the fix, a sweep took 100 steps in two seconds, however many were due."""
-    monkeypatch.setattr(sweep, "TICK_S", 60)  # greenlets take turns here: nothing of the standard library is patched
-    step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank knows nothing of it
+    monkeypatch.setattr(sweep, "TICK_S", 60)  # greenlets switch only here, because the standard library is not patched
+    step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT))  # the bank does not know this step
     many(step, 2 * sweep.PLACES)
     sweep.run()
     assert set(Step.objects.values_list("state", "checks")) == {("expired", 1)}
@@ -70,7 +70,7 @@ def test_one_sweep_takes_more_than_fit_at_once(
 def test_queries_that_keep_the_bank_worker_busy_keep_no_step_waiting(
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
-    """Before the fix, sweeps shared the queue of the queries, and expired in it."""
+    """Before the fix, sweeps shared the queries' queue, and expired in it."""
     client.query(CHAT, providers=["peroba"])
     live_service.programs.kill("banks", signal.SIGSTOP)
     try:

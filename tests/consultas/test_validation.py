@@ -1,4 +1,4 @@
-"""What the query routes refuse, before any bank hears of it."""
+"""What the query routes refuse before they call any bank."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_a_sound_request_id_is_kept_and_another_replaced(db: None) -> None:
 
 
 def test_a_list_of_80000_wrong_banks_costs_one_fault(key: str) -> None:
-    """Before the fix, 250 KB of them gave 7.4 MB of answer."""
+    """Before the fix, 250 KB of wrong banks gave an answer of 7.4 MB."""
     response = post(key, query_body(providers=[1] * 80_000))
     assert response.status_code == 422
     assert response.json()["details"] == [{"field": "providers", "message": "Deve ter no máximo 64 itens."}]

@@ -1,4 +1,4 @@
-"""A complete submission, good for every bank, and changes to it by dotted names."""
+"""A complete submission that every bank accepts, and changes to it by dotted names."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _DATASET: dict[str, Any] = {
         {"nome": "Rita Lima", "telefone": "11933334444", "grau": 2},
     ],
 }
-#: What an answer or an event tells of a proposal of `dataset` while nothing has come of it.
+#: What an answer or an event says about a new proposal of `dataset`.
 JUST_SUBMITTED: dict[str, Any] = {
     "action": None,
     "reason": None,
@@ -71,7 +71,7 @@ JUST_SUBMITTED: dict[str, Any] = {
     "disbursed_amount": None,
 }
 LEFT_OUT: Any = object()
-#: 25 December 2031 as one of the banks might write it. The year alone stands in a random id now and then.
+#: 25 December 2031 as a bank might write it. The year alone sometimes occurs in a random id.
 DUE_DATE = ("2031-12", "12/2031", "1955923200")
 
 

@@ -50,12 +50,12 @@ def an_offer(partner: Partner, provider: str, cpf: str = FULL_FLOW, **changes: A
 
 
 def shown(offer: Offer) -> dict[str, Any]:
-    """As much of the offer's JSON as a submission takes."""
+    """The part of the offer's JSON that a submission needs."""
     return {"provider": offer.provider, "offerId": str(offer.pk)}
 
 
 def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submission.SENDING, **changes: Any) -> Proposal:
-    """A proposal made from `offer`, as far as `submission` says."""
+    """A proposal made from `offer`, in the state `submission`."""
     values: dict[str, Any] = {
         "partner": offer.partner,
         "offer": offer,
@@ -71,7 +71,7 @@ def a_proposal(offer: Offer, submission: Proposal.Submission = Proposal.Submissi
 
 
 def a_step(offer: Offer, **values: Any) -> Step:
-    """An open step that the offer's query opened, due to be looked at."""
+    """An open step that the offer's query opened, due for a check."""
     now = timezone.now()
     return Step.objects.create(
         partner=offer.partner,

@@ -38,7 +38,7 @@ def submitted(client: Client, bank: str, cpf: str = FULL_FLOW, changes: dict[str
 
 
 def look_again(proposal_id: str) -> None:
-    """As if the last look at the bank were long ago, and the background's next one far away."""
+    """Set the last status check far back, and the next check in the background far ahead."""
     far = timezone.now() + timedelta(hours=1)
     Proposal.objects.filter(pk=proposal_id).update(last_status_at=None, next_refresh_at=far)
 
@@ -72,7 +72,7 @@ def test_formalize_gives_the_link(client: Client, simulator: Simulator) -> None:
 
 
 def test_the_links_expiry_the_history_and_what_comes_next_are_told(client: Client, simulator: Simulator) -> None:
-    """A backend need not count days, nor guess which calls the status allows."""
+    """A partner's backend then need not count days, nor guess which calls the status allows."""
     proposal_id = submitted(client, "ipe")
     formalized = client.post(f"/proposals/{proposal_id}/formalize").json()
     row = Proposal.objects.get()
@@ -186,10 +186,10 @@ def test_a_bank_that_is_down_on_formalize_is_a_502_and_the_retry_works(client: C
 
 @pytest.mark.parametrize("fault", ["http_503", "reset", "garbage"])
 def test_the_link_is_given_again_while_the_bank_is_down(client: Client, simulator: Simulator, fault: str) -> None:
-    """Before the fix, it was a 502, and the holder could not sign what the bank had issued."""
+    """Before the fix, the answer was 502, and the holder could not sign the issued contract."""
     proposal_id = submitted(client, "ipe")
     first = client.post(f"/proposals/{proposal_id}/formalize").json()
-    simulator.bank("ipe", fault=fault, operation="any")  # a look in the background would bring a fresh expiry
+    simulator.bank("ipe", fault=fault, operation="any")  # a check in the background would bring a new expiry
     again = client.post(f"/proposals/{proposal_id}/formalize", {"tipo_envio": "sms"})
     assert (again.status_code, again.json()) == (200, {**first, "error": UNAVAILABLE})
     Proposal.objects.update(signature_expires_at=timezone.now())
@@ -230,7 +230,7 @@ def test_status_asks_the_bank_at_most_once_in_5_s(client: Client, simulator: Sim
 
 
 def test_a_look_that_finds_nothing_new_is_no_update(client: Client, simulator: Simulator) -> None:
-    """Before the fix, `updated_at` was the time of the last look, also of one in the background."""
+    """Before the fix, `updated_at` was the time of the last check, even of one in the background."""
     proposal_id = submitted(client, "ipe")
     first = status(client, proposal_id)
     assert status(client, proposal_id) == first
@@ -269,7 +269,7 @@ def test_a_disabled_bank_leaves_the_last_known_status(client: Client) -> None:
 
 
 def test_looks_that_overlap_are_all_answered(client: Client, simulator: Simulator) -> None:
-    """Before the fix, the later look took the answer of an earlier one in the same process, which then got 500."""
+    """Before the fix, the later check took the answer of an earlier one in the same process, which then got 500."""
     proposal_id = submitted(client, "ipe")
     simulator.bank("ipe", latency_ms=3000, operation="status")
     waiting = []
@@ -334,7 +334,7 @@ def test_looks_grow_rarer_with_time_and_end_with_the_proposal(db: None) -> None:
 def test_a_fault_of_the_service_itself_is_an_internal_error_that_tells_nothing_more(
     client: Client, partner: Partner, settings: Any
 ) -> None:
-    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]  # here; the web process keeps its own
+    settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]  # in this process; the web process has its own
     row = a_proposal(an_offer(partner, "ipe"), submission="accepted")
     for path in (f"/proposals/{row.pk}", "/proposals"):
         response = client.get(path)
@@ -401,7 +401,8 @@ def test_cancel_at_a_bank_that_can_not_is_a_501_in_every_state(client: Client, s
 
 
 def test_to_others_a_proposal_is_not_there(client: Client, stranger: Client, partner: Partner) -> None:
-    """Another partner's, one at a bank that left the contract, an unknown id and no id: the same 404."""
+    """Another partner's proposal, one at a bank that left the contract, an unknown id and a malformed id give the same
+    404."""
     proposal_id = submitted(client, "jatoba")
     calls = BankCall.objects.count()
 

@@ -42,7 +42,7 @@ def partner(db: None) -> Partner:
 
 @pytest.fixture
 def proposal(partner: Partner) -> Proposal:
-    """A submission of unknown outcome, to be looked for in an hour."""
+    """A submission of unknown outcome, due for a look-up in an hour."""
     return an_unknown_one(partner)
 
 
@@ -153,8 +153,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
 
 
 def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_client: Client, partner: Partner) -> None:
-    """Before the fix, the page and its timeline showed the newest query of the offer, which came after the
-    submission."""
+    """Before the fix, the page and its timeline showed the offer's newest query, which came after the submission."""
 
     def quoted_again(offer: Offer) -> Query:
         newer = an_offer(partner, "ipe").query
@@ -174,7 +173,7 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
     first = offer.query
     second = quoted_again(offer)
     assert shown(proposal) == {str(first.pk)}
-    # The offer is sent as it is when a worker takes the try. From then on no later query changes where it came from.
+    # A worker sends the offer as it is when it takes the attempt. After that no later query changes the origin.
     taken = Proposal.take(str(proposal.pk))
     third = quoted_again(offer)
     assert shown(proposal) == {str(second.pk)}
@@ -186,7 +185,7 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
     third.delete()
     assert "já apagada" in admin_client.get(page_of(proposal)).content.decode()
 
-    # A row of an earlier release: known where nobody quoted the offer again.
+    # A row of an earlier release: the origin is known only if the offer was not quoted again.
     Proposal.objects.filter(pk=proposal.pk).update(origin_query_id=None)
     Query.objects.update(finished_at=proposal.created_at - timedelta(seconds=5))
     assert shown(proposal) == {str(first.pk)}
@@ -248,7 +247,7 @@ def test_a_search_asks_as_much_for_many_as_for_one(admin_client: Client, partner
         assert all(page_of(row) in page for row in rows)
         return len(made)
 
-    queries("request-a", 1)  # what is only asked for once in a process
+    queries("request-a", 1)  # statements that run only once in a process
     assert queries("request-b", 1) == queries("request-c", 5)
 
 
@@ -260,7 +259,7 @@ def test_neither_the_list_nor_a_search_reads_or_sorts_the_whole_table(rf: Reques
     every = model_admin.get_queryset(request).order_by("-created_at", "-id")
     found, _ = model_admin.get_search_results(request, every, "request-1")
     with connection.cursor() as cursor:
-        # What is left then of either kind is what no index can do.
+        # A sequential scan or a sort that is left then is one that no index can replace.
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")
     assert "Sort" not in every[:50].explain()
     assert "Seq Scan on proposals_" not in found.explain()

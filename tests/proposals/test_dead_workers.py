@@ -1,5 +1,5 @@
-"""A worker that dies in the middle of a submission, or of a look for one: what it was at is looked for soon, and no
-second contract comes of it, also where the worker lives all the same."""
+"""A worker dies during a submission or a look-up: the submission is soon looked up, and no second contract is made,
+even if the worker is still alive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def offer(partner: Partner) -> Offer:
 
 @pytest.fixture
 def taken(offer: Offer) -> Proposal:
-    """A try that a worker took and may be sending."""
+    """An attempt that a worker took and may be sending."""
     until = timezone.now() + timedelta(seconds=30)
     proposal = a_proposal(offer, lease_until=until, next_reconcile_at=until)
     found = Proposal.take(str(proposal.pk))
@@ -90,12 +90,12 @@ def test_a_try_that_ended_names_nobody(taken: Proposal, end: str) -> None:
     assert (row().submission, row().worker) == (Phase.UNKNOWN, "")
 
 
-# --- A worker that lives, and that Redis can't hear ------------------------------------------------------------------
+# --- A living worker whose heartbeat does not arrive ------------------------------------------------------------------
 
 
 @pytest.fixture
 def unheard(taken: Proposal) -> Proposal:
-    """The try of a worker whose lease was ended while it lives."""
+    """The attempt of a living worker whose lease was ended."""
     held_by(taken, dead_worker())
     dead_workers.end_leases()
     return taken

@@ -1,4 +1,5 @@
-"""`erase_holder` and the back office's page for it: what goes, what stays as proof, and what is left to be repeated."""
+"""`erase_holder` and its page in the back office: what is erased, what stays as proof, and what must be repeated
+later."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def partner(db: None) -> Partner:
 
 @pytest.fixture
 def erase(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """The command, with a text on its standard input; what it printed."""
+    """Run the command with a text on its standard input. Returns its output."""
 
     def run(typed: str = FULL_FLOW, *arguments: str) -> dict[str, Any]:
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
@@ -77,7 +78,7 @@ def erase(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
 
 
 def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
-    """An offer whose query has come to its end, and of whose lead the partner was told."""
+    """An offer whose query has ended, and whose `lead` was sent to the partner."""
     offer = an_offer(partner, "ipe", cpf)
     Query.objects.filter(pk=offer.query_id).update(simulation_group=offer.query_id)
     offer.query.simulation_group = offer.query_id
@@ -107,7 +108,7 @@ def refused(offer: Offer) -> Proposal:
 
 
 def stored() -> dict[str, str]:
-    """All that is stored of the service's own, decrypted, by table."""
+    """All rows of the service's tables, decrypted, by table."""
 
     def read(row: Model) -> dict[str, Any]:
         return {field.name: getattr(row, field.attname) for field in row._meta.concrete_fields}
@@ -193,7 +194,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(
     kept = Offer.objects.select_related("query").get()
     assert (kept.live_proposal_id, kept.query.holder().cpf) == (proposal.pk, FULL_FLOW)
     assert ending.answers_of(kept.query) == []
-    # The evidence, its chain and its dossier, which says who relied on it.
+    # The evidence, its chain and its dossier, which names the uses of the evidence.
     assert Evidence.objects.values().get() == record
     out = io.StringIO()
     call_command("verify_evidence", stdout=out)
@@ -205,11 +206,11 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(
     assert problems == []
     with zipfile.ZipFile(io.BytesIO(archive)) as package:
         assert [use["reference"] for use in json.loads(package.read(dossier.USES))] == ["query-1"]
-    # Its session says nothing of the holder any more, and is found for the evidence all the same.
+    # The session has no data of the holder any more, but is still found for the evidence.
     session.refresh_from_db()
     assert (session.cpf, session.name, session.phone, session.masked_cpf) == ("***", "***", "***", "***")
     assert session.cpf_index == blind_index("cpf", FULL_FLOW)
-    # The contract's own events bear nothing of the holder: they are still delivered.
+    # The contract's own events have no data of the holder: they are still delivered.
     assert set(Event.objects.filter(state="due").values_list("name", flat=True)) == {
         "proposal.created",
         "proposal.awaiting_signature",
@@ -377,7 +378,7 @@ def somebody_waits() -> bool:
 
 
 def confirm(client: Client, cpf: str = FULL_FLOW, again: str = FULL_FLOW) -> Any:
-    """The answer to the typed confirmation after the look at what would go."""
+    """The answer to the typed confirmation after the preview."""
     index = re.search(r'name="index" value="([0-9a-f]{64})"', client.post(FORM, {"cpf": cpf}).content.decode())
     assert index is not None
     return client.post(FORM, {"cpf": again, "index": index[1]}, follow=True)
@@ -440,7 +441,7 @@ def test_where_two_are_asked_for_one_alone_erases_nothing(
 def test_where_two_are_asked_for_the_command_only_asks(
     admin_client: Client, partner: Partner, erase: Callable[..., dict[str, Any]], settings: Any
 ) -> None:
-    """Before the fix, the command erased at once. Two names behind `--by` are no two persons."""
+    """Before the fix, the command erased at once. Two names given to `--by` do not prove two persons."""
     settings.ERASURE_BY_TWO = True
     an_answered_offer(partner)
     for by in ("maria", "rui"):

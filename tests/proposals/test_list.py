@@ -43,7 +43,7 @@ def http(partner: Partner) -> DjangoClient:
 
 
 def a_proposal(partner: Partner, bank: str = "ipe", cpf: str = FULL_FLOW, **changes: Any) -> Proposal:
-    """One that the bank accepted."""
+    """A proposal that the bank accepted."""
     offer = an_offer(partner, bank, cpf)
     accepted = {"submission": "accepted", "native_id": "N-1", "native_status": "new"}
     return being_sent(offer, **{"dataset": dataset(shown(offer), cpf), **accepted, **changes})
@@ -69,7 +69,7 @@ def cursor(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
-#: What an offer tells that was kept before prices were.
+#: What an offer says that was stored before prices were stored.
 UNPRICED = dict.fromkeys(
     (
         "cetMonthly",
@@ -137,7 +137,7 @@ def test_filters(http: DjangoClient, partner: Partner) -> None:
 
 
 def test_the_times_of_a_proposal_are_filters(http: DjangoClient, partner: Partner) -> None:
-    """Each from its beginning on, and up to before its end."""
+    """Each range includes its beginning and excludes its end."""
     start = datetime(2026, 3, 2, 12, tzinfo=UTC)
     rows = [a_proposal(partner, "ipe", created_at=start + timedelta(hours=hour)) for hour in range(3)]
     for hour, row in enumerate(rows):
@@ -187,7 +187,7 @@ def test_another_partners_proposals_are_not_found(http: DjangoClient) -> None:
 
 
 def test_every_filter_has_its_index(partner: Partner) -> None:
-    """Among many proposals of many partners no filter reads them all."""
+    """With many proposals of many partners, no filter reads the whole table."""
     a_proposal(partner, status="signed", partner_reference="order:7")
     copied = {
         "id": "gen_random_uuid()",

@@ -51,7 +51,8 @@ def accept(proposal: Proposal, found: BankProposal) -> Proposal:
 
 @pytest.mark.parametrize("status", [S.AWAITING_SIGNATURE, None])
 def test_nothing_of_old_news_is_taken_over(proposal: Proposal, status: S | None) -> None:
-    """Before the fix, a look that was asked before the cancellation and answered after it left its word for good."""
+    """Before the fix, a status check that began before the cancellation and ended after it kept its old word for
+    good."""
     accept(proposal, told("criada", S.CREATED))
     absorb(proposal, told("cancelada", S.CANCELLED))
     late = told("aguardando", status, signature_url="https://bank.example/s", data={"old": True})
@@ -132,7 +133,7 @@ def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, 
 
 
 def test_an_event_tells_when_the_link_ends_and_not_the_link(proposal: Proposal) -> None:
-    """An event may lie in its receiver's logs; whoever has the link may sign."""
+    """A receiver may log an event, and everybody who has the link can sign."""
     ends_at = datetime(2126, 3, 2, 12, tzinfo=UTC)
     link = {"signature_url": "https://bank.example/1", "signature_expires_at": ends_at}
     accept(proposal, told("sign", S.AWAITING_SIGNATURE, **link))
@@ -164,7 +165,7 @@ def test_what_the_bank_paid_is_told_once_it_paid(proposal: Proposal) -> None:
     unpaid = {"contract_number": "CCB-7", "disbursed_at": None, "disbursed_amount": None}
     assert unpaid.items() <= told_by["proposal.created"].items()
     assert unpaid.items() <= told_by["proposal.awaiting_signature"].items()
-    # A later look that does not repeat them changes nothing.
+    # A later check that does not repeat them changes nothing.
     assert facts.items() <= envelope.shown(absorb(proposal, told("paid", S.DISBURSED))).items()
 
 
@@ -226,7 +227,7 @@ def test_a_look_that_tells_nothing_new_leaves_the_time_of_the_last_change(propos
 
 
 def test_a_later_look_without_an_expiry_keeps_the_earlier_one(proposal: Proposal) -> None:
-    """Before the fix, such a look made a link that had expired usable again."""
+    """Before the fix, such a check made an expired link usable again."""
     ends_at = timezone.now() + timedelta(hours=1)
     link: dict[str, Any] = {"signature_url": "https://bank.example/1"}
     first = told("w", S.AWAITING_SIGNATURE, signature_expires_at=ends_at, **link)

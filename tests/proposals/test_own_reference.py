@@ -1,4 +1,5 @@
-"""`partner_reference` of a submission: the partner's own name, which no bank and no comparison sees."""
+"""`partner_reference` of a submission: the partner's own name for it, which is not sent to the bank and not
+compared."""
 
 from __future__ import annotations
 

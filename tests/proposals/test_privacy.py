@@ -1,4 +1,4 @@
-"""No personal data of a submission in logs, broker messages or Redis: grepped for, after the real thing ran."""
+"""No personal data of a submission is in logs, broker messages or Redis: the test searches them after real calls."""
 
 from __future__ import annotations
 

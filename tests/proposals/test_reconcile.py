@@ -1,6 +1,7 @@
-"""Tries and looks one by one: taken once, fenced, looked for on a schedule, final only with time.
+"""Attempts and look-ups one by one: taken once, fenced, looked up on a schedule, "not found" final only after some
+time.
 
-The web's and the worker's halves run in this process here, against the simulated bank over HTTP.
+The code of web process and worker runs in this process, against the simulated bank over HTTP.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from tests.proposals.rows import a_proposal, an_offer, shown
 from tests.providers.samples import a_query
 
 Phase = Proposal.Submission
-BANK = "aroeira"  # it does not deduplicate: a second send is a second contract
+BANK = "aroeira"  # this bank does not deduplicate: sending twice makes two contracts
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def at_bank(bank: str) -> BankClient:
 
 @pytest.fixture
 def proposal(offer: Offer) -> Proposal:
-    """A proposal whose try waits for a worker."""
+    """A proposal whose attempt waits for a worker."""
     return waiting_attempt(offer)
 
 
@@ -84,7 +85,7 @@ def unknown(proposal: Proposal, sent_ago: timedelta = timedelta(0)) -> Proposal:
 
 
 def gap(proposal: Proposal) -> float:
-    """Seconds until the next look."""
+    """Seconds until the next look-up."""
     row = Proposal.objects.get(pk=proposal.pk)
     assert row.next_reconcile_at is not None
     return (row.next_reconcile_at - timezone.now()).total_seconds()
@@ -141,8 +142,8 @@ def test_a_second_try_is_not_sent_where_the_bank_can_not_tell(proposal: Proposal
 
 
 def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner, simulator: Simulator) -> None:
-    """A bank that deduplicates may be sent a second try early. Where that one never left, the first may still
-    arrive: it used to be forgotten, and nobody would have looked for its contract."""
+    """A bank that deduplicates may get a second attempt early. If the second was never sent, the first may still
+    arrive. Before the fix, the first was forgotten, and nobody looked for its contract."""
     bank = "ipe"
     proposal = waiting_attempt(offered(partner, bank))
     sent_until = timezone.now()
@@ -159,7 +160,7 @@ def test_a_second_try_that_was_not_sent_does_not_hide_the_first(partner: Partner
 
 
 def refused_second_attempt(partner: Partner) -> tuple[Proposal, BankSubmission]:
-    """A proposal whose second try the bank refused while the first, whose body comes along, may still arrive."""
+    """A proposal whose second attempt the bank refused while the first may still arrive; and the first's body."""
     proposal = waiting_attempt(offered(partner, "ipe"))
     first = to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
     another_holder = dataset(shown(proposal.offer), "90000000256")
@@ -196,7 +197,7 @@ def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(part
 
 
 def test_nothing_is_sent_after_the_lease(proposal: Proposal, simulator: Simulator) -> None:
-    """Others look for what was sent, and trust a "not found", from the lease's end on."""
+    """After the lease other workers look up the submission, and trust "not found"."""
     taken = Proposal.take(str(proposal.pk))
     assert taken is not None
     taken.lease_until = timezone.now()
@@ -232,7 +233,7 @@ def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposa
 
 
 def test_looks_that_an_operator_wants_do_not_put_off_the_next_one(proposal: Proposal) -> None:
-    """Before the fix, some clicks while the bank could not tell yet put the next look off by an hour."""
+    """Before the fix, some clicks while the bank could not answer yet put the next look-up off by an hour."""
     unknown(proposal)
     for _ in range(4):
         reconciling.bring_forward(Proposal.objects.all())
@@ -258,7 +259,7 @@ def test_not_found_is_final_only_after_the_banks_longest_time(proposal: Proposal
 
 
 def test_not_found_counts_from_when_the_bank_was_asked(proposal: Proposal, simulator: Simulator) -> None:
-    """Not from when it answered: meanwhile the submission may have shown up there."""
+    """Not from when it answered: the submission may have arrived there meanwhile."""
     adapter = registry.get(BANK)
     assert adapter is not None
     Provider.objects.update(timeout_s=5)
@@ -314,7 +315,8 @@ def test_without_a_worker_it_is_a_502_and_the_retry_is_not_held_up(
 def test_a_retry_sends_a_try_whose_task_never_came(
     offer: Offer, bank_worker: Programs, simulator: Simulator, settings: Any
 ) -> None:
-    """The web process died before it published the task. Before the fix, the retry waited for the lease and got 502."""
+    """The web process died before it published the task. Before the fix, the retry waited until the lease ended, and
+    got 502."""
     proposal = waiting_attempt(offer)
     begun = timezone.now() - timedelta(seconds=10)
     change(proposal, lease_until=begun + timedelta(seconds=settings.PROPOSAL_WAIT_S))

@@ -8,7 +8,7 @@ import pytest
 from tests.processes import Programs
 from tests.receiver import Receiver
 
-if TYPE_CHECKING:  # this file is read before the settings are
+if TYPE_CHECKING:  # pytest loads this file before the settings
     from partners.models import Partner
 
 

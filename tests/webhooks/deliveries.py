@@ -1,4 +1,4 @@
-"""What the tests of deliveries do again and again."""
+"""Shared steps of the tests of deliveries."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def new_partner(url: str) -> Partner:
 
 
 def send(partner: Partner, count: int = 1, **fields: object) -> list[Event]:
-    """`count` events of `partner`, committed where the test itself is not in a transaction."""
+    """`count` events of `partner`, committed unless the test itself runs in a transaction."""
     with transaction.atomic():
         sent = [outbox.send(partner, "lead", f"group-{n}", {"number": n, **fields}) for n in range(count)]
     return [event for event in sent if event is not None]
 
 
 def deliver_due(timeout: float = 20.0) -> None:
-    """What one sweep of a delivery process does: try every claimable event once, store the outcomes."""
+    """Do one sweep of a delivery process: attempt every claimable event once, and store the outcomes."""
     process = DeliveryProcess()
     process.turn()
     wait_until(lambda: not process.turn(claiming=False), timeout, "no attempt is in flight")

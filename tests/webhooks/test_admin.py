@@ -268,7 +268,7 @@ def test_an_operator_who_may_only_look_cannot_resend(client: Client, partner: Pa
 
 
 def at(hour: int) -> str:
-    """So many hours from now, as a browser's field for a moment sends it."""
+    """The time in so many hours, as a browser's field for date and time sends it."""
     return f"{timezone.localtime() + timedelta(hours=hour):%Y-%m-%dT%H:%M}"
 
 

@@ -1,4 +1,4 @@
-"""Who may deliver what, when many want to."""
+"""Which process may deliver which event when several compete."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_claimed_event_is_not_claimed_again_until_its_lease_ends(partner: Part
 
 
 def test_what_a_dead_process_was_delivering_is_free_for_the_next(partner: Partner) -> None:
-    """Before the fix, it waited for 30 s."""
+    """Before the fix, such an event waited for 30 s."""
     [event] = send(partner)
     assert len(delivery.claim(10)) == 1
     assert Event.objects.get().worker == heartbeats.worker_id()
@@ -54,7 +54,7 @@ def test_only_what_is_due(partner: Partner) -> None:
 
 
 def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) -> None:
-    """Before the fix, a suspended partner went on getting what its webhook told."""
+    """Before the fix, a suspended partner still got its events."""
     [event] = send(partner)
     partner.suspend()
     assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk], "suspended alone: delivered"
@@ -121,7 +121,7 @@ def test_a_partner_gets_no_more_than_its_places(db: None, settings: Any) -> None
 
 
 def test_places_left_over_are_shared_partner_by_partner(db: None) -> None:
-    """One with a thousand events due does not go before one with a single event that came later."""
+    """A partner with a thousand due events does not go before a partner with a single, later event."""
     crowd, single = new_partner(NOBODY), new_partner(NOBODY)
     send(crowd, 15)
     [alone] = send(single)
@@ -149,7 +149,7 @@ def test_oldest_first(partner: Partner) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: Any) -> None:
-    """With a process that has places for ten, and a partner that would fill them a hundred times over."""
+    """The process has places for ten deliveries, and the partner has events for a hundred times as many."""
     settings.WEBHOOK_CONCURRENCY = 10
     settings.WEBHOOK_PARTNER_LIMIT = 4
     with Receiver(Reply(hang=60)) as tarpit:

@@ -1,4 +1,4 @@
-"""What a delivery process does with one event: the request it makes, the rows it leaves."""
+"""What a delivery process does with one event: the request that it sends, the rows that it writes."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_rotation_forgets_the_secrets_whose_time_is_over(partner: Partner) -> 
 def test_a_process_that_dies_after_sending_leads_to_a_second_delivery_under_the_same_id(
     partner: Partner, receiver: Receiver
 ) -> None:
-    """What dies with it is the outcome: the receiver has the event, the row does not know."""
+    """The outcome is lost with the process: the receiver has the event, but the row does not say so."""
     [event] = send(partner)
     [claimed] = delivery.claim(10)
     [loaded] = delivery.load([claimed.event_id])
@@ -246,7 +246,7 @@ def test_a_secret_that_cannot_sign_is_recorded_as_our_fault(partner: Partner, re
 
 
 def test_our_own_fault_is_not_charged_to_the_receivers_schedule(partner: Partner, receiver: Receiver) -> None:
-    """Before the fix, nine attempts that could not even be signed made the event fail."""
+    """Before the fix, an event failed after nine attempts that could not even be signed."""
     good = partner.webhook_secret
     update_encrypted(Partner.objects.filter(pk=partner.pk), webhook_secret="whsec_*never issued*")
     [event] = send(partner)
@@ -278,7 +278,7 @@ def test_logs_and_redis_see_no_personal_data(
 
 
 def test_events_of_one_reference_are_told_apart_by_their_id(partner: Partner, receiver: Receiver) -> None:
-    """Two banks finish for one holder: both are delivered, and differ in nothing but id and content."""
+    """Two banks finish for one holder: both events are delivered, and only id and content differ."""
     from webhooks import outbox
 
     for bank in ("imbuia", "peroba"):
@@ -292,7 +292,7 @@ def test_events_of_one_reference_are_told_apart_by_their_id(partner: Partner, re
 
 
 def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, settings: Any) -> None:
-    """An outcome that can't be stored is logged and let go; its event's lease runs out."""
+    """An outcome that can't be stored is logged and dropped; its event's lease expires."""
     process = delivery.DeliveryProcess()
     claimed = delivery.Claim("evt_gone", partner.pk, uuid.uuid4())
     process._outcomes.append(_outcome(claimed, Answer(200)))

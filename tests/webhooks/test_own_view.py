@@ -146,7 +146,7 @@ def test_bad_filters_are_refused_by_name(http: Client, filters: dict[str, str], 
 
 def test_pages_of_100_stay_right_while_events_are_added(http: Client, partner: Partner) -> None:
     sent = [event.pk for event in send(partner, 103)]
-    Event.objects.filter(partner=partner).update(created_at=timezone.now())  # all at the same moment
+    Event.objects.filter(partner=partner).update(created_at=timezone.now())  # all with the same time
     first = listed(http)
     send(partner)
     second = listed(http, cursor=first["next_cursor"])

@@ -1,4 +1,4 @@
-"""The verification code that partners copy from the guide, against headers as they are sent."""
+"""The verification code that partners copy from the guide, tested with headers as the service sends them."""
 
 from __future__ import annotations
 

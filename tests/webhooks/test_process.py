@@ -1,4 +1,4 @@
-"""The delivery process as it runs: `manage.py deliver_webhooks`, killed, stopped, and without Redis."""
+"""The real delivery process `manage.py deliver_webhooks`: killed, stopped, and without Redis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def delivering(programs: Programs, transactional_db: None) -> Iterator[Programs]:
-    """The programs, with a delivery process of this test's own."""
+    """The programs, with a delivery process for this test alone."""
     programs.restart("webhooks")
     yield programs
     programs.kill("webhooks")
@@ -80,7 +80,7 @@ def test_without_redis_the_sweep_delivers(delivering: Programs, receiver: Receiv
 
 
 def test_outlives_the_loss_of_its_database_connection(delivering: Programs, receiver: Receiver) -> None:
-    """As after a restart of PostgreSQL, also in the middle of an attempt, whose outcome is kept."""
+    """As after a restart of PostgreSQL, even during an attempt, whose outcome is stored."""
     from django.db import connection
 
     receiver.reply = Reply(hang=30)

@@ -1,4 +1,4 @@
-"""The content of events goes when its time is over, and when a holder asks for it."""
+"""The content of events is erased after its retention time, or when its holder is erased."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_what_was_erased_after_its_claim_is_not_sent(partner: Partner, receiver:
 
 
 def test_a_late_failure_does_not_bring_back_what_was_purged(partner: Partner) -> None:
-    """Its event would be due, without anything to send."""
+    """Otherwise its event would be due without content to send."""
     [event] = send(partner)
     [claimed] = delivery.claim(1)
     end_leases()

@@ -1,4 +1,4 @@
-"""Where a delivery may go, and that it ends in time whatever the receiver does."""
+"""Which addresses a delivery may reach, and that it ends in time whatever the receiver does."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_development_still_refuses_what_no_receiver_has(address: str) -> None:
 
 @pytest.fixture
 def any_port(settings: Any, receiver: Receiver) -> Receiver:
-    """A production deployment whose port policy lets the receiver through: the address alone decides."""
+    """A production deployment that allows the receiver's port, so that only the address decides."""
     settings.WEBHOOKS_ALLOW_PRIVATE = False
     settings.WEBHOOK_PORTS = []
     return receiver
@@ -203,11 +203,11 @@ def test_a_name_with_one_address_inside_is_refused_whole(any_port: Receiver, mon
 def test_a_name_is_resolved_once_and_the_judged_address_is_the_one_called(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second answer of a name server that changes its mind is never asked for."""
+    """The name is not resolved again, so a name server can't give another address later."""
     resolve, asked = socket.getaddrinfo, []
 
     def changing(host: str, *args: Any, **kwargs: Any) -> list[Any]:
-        if host != "rebind.example":  # an address, on its way into the connection
+        if host != "rebind.example":  # an address, just before the connection
             return resolve(host, *args, **kwargs)
         asked.append(host)
         return [_entry("127.0.0.1" if len(asked) == 1 else "169.254.169.254", receiver.port)]
@@ -220,7 +220,7 @@ def test_a_name_is_resolved_once_and_the_judged_address_is_the_one_called(
 
 
 def test_an_address_that_refuses_does_not_hide_the_next(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `localhost`, which is `::1` too, where nobody listens."""
+    """As with `localhost`, which is also `::1`, where nobody listens."""
     found = [_entry("::1", receiver.port), _entry("127.0.0.1", receiver.port)]
     resolve = socket.getaddrinfo
     monkeypatch.setattr(
@@ -322,7 +322,7 @@ def raw_server(answer: bytes) -> Iterator[tuple[str, Future[bytes]]]:
 
 
 def test_at_most_64_kib_of_an_answer_are_read() -> None:
-    """The receiver announces a gigabyte and sends 64 KiB: who waited for more would run into the time limit."""
+    """The receiver announces a gigabyte and sends 64 KiB. A sender that waited for more would reach the time limit."""
     head = b"HTTP/1.1 500 Oops\r\nContent-Length: 1000000000\r\n\r\n"
     with raw_server(head + b"x" * transport.MAX_ANSWER_BYTES) as (url, hung_up):
         answer = post(url)
@@ -333,7 +333,8 @@ def test_at_most_64_kib_of_an_answer_are_read() -> None:
 
 @pytest.mark.parametrize("size", [b"-1", b"-2"])
 def test_a_negative_chunk_size_neither_lifts_the_limit_nor_takes_a_confirmation_back(size: bytes) -> None:
-    """The receiver keeps the connection: who read until its end would run into the time limit, with nothing kept."""
+    """The receiver keeps the connection open. A sender that read until its end would reach the time limit and keep
+    nothing."""
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n"
     with raw_server(head + b"x" * 2 * transport.MAX_ANSWER_BYTES) as (url, _):
         answer = post(url)
@@ -358,7 +359,7 @@ def test_one_deadline_for_all_of_it(receiver: Receiver, settings: Any, reply: Re
 
 
 def test_a_name_look_up_that_hangs_ends_at_the_deadline(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the fix, it held a delivery's place for as long as the resolver pleased: 20 s and more."""
+    """Before the fix, it held a delivery's place as long as the resolver took: 20 s and more."""
     settings.WEBHOOK_TIMEOUT_S = 0.5
     released = threading.Event()
 
