@@ -267,7 +267,26 @@ accept = extend_schema(
 )
 
 
-decline = code = extend_schema(exclude=True)  # the page's own buttons, which partners do not call
+decline = extend_schema(
+    operation_id="authorization_decline",
+    tags=_HOLDER_TAGS,
+    auth=[],
+    summary="A recusa do titular",
+    description="O que faz o botão *Não autorizo* da página; o corpo não é lido. A sessão pendente passa a `declined`. "
+    "Uma repetição, ou uma recusa depois do aceite, não muda nada e tem a mesma resposta. As falhas são páginas HTML, "
+    "para o titular.",
+    parameters=[
+        *_PARAMETERS,
+        OpenApiParameter("Location", str, OpenApiParameter.HEADER, description="O endereço da página.", response=[303]),
+    ],
+    request=None,
+    responses={
+        303: OpenApiResponse(description="Volta à página, que diz como a sessão está: recusada (410) ou aceita (200)."),
+        (404, "text/html"): OpenApiResponse(str, description="Sessão desconhecida."),
+        (410, "text/html"): OpenApiResponse(str, description="Sessão expirada ou revogada."),
+    },
+)
+code = extend_schema(exclude=True)  # a button of the page alone, which partners do not call
 
 
 class EndSchema(EventSchema):

@@ -26,6 +26,7 @@ from proposals.proposal_schema import (
 )
 from proposals.serializers import PAGE, CancelRequest, FormalizeRequest, SearchRequest, SubmissionRequest
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
+from providers.reasons import Reason, ReasonCode
 from webhooks.schema import webhook
 
 
@@ -54,8 +55,16 @@ _BOTH_WAYS = InvalidInput(details=[Detail("recebimento", "Informe exatamente um:
 _OTHER_DATA = OtherData(PROPOSAL["proposal_id"], "recebimento.conta_bancaria.conta").with_facts(
     status=_CREATED["status"], next_actions=_CREATED["next_actions"]
 )
-_EXPIRED = OfferExpired().with_facts(proposal_id=PROPOSAL["proposal_id"], replacement=OFFER)
-_REFUSED = ProviderRejected("O titular já tem um contrato em andamento neste banco.")
+_EXPIRED = OfferExpired().with_facts(
+    proposal_id=PROPOSAL["proposal_id"], reason=Reason.of(ReasonCode.OFFER_EXPIRED).as_dict(), replacement=OFFER
+)
+_HAS_CONTRACT = "O titular já tem um contrato em andamento neste banco."
+_REFUSED = ProviderRejected(_HAS_CONTRACT).with_facts(
+    proposal_id=PROPOSAL["proposal_id"], reason=Reason.of(ReasonCode.EXISTING_CONTRACT, _HAS_CONTRACT).as_dict()
+)
+_CALL_REFUSED = ProviderRejected("A operação não permite esta ação agora.").with_facts(
+    proposal_id=PROPOSAL["proposal_id"]
+)
 _UNKNOWN_CHANNEL = InvalidInput(details=[Detail("tipo_envio", "Valor inválido. Use um destes: sms, whatsapp.")])
 
 _ID = OpenApiParameter("proposal_id", str, OpenApiParameter.PATH, description="O `proposal_id` do envio.")
@@ -166,7 +175,7 @@ formalize = extend_schema(
     request=FormalizeRequest,
     responses={
         200: ProposalSchema,
-        **errors(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _REFUSED, ProviderUnavailable(), ProviderError()),
+        **errors(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _CALL_REFUSED, ProviderUnavailable(), ProviderError()),
     },
     examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", PROPOSAL)],
 )
@@ -183,7 +192,7 @@ cancel = extend_schema(
             NotFound(),
             InvalidState(),
             InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")]),
-            _REFUSED,
+            _CALL_REFUSED,
             NotSupported("Este banco não permite cancelamento."),
             ProviderUnavailable(),
             ProviderError(),

@@ -88,7 +88,6 @@ def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
     assert routes - set(schema["paths"]) == {
         "/partners/v1/bank-callbacks/{name}",
         "/partners/v1/authorizations/public/{authorization_id}/code",
-        "/partners/v1/authorizations/public/{authorization_id}/decline",
     }
 
 
@@ -155,10 +154,24 @@ def test_routes_without_a_key_say_so(schema: dict[str, Any]) -> None:
     assert {path for (path, _), security in paths.items() if security == []} == {
         "/partners/v1/authorizations/public/{authorization_id}",
         "/partners/v1/authorizations/public/{authorization_id}/accept",
+        "/partners/v1/authorizations/public/{authorization_id}/decline",
         "/partners/v1/authorizations/public/{authorization_id}/terms",
     }
     assert {path for (path, _), security in paths.items() if security not in ([], [{"ApiKey": []}])} == set()
     assert all(item["post"]["security"] == [] for item in schema["webhooks"].values())
+
+
+def test_refusals_of_a_submission_are_shown_with_their_proposal_and_reason(schema: dict[str, Any]) -> None:
+    """Before the fix, the example of `provider_rejected` had neither."""
+    answers = schema["paths"]["/partners/v1/proposals"]["post"]["responses"]
+    shown = {
+        example["value"]["code"]: example["value"]
+        for status in ("409", "422")
+        for example in answers[status]["content"]["application/json"]["examples"].values()
+    }
+    reasons = {code: shown[code]["reason"]["code"] for code in ("provider_rejected", "offer_expired")}
+    assert reasons == {"provider_rejected": "existing_contract", "offer_expired": "offer_expired"}
+    assert all(shown[code]["proposal_id"] for code in reasons)
 
 
 def test_forms_are_told_as_patterns(schema: dict[str, Any]) -> None:
