@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
-#: Files whose tests take long enough to be units of their own. Nothing of a module is shared between them.
+#: Files whose tests are so slow that each test is a unit of its own. These tests share nothing of their module.
 BY_TEST = ("tests/faults/test_webhooks_chaos.py", "tests/faults/test_submission.py")
-#: What takes longest, the longest first. Beginnings of ids of tests.
+#: The slowest tests, the slowest first. Beginnings of test ids.
 LONGEST = (
     "tests/faults/test_webhooks_chaos.py::test_every_query",
     "tests/local/test_run.py",
@@ -58,7 +58,7 @@ LONGEST = (
     "tests/foundation/test_json.py",
     "tests/proposals/",
 )
-#: Whose tests need the service's processes. What is not named here gets them as well.
+#: Files whose tests need the service's processes. Tests elsewhere can use these processes, too.
 SERVICE = (
     "tests/consultas/",
     "tests/faults/test_database_away.py",

@@ -1,4 +1,4 @@
-"""What holds for every page of the back office."""
+"""What every page of the back office has to do."""
 
 from __future__ import annotations
 
@@ -41,21 +41,22 @@ def _list_of(model: type) -> str:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
 def test_an_id_that_nothing_bears_is_not_found(admin_client: Client, model: type) -> None:
-    """Each id at the first step; the others, which look the row up in the same way, with those that reach furthest."""
+    """Each wrong id is tried on one page, and the most telling ids on all others, which look the row up in the same
+    way."""
     model_admin = admin.site._registry[model]
     steps = ["change", "history", "delete", *getattr(model_admin, "actions_detail", ())]
     told = {}
     for step in steps:
         for wrong in IDS if step == "change" else IDS[:3]:
             told["GET", wrong, step] = admin_client.get(f"{_list_of(model)}{wrong}/{step}/").status_code
-        for wrong in IDS[:2]:  # a row is looked up alike for both methods
+        for wrong in IDS[:2]:  # both methods look the row up in the same way
             told["POST", wrong, step] = admin_client.post(f"{_list_of(model)}{wrong}/{step}/").status_code
     assert {key: status for key, status in told.items() if status not in (302, 403, 404)} == {}
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
 def test_a_list_outlives_any_search_and_filter(admin_client: Client, model: type) -> None:
-    """Each parameter of a list, and the first field of each kind, with every value; each further field with one."""
+    """Each parameter of a list and the first field of each kind get every value; each further field gets one."""
     first_of_kind = {type(field): field.name for field in reversed(model._meta.concrete_fields)}.values()
     thorough = ["q", "p", "o", "pk", "id__in", *first_of_kind]
     others = [field.name for field in model._meta.concrete_fields if field.name not in thorough]
@@ -92,7 +93,7 @@ LISTS = (
 
 @pytest.mark.parametrize("name", LISTS)
 def test_a_list_reads_neither_all_its_rows_nor_all_partners(admin_client: Client, name: str) -> None:
-    """Its rows, and a holder's among them, come by an index."""
+    """An index serves the list's rows, and a holder's rows in it."""
     chosen, _ = PartnerFactory(name="Financeira Um"), PartnerFactory(name="Financeira Dois")
     address = reverse(f"admin:{name}_changelist")
     table = apps.get_model(name.replace("_", ".", 1))._meta.db_table
@@ -106,7 +107,7 @@ def test_a_list_reads_neither_all_its_rows_nor_all_partners(admin_client: Client
         assert not any("DISTINCT" in sql for sql in rows)
         [listed] = [sql for sql in rows if "ORDER BY" in sql]
         with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL enable_seqscan = off")  # the tables are too small to choose otherwise
+            cursor.execute("SET LOCAL enable_seqscan = off")  # on tables this small the planner would choose a scan
             cursor.execute(f"EXPLAIN {listed}")
             plan = "\n".join(line for [line] in cursor.fetchall())
         assert f"Seq Scan on {table}" not in plan, plan
@@ -121,7 +122,7 @@ def test_a_filter_by_a_partner_that_cannot_be_is_none(admin_client: Client) -> N
 
 
 def test_a_partner_is_looked_for_by_any_words(admin_client: Client) -> None:
-    """The field of the filter above a list, which asks for suggestions while one types."""
+    """The filter's field above a list, which loads suggestions while the operator types."""
     PartnerFactory(name="Financeira Um")
     where = {"app_label": "consultas", "model_name": "query", "field_name": "partner"}
     found = {
@@ -132,7 +133,7 @@ def test_a_partner_is_looked_for_by_any_words(admin_client: Client) -> None:
 
 
 def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
-    """Session, user and row; and what the row's page shows beside it. The template asks again and again."""
+    """It reads session, user and row once, and what the row's page also shows. The template uses them many times."""
     offer = an_offer(PartnerFactory(providers=["ipe"]), "ipe")
     with transaction.atomic():
         event = outbox.send(offer.partner, "lead", "group-1", {})
@@ -153,7 +154,7 @@ def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
             assert admin_client.get(address).status_code == 200
         tables = [re.findall(r' FROM "(\w+)"', each["sql"])[-1] for each in queries]
         expected = Counter(["django_session", "auth_user", row._meta.db_table, *more])
-        found = Counter(table for table in tables if table != "django_content_type")  # which each process reads once
+        found = Counter(table for table in tables if table != "django_content_type")  # each process reads this once
         assert found == expected, row._meta.label
 
 

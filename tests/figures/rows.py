@@ -1,4 +1,4 @@
-"""Queries with answers, steps that ended and proposals that moved, at moments that a test names."""
+"""Rows of queries with answers, ended steps and proposals' moves, at times that a test chooses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tests.providers.samples import a_query
 
 
 def an_answer(bank: str, *amounts: int, at: datetime, code: ReasonCode | None = None, **changes: Any) -> Answer:
-    """The answer of `bank` at the moment `at`: with offers of these amounts, or without one for the reason `code`."""
+    """The answer of `bank` at the time `at`: with offers of these amounts, or without an offer for the reason
+    `code`."""
     offer = BankOffer("native", Decimal(1), Decimal(1), 12, Decimal("1.5"), Decimal(12), "T", False, None, "1")
     status = QueryStatus.OK if amounts else QueryStatus.NO_OFFERS
     answer = Answer(
@@ -42,7 +43,7 @@ def an_answer(bank: str, *amounts: int, at: datetime, code: ReasonCode | None = 
 
 
 def a_counted_query(partner: Partner, at: datetime, answers: Sequence[Answer] | None) -> Query:
-    """A query that began at the moment `at`; without `answers` its process died."""
+    """A query that began at the time `at`. Without `answers`: its process died."""
     return Query.objects.create(
         partner=partner,
         kind=Query.Kind.AGGREGATED,
@@ -59,7 +60,7 @@ def a_counted_query(partner: Partner, at: datetime, answers: Sequence[Answer] | 
 def an_ended_step(
     partner: Partner, bank: str, at: datetime, state: Step.State, *amounts: int, query: Query | None = None
 ) -> Step:
-    """A step that ended at the moment `at`, and what offers came of it; of `query`, else of one of its own."""
+    """A step that ended at the time `at`, and the offers that it brought. It belongs to `query`, or to a new query."""
     amount = Decimal(max(amounts)) if amounts else None
     changes = {"state": state, "closed_at": at, "next_check_at": None, "offers": len(amounts), "best_offer": amount}
     step = a_step(an_offer(partner, bank), **changes)
@@ -72,7 +73,7 @@ def an_ended_step(
 def a_moved_proposal(
     partner: Partner, bank: str, steps: Sequence[tuple[str, datetime]], code: ReasonCode | None = None, **changes: Any
 ) -> Proposal:
-    """A proposal that came to each status of `steps` at the moment beside it, to the last for the reason `code`."""
+    """A proposal that reached each status of `steps` at the time beside it, the last one for the reason `code`."""
     offer: Offer = an_offer(partner, bank, **changes)
     proposal = a_proposal(
         offer,

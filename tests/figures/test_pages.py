@@ -1,4 +1,4 @@
-"""The pages of figures: who gets them, what they say, and how many statements they cost."""
+"""The pages of figures: who may see them, what they show, and how many statements they need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGES = ("/admin/figures/banks/", "/admin/figures/banks/ipe/", "/admin/figures/f
 
 
 def some_figures(partner: Partner) -> None:
-    """A few of everything for two banks, in the last three hours."""
+    """Some figures of each kind for two banks, in the last three hours."""
     now = hour_of(timezone.now())
     for number in range(3):
         hour = now - timedelta(hours=number)
@@ -154,7 +154,7 @@ def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_how_it_went_in_the_last_hour(admin_client: Client, figures: Partner, page: str) -> None:
-    """The hour that runs and the one before, which the page names by their time."""
+    """The page shows the current hour and the one before, with their times."""
     shown = admin_client.get(page, {"period": "2h"})
     text, since = text_of(shown), timezone.localtime(shown.context["counted_since"])
     assert "esta hora e a anterior" in text
@@ -193,14 +193,15 @@ def test_the_first_page_shows_today_and_the_hours(admin_client: Client, figures:
 
 @pytest.mark.parametrize("page", ["/admin/", *PAGES])
 def test_a_page_says_up_to_when_it_is_counted(admin_client: Client, partner: Partner, page: str) -> None:
-    """Before the fix, only the first page did, without the year and the time zone."""
+    """Before the fix, only the first page said so, without the year and the time zone."""
     assert "Nada foi contado ainda." in text_of(admin_client.get(page))
     Progress.objects.create(source="queries", until=datetime(2026, 11, 22, 21, 5, tzinfo=UTC))
     assert "ontado até 22/11/2026 18:05, horário de Brasília." in text_of(admin_client.get(page))
 
 
 def test_an_hour_alone_is_a_point() -> None:
-    """Before the fix, a line with one hour of figures, or with gaps around an hour, showed nothing there."""
+    """Before the fix, a line with a single hour of figures, or with gaps around an hour, showed nothing at that
+    hour."""
     hours = [hour_of(timezone.now()) + timedelta(hours=number) for number in range(6)]
     values = (5, None, None, 7, 8, 0)
     [line] = json.loads(plot("x", hours, [Line("y", BLUE, values)], bars=False).data)["datasets"]
@@ -213,7 +214,7 @@ def test_an_hour_alone_is_a_point() -> None:
 def test_a_page_costs_few_statements(
     admin_client: Client, figures: Partner, django_assert_max_num_queries: Any, page: str, most: int
 ) -> None:
-    """Session and user among them; and as many whatever the number of banks, partners and hours."""
+    """Including session and user. The number does not depend on banks, partners and hours."""
     with django_assert_max_num_queries(most):
         admin_client.get(page, {"period": "30d"})
 

@@ -1,4 +1,4 @@
-"""What the pages of figures read: percentiles, the same weekday a week ago, funnels and breakers' histories."""
+"""The data of the figures' pages: percentiles, the same weekday a week ago, funnels and breakers' histories."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_percentiles(classes: dict[int, int], share: float, found: float | None)
 
 
 def test_today_beside_the_same_weekday_a_week_ago() -> None:
-    """Last week's hour that runs now counts by the part of it that is over: half of it at 14:30."""
+    """Of last week's current hour, only the part that has passed counts: half of it at 14:30."""
     partner = PartnerFactory()
     for hour, queries in (
         (TODAY - HOUR, 1000),
@@ -149,7 +149,7 @@ def test_the_times_for_which_a_breaker_was_open(history: None) -> None:
         return at - timedelta(seconds=seconds)
 
     for seconds, scope, is_open in (
-        (9000, None, True),  # nobody tried again
+        (9000, None, True),  # no further call was made
         (5000, None, True),
         (4990, partner, True),
         (4985, None, True),  # a probe failed

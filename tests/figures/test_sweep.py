@@ -1,4 +1,4 @@
-"""The hourly figures equal a full count of the rows, whenever and however often the sweep comes."""
+"""The hourly figures equal a full count of the rows, whenever and however often the sweep runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def partners(db: None) -> list[Partner]:
 
 @pytest.fixture
 def rows(partners: list[Partner]) -> None:
-    """Some of everything within four hours."""
+    """Rows of each kind within four hours."""
     chance = random.Random(7)
 
     def moment() -> datetime:
@@ -79,11 +79,11 @@ def rows(partners: list[Partner]) -> None:
             an_ended_step(query.partner, bank, moment(), Step.State.APPROVED, *amounts, query=query)
     ways = (
         (["created", "awaiting_signature", "signed", "disbursed"], None),
-        (["created", "awaiting_signature", "disbursed"], None),  # of a bank that tells of no signature
+        (["created", "awaiting_signature", "disbursed"], None),  # at a bank that does not report signatures
         (["created", "rejected"], ReasonCode.DATA_MISMATCH),
         (["created", "in_analysis", "awaiting_signature", "expired"], ReasonCode.SIGNATURE_EXPIRED),
         (["created", "awaiting_signature", "signed", "rejected"], ReasonCode.AVERBATION_REFUSED),
-        (["created", "in_analysis", "cancelled"], None),  # of a release that kept no reasons
+        (["created", "in_analysis", "cancelled"], None),  # of a release that stored no reasons
     )
     for number in range(20):
         statuses, code = ways[number % len(ways)]
@@ -94,7 +94,7 @@ def rows(partners: list[Partner]) -> None:
 
 
 def stored() -> Figures:
-    """All figures but those that are zero, by table: by the row's key and the column."""
+    """All figures that are not zero, by table, then by the row's key and the column."""
     found: Figures = {}
     for model, keys in KEYS.items():
         counts = found.setdefault(model.__name__, Counter())
@@ -178,7 +178,7 @@ def full_count(until: datetime) -> Figures:
 
 
 def settled(moment: datetime) -> datetime:
-    """When the sweep comes that counts all before `moment`."""
+    """The time of the sweep that counts all rows before `moment`."""
     return moment + sweep.settled_after()
 
 
@@ -194,8 +194,8 @@ def test_the_figures_equal_a_full_count(rows: None) -> None:
     assert all(figures.values()), "each table has figures"
     later = Counter(key[-1] for key in figures[QueryHour.__name__])
     assert min(later["later_with_offers"], later["later_offered"]) > 0
-    # The first page and the funnel say the same: before the fix, the first page left out what came after a step, and
-    # the funnel counted a query once for each bank that brought offers so.
+    # The first page and the funnel agree. Before the fix, the first page left out offers that came after a step, and
+    # the funnel counted a query once for each bank with such offers.
     hours, funnel = reports.hours_of_all(START), reports.funnels(START).whole
     told = [sum(hours.series(hours.rows, name)) for name in ("queries", "with_offers", "offered")]
     assert told == [funnel.asked, funnel.with_offers, funnel.offered]
@@ -249,7 +249,7 @@ def test_the_same_counts_are_metrics(rows: None) -> None:
 
 
 def test_what_may_still_change_is_not_counted(partners: list[Partner]) -> None:
-    """A query may be written to until its deadline, and some time after it."""
+    """A query may change until its deadline, and some time after it."""
     a_counted_query(partners[0], START, [an_answer("ipe", 1000, at=START)])
     sweep.advance(START + timedelta(seconds=89))
     assert not QueryHour.objects.exists()
@@ -356,7 +356,8 @@ def test_a_moment_that_is_none(db: None, wrong: str) -> None:
 
 
 def test_a_sweep_costs_few_statements(rows: None, django_assert_max_num_queries: Any) -> None:
-    """Of each source and slice: one to lock, one to read, one for each table, one to go on; and a savepoint's two."""
+    """For each source and slice: one to lock, one to read, one for each table, one to store the progress, and a
+    savepoint's two."""
     sweep.advance(settled(START + timedelta(minutes=50)))
     with django_assert_max_num_queries(32):
         sweep.advance(settled(START + timedelta(minutes=59)))

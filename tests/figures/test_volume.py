@@ -1,4 +1,4 @@
-"""The rows to measure with are like real ones, and go without a trace."""
+"""The rows for measurements resemble real ones, and can be deleted completely."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_small_volume_comes_and_goes(admin_client: Client) -> None:
         address = f"/admin/{meta.app_label}/{meta.model_name}/"
         assert admin_client.get(address).status_code == 200
         assert admin_client.get(f"{address}{quote(model.objects.all()[0].pk)}/change/").status_code == 200
-    sweep.advance(timezone.now() + timedelta(minutes=2))  # what is younger than that may still change
+    sweep.advance(timezone.now() + timedelta(minutes=2))  # younger rows may still change
     assert sum(QueryHour.objects.values_list("queries", flat=True)) == Query.objects.count()
     assert BankHour.objects.exists()
 

@@ -1,4 +1,4 @@
-"""A chat channel's story: a session, the holder's acceptance on the page, a query that carries its evidence."""
+"""The flow of a chat channel: a session, the holder's acceptance on the page, a query with its evidence."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_use_is_noted_before_the_bank_hears_of_it_and_again_where_it_is_asked_
     client: Client, simulator: Simulator, live_service: LiveService
 ) -> None:
     authorization_id = accepted_session(client)
-    client.query(providers=["ipe"], prazo=12)  # so that the login is over
+    client.query(providers=["ipe"], prazo=12)  # so that the login at the bank is done
     simulator.bank("ipe", latency_ms=4000, operation="query")
     asked = len(simulator.calls("ipe", "query"))
     with ThreadPoolExecutor() as pool:

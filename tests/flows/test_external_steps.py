@@ -33,7 +33,7 @@ class Endpoint:
     secret: str
 
     def results(self, count: int) -> list[Received]:
-        """The first `count` deliveries, each an `authorization_result` that both signatures vouch for."""
+        """The first `count` deliveries. Each must be an `authorization_result` with two valid signatures."""
         received = self.receiver.wait_for(count, WAIT_S)
         for each in received:
             assert Webhook(self.secret).verify(each.body, dict(each.headers))["event"] == "authorization_result"
@@ -44,7 +44,7 @@ class Endpoint:
 
 @pytest.fixture
 def endpoint(partner: Partner) -> Iterator[Endpoint]:
-    """Told of nothing but external steps: queries of these holders have leads too."""
+    """Gets only events of external steps, because queries of these holders also have leads."""
     with Receiver() as receiver:
         partner.webhook_url, partner.webhook_events = receiver.url, ["authorization_result"]
         partner.save()
@@ -61,7 +61,7 @@ def test_the_biometric_scenario(client: Client, simulator: Simulator, endpoint: 
     assert (shown["action"]["type"], shown["action"]["url"]) == ("biometria", shown["signatureUrl"])
     assert shown["signatureUrl"].startswith(simulator.url)
 
-    simulator.advance(15)  # by then the holder has finished, without anybody's doing
+    simulator.advance(15)  # by then the simulator has finished the step by itself
     [told] = endpoint.results(1)
     event = told.json()
     assert {name: event[name] for name in ("event", "status", "provider", "external_reference", "partner_id")} == {
@@ -106,7 +106,8 @@ def test_a_bank_that_first_refuses_and_later_approves_is_two_events(
 def test_two_banks_that_finish_for_one_holder_are_two_events(
     client: Client, simulator: Simulator, endpoint: Endpoint
 ) -> None:
-    """No holder of the catalogue owes two banks a step: two holders' are made one's, as the service knows them."""
+    """No holder of the catalogue owes steps to two banks. So the test gives two holders' steps to one holder in the
+    service's rows."""
     result(client, "peroba", CHAT)
     result(client, "canela", SMS)
     for query in Query.objects.all():
@@ -123,13 +124,13 @@ def test_two_banks_that_finish_for_one_holder_are_two_events(
 
 
 def _as_told(offer: dict[str, Any]) -> dict[str, Any]:
-    """An offer without the bank's own name for it and the time of the quote, which every query renews."""
+    """An offer without the bank's own id and the time of the quote, which every query renews."""
     native = {name: value for name, value in offer["providerData"].items() if name != "nativeOfferId"}
     return {**offer, "providerData": native, "quotedAt": None, "validUntil": None}
 
 
 def _differ_by_id_alone(first: Received, second: Received) -> None:
-    """Both bear the pair that the contract names; what tells them apart is the `webhook-id`."""
+    """Both have the pair that the contract names; only the `webhook-id` differs."""
     one, other = (json.loads(each.body) for each in (first, second))
     assert (one["external_reference"], one["event"]) == (other["external_reference"], other["event"])
     assert first.id != second.id

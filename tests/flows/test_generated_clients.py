@@ -1,4 +1,4 @@
-"""Clients that others' generators make from the service's own `/schema/` take a proposal from the query to the list."""
+"""Clients that third-party generators make from the service's `/schema/` run the flow from the query to the list."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ TIME_LIMIT_S = 120
 
 @pytest.fixture
 def folder(live_service: LiveService, tmp_path: Path) -> Path:
-    """A partner's new project: what the programs send, and nothing else."""
+    """A partner's new project, with only the bodies that the programs send."""
     submission = dataset({"provider": "ipe", "offerId": ""})
     (tmp_path / "told.json").write_text(json.dumps({"query": query_body(providers=["ipe"]), "dataset": submission}))
     return tmp_path
 
 
 def run(folder: Path, *command: str) -> str:
-    """What a program printed. Fails the test where it fails."""
+    """A program's output. Fails the test if the program fails."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S, stdin=subprocess.DEVNULL
     )

@@ -1,4 +1,4 @@
-"""What a partner's automated test does with the laboratory, over the whole service."""
+"""A partner's automated tests with the laboratory, through the whole service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN_CPF = "52998224725"
 
 
 def order(simulator: Simulator, method: str, path: str, body: Any = None) -> Any:
-    """What the laboratory answers to an order about OWN_CPF."""
+    """The laboratory's answer to an order about OWN_CPF."""
     answer = requests.request(method, f"{simulator.url}/lab/holders/{OWN_CPF}{path}", json=body, timeout=10)
     assert answer.ok, answer.text
     return answer.json() if answer.content else None
@@ -80,7 +80,7 @@ def test_the_repeat_of_a_submission_that_failed_finds_one_contract(
     for bank, (first, second) in tries.items():
         assert (first.status_code, first.json()["code"]) == (502, "provider_unavailable"), bank
         if scenario == "submit_unavailable" and not registry.get(bank).deduplicates:
-            # Sent again only once the bank has had its longest time to show the first one.
+            # Sent again only after the bank's longest time to show the first one.
             assert (second.status_code, simulator.contracts(bank)) == (502, []), bank
             continue
         assert second.ok, (bank, second.text)

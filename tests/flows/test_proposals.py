@@ -1,4 +1,4 @@
-"""From a query to the money, at every bank, over real HTTP."""
+"""From the query to the disbursement, at every bank, over real HTTP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def to_the_money(client: Client, simulator: Simulator, bank: str) -> str:
 
     def formalized() -> dict[str, Any] | None:
         response = client.post(f"/proposals/{proposal_id}/formalize")
-        assert response.status_code in (200, 409), response.text  # 409 until the desk approved
+        assert response.status_code in (200, 409), response.text  # 409 until the desk has approved
         return response.json() if response.status_code == 200 else None
 
     contract = wait_until(formalized, WAIT_S, "the contract is issued")
@@ -55,7 +55,7 @@ def to_the_money(client: Client, simulator: Simulator, bank: str) -> str:
 
 
 def test_from_query_to_disbursement_at_every_bank(client: Client, simulator: Simulator) -> None:
-    """All banks at once, since each takes its real seconds: a desk, a signature, a payment."""
+    """All banks at once, because each takes real seconds for desk, signature and payment."""
     banks = registry.names()
     with ThreadPoolExecutor(len(banks)) as pool:
         flows = {bank: pool.submit(to_the_money, client, simulator, bank) for bank in banks}

@@ -1,4 +1,4 @@
-"""The API reference against the running service: its examples work, and its shapes are those that are answered."""
+"""The API reference against the running service: its examples work, and answers have the shapes that it describes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reference:
         self.posted: set[str] = set()
 
     def operations(self) -> Iterator[tuple[str, str, Body]]:
-        """Path, method in capitals, and what is said of each operation."""
+        """Path, method in capitals, and the description of each operation."""
         for path, methods in self.raw["paths"].items():
             for method, told in methods.items():
                 yield path.removeprefix("/partners/v1"), method.upper(), told
@@ -43,7 +43,7 @@ class Reference:
         return self._schema[f"/partners/v1{path}"][method]
 
     def check(self, path: str, response: requests.Response) -> None:
-        """Raises where status or body are not as they are told."""
+        """Raises if status or body differ from the reference."""
         method = response.request.method or ""
         assert response.ok, f"{method} {path}: {response.status_code} {response.text}"
         if response.headers["Content-Type"] == "application/json":
@@ -52,8 +52,8 @@ class Reference:
     def post_examples(
         self, client: Client, path: str, change: Callable[[Body], Body] | None = None, **named: str
     ) -> list[requests.Response]:
-        """The answers to every request example of a route, which all have to be as told. `change` puts an earlier
-        answer's ids into it."""
+        """The answers to all request examples of a route. Each must match the reference. `change` puts the ids of an
+        earlier answer into an example."""
         answers = []
         for example in request_examples(self.told(path, "post")):
             answers.append(client.post(path.format(**named), change(example) if change else example))
@@ -76,12 +76,12 @@ def examples_of(told: Body) -> Iterator[tuple[int, str, str, Any]]:
 
 
 def request_examples(told: Body) -> list[Any]:
-    """The bodies that an operation shows."""
+    """The request examples of an operation."""
     return [each["value"] for each in told["requestBody"]["content"]["application/json"]["examples"].values()]
 
 
 def test_every_request_example_works_as_it_is(reference: Reference, client: Client) -> None:
-    """Against the sandbox, in the order of the story; only ids of earlier answers are put in."""
+    """Against the sandbox, in the order of the flow; only ids of earlier answers are replaced."""
     first, *_ = reference.post_examples(client, "/consultas")
     streamed = reference.post_examples(client, "/consultas/stream")
     for each in streamed:
@@ -133,7 +133,7 @@ def test_every_read_answers_in_the_shape_that_is_told(reference: Reference, clie
 
 
 def test_every_example_of_an_answer_has_the_shape_that_is_told(reference: Reference) -> None:
-    """And every operation says what it is for, and shows an answer and each error that it names."""
+    """Every operation also has a description, an example answer and an example of each error that it names."""
     request = requests.Request("POST", "http://example.invalid/").prepare()
     for path, method, told in reference.operations():
         assert told["description"], path

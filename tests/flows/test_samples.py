@@ -1,4 +1,5 @@
-"""The programs of docs/samples.md, each in its own language: against the service, and against signatures as sent."""
+"""The programs of docs/samples.md in each language, against the service and with signatures as the service sends
+them."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ TIME_LIMIT_S = 120
 
 
 class Language(NamedTuple):
-    """The name that its blocks have in the page, the tool that runs them, and how."""
+    """The name of the language's blocks in the page, the tool that runs them, and its arguments."""
 
     block: str
     tool: str
@@ -50,7 +51,7 @@ LANGUAGES = [
 
 
 def programs(language: Language, folder: Path) -> dict[str, list[str]]:
-    """The language's programs, written to `folder` under the names that their first lines give: their commands."""
+    """The commands of the language's programs, which are written to `folder` under the names in their first lines."""
     tool = shutil.which(language.tool)
     if tool is None:
         pytest.skip(f"the samples in {language.block} need {language.tool}, which is not installed: they were not run")
@@ -74,8 +75,8 @@ def test_the_first_program_queries_and_submits(live_service: LiveService, tmp_pa
 
 @contextmanager
 def cut_once(address: str, after: bytes) -> Iterator[str]:
-    """A way to the service at `address` whose first connection breaks once `after` has passed to the client. Yields its
-    address."""
+    """A proxy to the service at `address`. Its first connection breaks once `after` has reached the client. Yields the
+    proxy's address."""
     host, _, port = address.removeprefix("http://").partition(":")
     listener = socket.create_server(("127.0.0.1", 0))
     opened: list[socket.socket] = []

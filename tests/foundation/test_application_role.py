@@ -1,4 +1,4 @@
-"""The role of the processes that serve reads and writes rows, and changes nothing else in the database."""
+"""The role of the service's processes reads and writes rows, and can change nothing else in the database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLE, PASSWORD = "application_of_this_test", "a-password-of-this-test"
 
 @pytest.fixture
 def application(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
-    """A connection as the application has it."""
+    """A connection with the application's role."""
     monkeypatch.setenv("APPLICATION_DATABASE_PASSWORD", PASSWORD)
     call_command("grant_application_role", ROLE, verbosity=0)
     call_command("grant_application_role", ROLE, verbosity=0)
@@ -62,7 +62,7 @@ def test_it_reads_and_writes_rows(application: psycopg.Connection) -> None:
     ],
 )
 def test_it_changes_nothing_else(application: psycopg.Connection, statement: str) -> None:
-    """Before the fix, the service had a superuser's rights: evidence was deleted with its triggers off."""
+    """Before the fix, the service had a superuser's rights and could delete evidence with its triggers off."""
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         application.execute(statement)
 
@@ -83,6 +83,6 @@ def test_a_role_without_a_password_is_not_made(db: None, monkeypatch: pytest.Mon
 
 
 def test_the_programs_of_these_tests_have_such_a_role(programs: Programs) -> None:
-    """Before the fix, they had the owner's: what production's role may not do would have passed every test."""
+    """Before the fix, they had the owner's role, so an action that production's role may not do passed every test."""
     users = {urlsplit(process.environment["DATABASE_URL"]).username for process in programs.all}
     assert users == {APPLICATION_ROLE}

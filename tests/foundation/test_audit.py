@@ -1,4 +1,4 @@
-"""The audit trail: every security event and every change by an operator or a command leaves one entry for good."""
+"""The audit trail has one permanent entry for each security event and each change by an operator or a command."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def bank_form(**values: Any) -> dict[str, Any]:
 
 
 def test_a_banks_change_tells_old_and_new_but_no_secret(operator: Client) -> None:
-    """Before the fix, the history of a bank said which fields had changed, and not from what to what."""
+    """Before the fix, a bank's history said which fields had changed, but not the old and new values."""
     bank = ProviderFactory(name="ipe", base_url="https://old.example", credentials={"client_id": "c"})
     sent = bank_form(base_url="https://new.example", new_credentials='{"client_secret": "s3cr3t-of-ipe"}')
     assert operator.post(page(bank), sent, headers={"X-Request-Id": "caller-chose-it"}).status_code == 302
@@ -178,7 +178,7 @@ def test_what_an_operator_may_not_do_is_told(db: None) -> None:
     [("consultas_query", "cpf"), ("proposals_erasure", "cpf"), ("authorizations_session", "what")],
 )
 def test_who_looks_for_a_person_is_told_without_the_cpf(operator: Client, name: str, field: str) -> None:
-    """Before the fix, a search by CPF left nothing."""
+    """Before the fix, a search by CPF left no trace."""
     operator.post(reverse(f"admin:{name}_find"), {field: FULL_FLOW})
     [entry] = entries()
     assert (entry.action, entry.object_id) == (Action.SEARCHED, blind_index("cpf", FULL_FLOW))

@@ -1,4 +1,4 @@
-"""What stands before every page of the back office."""
+"""The checks before every page of the back office."""
 
 from __future__ import annotations
 

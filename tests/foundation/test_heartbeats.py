@@ -17,7 +17,7 @@ from tests.leases import bury, dead_worker, living_worker
 
 @pytest.fixture(autouse=True)
 def heard() -> None:
-    """Another test may have emptied Redis a moment ago."""
+    """Sends a heartbeat, because another test may just have emptied Redis."""
     heartbeats.beat_once(redis(), heartbeats.worker_id())
 
 
@@ -34,7 +34,7 @@ def test_a_worker_is_dead_after_a_silence_that_was_seen_to_last() -> None:
 
 
 def test_a_worker_that_is_heard_again_begins_anew() -> None:
-    """As after a Redis that was emptied: each living worker is silent until its next beat."""
+    """As after Redis was emptied: each living worker counts as silent until its next heartbeat."""
     worker = dead_worker()
     heartbeats.beat_once(redis(), worker)
     assert dead_among([worker]) == set()

@@ -1,4 +1,4 @@
-"""The back office's log-in: what wrong passwords cost, and whom."""
+"""The back office's log-in: how wrong passwords are limited, and that they slow down nobody else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT = 10
 
 
 class Counting(MD5PasswordHasher):
-    """Notes every hash that is worked out."""
+    """Records every hash that is computed."""
 
     made: ClassVar[list[str]] = []
 
@@ -61,7 +61,7 @@ def test_the_right_password_lets_in(operator: User) -> None:
 
 
 def test_after_25_wrong_passwords_the_right_one_does_not_let_in(operator: User, hashes: list[str]) -> None:
-    """Before the fix, the 26th try was looked at like the first."""
+    """Before the fix, the 26th attempt was checked like the first."""
     assert fail(25) == [200] * (LIMIT - 1) + [429] * 16
     looked = len(hashes)
     refused = log_in("operadora", PASSWORD)
@@ -101,7 +101,7 @@ def test_a_header_of_a_stranger_is_no_address(operator: User, settings: Any) -> 
 
 
 def test_a_log_in_forgets_no_failure(operator: User) -> None:
-    """Else who has one account would begin anew against all others."""
+    """Otherwise the owner of one account could clear the failures of attempts against others."""
     User.objects.create_user("outra", password=PASSWORD, is_staff=True)
     fail(LIMIT - 1)
     assert log_in("outra", PASSWORD).status_code == 302
@@ -131,7 +131,7 @@ def test_log_ins_are_noted_with_account_and_address_but_no_password(operator: Us
 
 
 def test_what_is_no_account_is_kept_as_a_keyed_hash_and_not_for_long(operator: User) -> None:
-    """Before the fix, a password typed into the wrong field stood in the table of failures, for ever."""
+    """Before the fix, a password typed into the wrong field stayed in the table of failures for ever."""
     log_in("a-password-of-somebody", "x")
     log_in("operadora", "x")
     kept = {attempt.username: attempt for attempt in AccessAttempt.objects.all()}

@@ -1,4 +1,5 @@
-"""The look at a pooled connection, which asks the server only where there is something to read, and the wait for it."""
+"""The check of a pooled connection, which asks the server only if there is something to read; and the wait for
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from foundation.postgresql.base import PatientConnection, check_if_readable
 
 
 class Counting(psycopg.Connection[Any]):
-    """Counts what it executes."""
+    """Counts the statements that it executes."""
 
     executed = 0
 
@@ -49,7 +50,7 @@ def test_a_notice_is_read_and_the_connection_kept(pooled: Counting) -> None:
     pooled.execute("LISTEN something")
     with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as other:
         other.execute("NOTIFY something")
-    # The notice arrives when the server gets to it.
+    # The server sends the notice some time later.
     assert select.select([pooled], [], [], 5)[0]
     check_if_readable(pooled)
     assert len(told) == 1
@@ -57,10 +58,10 @@ def test_a_notice_is_read_and_the_connection_kept(pooled: Counting) -> None:
 
 
 def test_a_greenlet_waits_for_answers_and_errors(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_module_patched", lambda _: True)  # as in the web and the workers
+    monkeypatch.setattr(base, "is_module_patched", lambda _: True)  # as in web processes and workers
     parameters = {**connection.get_connection_params(), "autocommit": True}
     with PatientConnection.connect(**parameters) as found:
-        large = "a" * 2_000_000  # more than one read and one write takes
+        large = "a" * 2_000_000  # more than one read and one write can transfer
         assert found.execute("SELECT %s::text", [large]).fetchone() == (large,)
         with pytest.raises(psycopg.errors.DivisionByZero):
             found.execute("SELECT 1 / 0")

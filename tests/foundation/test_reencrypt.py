@@ -1,4 +1,4 @@
-"""`reencrypt`: after a rotation everything that may change is under the newest key, and still says the same."""
+"""`reencrypt`: after a rotation all rows that may change are under the newest key, with the same content."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHANGING = tuple(model for model in MODELS if model is not Evidence)
 
 
 def keys(*configured: str) -> override_settings:
-    """While it lasts, these are the encryption keys, the first one encrypts. So it is with the credentials' keys."""
+    """For the block, these are the encryption keys and the credentials' keys; the first of each encrypts."""
     private = [hashlib.sha256(key.encode()).hexdigest() for key in configured]
     return override_settings(
         FIELD_ENCRYPTION_KEYS=list(configured),
@@ -91,7 +91,7 @@ def contents(*chosen: type[models.Model]) -> dict[str, list[dict[str, Any]]]:
 
 
 def reencrypt() -> dict[str, Any]:
-    """What the command prints."""
+    """The command's output."""
     out = io.StringIO()
     call_command("reencrypt", stdout=out, stderr=io.StringIO())
     assert out.getvalue().count("\n") == 1

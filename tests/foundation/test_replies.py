@@ -38,8 +38,8 @@ def test_one_copy_of_a_task_has_the_claim_and_says_so(request_id: str) -> None:
 def test_a_claim_whose_confirmation_was_lost_is_no_other_copys(
     request_id: str, freeze_redis: Callable[[], AbstractContextManager[None]]
 ) -> None:
-    """Before the fix, the worker asked again and heard that somebody has the claim: nobody ran the query."""
-    redis().ping()  # what is sent on an open connection is carried out later
+    """Before the fix, the worker asked again and learned that the claim was taken, so nobody ran the query."""
+    redis().ping()  # Redis executes commands on open connections later
     with ThreadPoolExecutor() as pool, capture_logs() as logs:
         with freeze_redis():
             waiting = pool.submit(claim, request_id)
@@ -50,7 +50,7 @@ def test_a_claim_whose_confirmation_was_lost_is_no_other_copys(
 
 
 def test_no_answer_and_no_heartbeat_waits_for_a_connection_that_others_hold(request_id: str) -> None:
-    """Before the fix, an answer was lost where the tasks of a worker held all connections of the pool."""
+    """Before the fix, an answer was lost if a worker's tasks held all connections of the pool."""
     heartbeats.worker_id()
     pool = redis().connection_pool
     held = [pool.get_connection() for _ in range(pool.max_connections)]
@@ -66,7 +66,7 @@ def test_no_answer_and_no_heartbeat_waits_for_a_connection_that_others_hold(requ
 
 
 def test_all_who_wait_for_the_same_get_each_message(request_id: str) -> None:
-    """Before the fix, the second waiter took the first one's place: the first waited in vain, and failed at its end."""
+    """Before the fix, the second waiter replaced the first one, which got no message and failed at its deadline."""
     with replies.mailbox().inbox(request_id) as first:
         with replies.mailbox().inbox(request_id) as second:
             with replies.answering(first.address, request_id, 5):
@@ -77,7 +77,7 @@ def test_all_who_wait_for_the_same_get_each_message(request_id: str) -> None:
 
 
 def test_a_message_that_nobody_can_read_stops_no_other(request_id: str) -> None:
-    """Before the fix, the message ended the process's reader, and every later query of that process failed."""
+    """Before the fix, such a message ended the process's reader, and every later query of that process failed."""
     with replies.mailbox().inbox(request_id) as inbox:
         told: dict[str, str | bytes] = {"request": request_id, "kind": replies.ANSWER}
         altered = told | {"payload": seal(b"7", request_id.encode())[:-1] + b"x"}
@@ -124,7 +124,8 @@ def test_a_message_is_told_to_have_failed_while_redis_is_away(
 
 
 def test_a_worker_and_a_web_of_the_release_before_are_understood(request_id: str) -> None:
-    """Before the fix, queries under way during a release lost all answers: web and workers are replaced one by one."""
+    """Before the fix, queries during a release lost all answers, because web processes and workers are replaced one by
+    one."""
     answer = encrypt_unbound('{"status":"ok"}')
     with replies.mailbox().inbox(request_id) as inbox:
         for told in ([request_id, replies.START, "worker-1"], [request_id, replies.ANSWER, answer]):

@@ -21,7 +21,7 @@ PAGE = "/admin/second-factor/"
 
 @pytest.fixture
 def operator(db: None, settings: Any) -> Client:
-    """An operator whose password was right."""
+    """An operator who has given the right password."""
     settings.SECOND_FACTOR = True
     client = Client()
     client.force_login(User.objects.create_superuser("operadora"))
@@ -29,7 +29,7 @@ def operator(db: None, settings: Any) -> Client:
 
 
 def code(device: TOTPDevice | None = None, shift: int = 0) -> str:
-    """What the phone shows, `shift` steps of 30 s from now."""
+    """The code that the phone shows, `shift` steps of 30 s from now."""
     device = device or TOTPDevice.objects.get()
     return f"{totp(device.bin_key, t0=-30 * shift):06d}"
 

@@ -1,4 +1,4 @@
-"""Statements by hand do what the ORM does, and are prepared on pooled connections only."""
+"""Hand-written statements do the same as the ORM, and are prepared on pooled connections only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One serializer serves all requests: it keeps nothing of any of them."""
+"""One serializer serves all requests, and keeps no data of any request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Body(Block):
 
 
 def reachable(start: Any) -> set[str]:
-    """The texts that can be reached from `start`, by any reference but those of modules and classes."""
+    """The texts reachable from `start` by references, except through modules and classes."""
     texts: set[str] = set()
     seen: set[int] = set()
     todo = [start]

@@ -13,7 +13,7 @@ from tests.processes import ROOT
 
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make on the PATH")
 def test_python_keeps_what_it_compiles_whatever_the_callers_environment_says() -> None:
-    """Before the fix, a caller that forbade to keep them made each process of the tests compile its modules anew."""
+    """Before the fix, if the caller's environment forbade it, each process of the tests compiled its modules again."""
     show = "show: ; @printenv PYTHONDONTWRITEBYTECODE || echo unset"
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

@@ -15,7 +15,7 @@ from config.local import processes
 from config.local.processes import Process, Programs
 from tests.processes import ROOT, wait_until
 
-#: Tells its id and one variable, starts a worker, and takes SIGTERM for the end of itself alone.
+#: Prints its id and one variable, starts a worker, and on SIGTERM ends only itself.
 PARENT = "echo $$ ${WORD:-none}; sleep 60 & echo worker $!; trap 'echo ends; exit 0' TERM; while :; do wait; done"
 
 
@@ -35,7 +35,7 @@ def is_running(pid: int) -> bool:
 
 
 def words(programs: Programs, lines: int) -> list[list[str]]:
-    """What `web` wrote, once it has written that many lines."""
+    """The output of `web`, once it has that many lines."""
     wait_until(lambda: programs.logs("web").count("\n") >= lines, 10, f"{lines} lines")
     return [line.split() for line in programs.logs("web").splitlines()]
 

@@ -1,4 +1,4 @@
-"""`make run` as a person uses it: the real program, in a folder of its own beside the tests' servers."""
+"""`make run` as a developer uses it: the real program, in a folder of its own beside the tests' servers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Run:
         return found
 
     def processes(self) -> set[int]:
-        """Everything that works for this run, its supervisor included."""
+        """All processes of this run, including its supervisor."""
         mark = f"DATA_DIR={self.data_dir}".encode()
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
@@ -116,12 +116,12 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
     made = manage(tmp_path / "var", "create_partner", "Parceiro de teste", "--providers", "ipe")
     partner = json.loads(made)["partner_id"]
 
-    # A second one on the same data is told so, and harms nothing.
+    # A second `make run` on the same data says so and ends, and does no harm.
     refused = start(PORT=str(free_port()), SIMULATOR_PORT=str(free_port()))
     assert refused.handle.wait(timeout=30) == 1
     assert f"it is running already on {tmp_path / 'var'} (process {first.handle.pid})" in refused.output
 
-    # What dies comes back: the web, and the database under it.
+    # A dead process is restarted: the web process, and the database.
     for name, mark in (("web", "gunicorn"), ("postgres", "bin/postgres")):
         (victim,) = (pid for command, pid in first.children().items() if mark in command)
         os.kill(victim, signal.SIGKILL)
@@ -129,7 +129,7 @@ def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_pat
         first.wait_for(rf"run +\| {name} was started again", 10)
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/ready") == 200, 60, "ready again", lambda: first.output)
 
-    # Killed with no chance to clean up, it leaves nothing that stops the next one, and what was stored is kept.
+    # Even if it is killed, the next run can start, and stored data are kept.
     first.end(signal.SIGKILL)
     wait_until(lambda: not first.processes(), 30, "its processes end with it")
     second = start(**ports)

@@ -34,7 +34,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that others may enter too, unlike pytest's own."""
+    """A folder that other users may enter, unlike pytest's own."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     folder.chmod(0o755)
     yield folder
@@ -229,7 +229,8 @@ def test_root_below_another_users_closed_folder_runs_postgres_as_that_user(open_
 
 @pytest.fixture
 def no_other_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Root, and no user that could run PostgreSQL; `useradd` is a program that only writes to the file given back."""
+    """Runs as root, with no user that could run PostgreSQL. `useradd` is a program that only writes to the returned
+    file."""
     told = tmp_path / "told"
     (tmp_path / "bin").mkdir()
     useradd = tmp_path / "bin" / "useradd"

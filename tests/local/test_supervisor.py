@@ -34,7 +34,7 @@ supervisor.say("ended")
 
 
 class Program:
-    """A program that supervises; its output as it stands in a file."""
+    """A supervising program, whose output is in a file."""
 
     def __init__(self, folder: Path, start: str, hangup: str) -> None:
         self._file = folder / "output"
@@ -59,7 +59,7 @@ def supervise(tmp_path: Path) -> Iterator:
     programs: list[Program] = []
 
     def start(text: str, *, hangup: str = "signal.SIG_DFL") -> Program:
-        """`hangup` is how SIGHUP is met on arrival, which a program has from whoever starts it."""
+        """`hangup` is the handling of SIGHUP that the program inherits from its parent."""
         programs.append(Program(tmp_path, text, hangup))
         return programs[-1]
 

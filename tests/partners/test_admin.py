@@ -1,4 +1,4 @@
-"""The operator's pages: secrets shown once, every step asked for first, noted in the history, and permitted."""
+"""The operator's pages: secrets are shown once; every action asks first, is recorded, and needs a permission."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_key_is_issued_and_shown_once(admin_client, partner):
     url = page(partner, "issue_key")
     form = admin_client.get(url)
     assert form.status_code == 200
-    # Under "no-referrer" a browser would post with `Origin: null`, which the CSRF check refuses.
+    # With "no-referrer" a browser sends `Origin: null`, which the CSRF check refuses.
     assert form["Referrer-Policy"] == "same-origin"
     assert not ApiKey.objects.exists()
 
@@ -221,7 +221,7 @@ def test_an_unknown_row_is_404(admin_client, wrong):
 
 
 def partner_form(partner: Partner | None, **changes: object) -> dict[str, object]:
-    """What the browser would send of the partner's page."""
+    """The form of the partner's page as a browser sends it."""
     allowances = list(partner.allowances.all()) if partner else []
     form: dict[str, object] = {
         "name": partner.name if partner else "",
@@ -273,8 +273,8 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
 
 
 def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, partner):
-    """Before the fix, the form said of its one limit that it was not applied; and later no page said that CPFs are
-    counted under a limit only."""
+    """Before the fixes, the form said that its one limit was not applied, and no page said that CPFs are counted only
+    if there is a limit."""
     shown = admin_client.get(page(partner)).content.decode()
     assert "0 de 128 consultas em andamento; CPFs por dia: sem limite, não contados" in shown
     sent = partner_form(partner, rate_limit="60", in_flight_limit="", daily_cpf_limit="100")
@@ -365,7 +365,7 @@ def test_operators_have_pages_too(admin_client, admin_user):
 
 
 def test_the_theme_speaks_portuguese(admin_client):
-    """A changed theme or an uncompiled catalogue would bring its English back."""
+    """After a change of the theme, or with an uncompiled catalogue, English words would appear."""
     text = admin_client.get(reverse("admin:partners_partner_changelist")).content.decode()
     assert "Digite para buscar" in text
     assert "Type to search" not in text

@@ -1,4 +1,4 @@
-"""`X-Partner-Api-Key`: who comes in, and that all others see one and the same 401."""
+"""`X-Partner-Api-Key`: which keys are accepted, and that all others get the same 401."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_live_key_names_partner_and_key(client):
         "",
         " ",
         "cpk_test_",
-        "cpk_test_" + "A" * 43,  # the right form, but nobody's
+        "cpk_test_" + "A" * 43,  # of the right form, but unknown
         "cpk_test_" + "A" * 42,
         "cpk_test_" + "A" * 44,
         "cpk_live_" + "A" * 43,
@@ -124,7 +124,7 @@ def test_one_query_a_request_and_one_more_a_minute(client, django_assert_num_que
 
 
 def test_the_webhook_secret_is_not_even_read(client, django_assert_num_queries):
-    """Decrypting it at every request would cost more than the look-up itself."""
+    """Decrypting it at every request would cost more than the key's look-up itself."""
     _, secret = issue_key()
     with django_assert_num_queries(2) as queries:
         get(client, secret)
@@ -214,7 +214,7 @@ def test_a_partner_counts_as_authenticated_but_is_no_user():
     ],
 )
 def test_a_key_with_an_allowlist_opens_from_its_addresses_only(client, networks, address, taken):
-    """Before the fix, a stolen key opened from anywhere."""
+    """Before the fix, a stolen key worked from any address."""
     _, secret = issue_key(networks=networks)
     response = client.get(URL, headers={"X-Partner-Api-Key": secret}, REMOTE_ADDR=address)
     assert response.status_code == 200 if taken else is_refused(response)
@@ -229,7 +229,7 @@ def test_a_proxys_word_for_the_address_counts_only_where_it_is_trusted(client, s
 
 
 def test_an_open_stream_ends_at_the_next_event_after_the_suspension(rf, monkeypatch):
-    """Before the fix, a stream of a suspended partner went on to its end."""
+    """Before the fix, a suspended partner's stream continued to its end."""
     monkeypatch.setattr(standing, "LOOK_EVERY_S", 0)
     key, secret = issue_key()
     ends = []

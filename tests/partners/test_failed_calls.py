@@ -1,4 +1,4 @@
-"""Every call of the API that failed is found again, without anything of a person."""
+"""Every failed call of the API can be found, and its record has no personal data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch) -> failed_calls.Notes:
-    """Notes of this test alone: other tests' failed calls stay in the memory of this process."""
+    """Records of this test alone, because other tests' failed calls stay in this process's memory."""
     monkeypatch.setattr(failed_calls, "notes", failed_calls.Notes())
     return failed_calls.notes
 

@@ -31,7 +31,7 @@ def partner() -> Partner:
 
 @pytest.fixture
 def process() -> Iterator[Callable[[], InFlight]]:
-    """Makes a web process's queries in flight. At the test's end all of them are over."""
+    """Makes objects that count a web process's queries in flight. All queries end with the test."""
     made: list[InFlight] = []
 
     def make() -> InFlight:
@@ -49,7 +49,7 @@ def get_banks(secret: str) -> tuple[int, dict[str, str]]:
 
 
 def test_calls_beyond_the_minute_are_refused_and_come_back(partner: Partner) -> None:
-    """Before the fix, the limit of the partner's form was applied nowhere."""
+    """Before the fix, the limit in the partner's form was never applied."""
     partner.rate_limit = 2
     partner.save()
     _, secret = issue_key(partner)
@@ -123,7 +123,7 @@ def test_places_of_a_process_that_died_are_free_again(partner: Partner, process:
         count, told_at, number = told.split()
         long_ago = int(told_at) - int(limits.DEAD_AFTER_S * 1000) - 1
         connections.redis().hset(key, name, f"{count.decode()} {long_ago} {number.decode()}")
-    dead._counts.clear()  # a dead process renews nothing
+    dead._counts.clear()  # a dead process does not renew its places
     assert len(places(alive, partner, 4, 5)[0]) == 4
 
 

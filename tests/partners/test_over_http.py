@@ -1,4 +1,4 @@
-"""What only a real server and a real socket show: framing of bodies, hostile headers, answers that arrive."""
+"""Tests that need a real server and a real socket: framing of bodies, hostile headers, answers that must arrive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def address(sandbox: None, programs: Programs) -> tuple[str, int]:
 
 @pytest.fixture
 def impatient(sandbox: None, programs: Programs) -> tuple[str, int]:
-    """A web process that does not wait long for a body."""
+    """A web process with a short time-out for bodies."""
     return web(programs, BODY_TIMEOUT_S=str(PATIENCE_S))
 
 
@@ -46,7 +46,7 @@ def web(programs: Programs, **environment: str) -> tuple[str, int]:
 def exchange(
     address: tuple[str, int], headers: dict[str, str], body: bytes = b"", method: str = "POST"
 ) -> tuple[int, bytes]:
-    """Sends exactly this, ends the sending side, and reads the whole answer."""
+    """Sends exactly these bytes, ends the sending side, and reads the whole answer."""
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     with socket.create_connection(address, timeout=10) as connection:
         connection.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode("latin-1") + body)
@@ -75,7 +75,7 @@ def test_a_body_in_chunks_counts_like_any_other(address, connection):
     ("headers", "refusal"), [(JSON, 413), ({**JSON, "X-Partner-Api-Key": "x"}, 401), (KEY, 415)], ids=[413, 401, 415]
 )
 def test_the_refusal_of_a_large_body_arrives(address, connection, headers, refusal):
-    """A socket closed on unread data is reset, and the answer would be lost with it."""
+    """Closing a socket with unread data resets the connection, and the answer would be lost."""
     body = b" " * (6 * 1024 * 1024)
     status, _ = exchange(address, {**headers, "Content-Length": str(len(body)), "Connection": connection}, body)
     assert status == refusal
@@ -99,7 +99,7 @@ def test_head_is_answered_as_get_without_the_body(address, programs, path, key, 
         response = client.getresponse()
         assert (response.status, response.read()) == (status, b"")
         assert int(response.headers["Content-Length"]) > 0
-        client.request("GET", "/health/live")  # on the same connection: nothing was left on it
+        client.request("GET", "/health/live")  # on the same connection, so no bytes were left on it
         assert client.getresponse().read() == b'{"status": "ok"}'
     assert programs.logs("web").count("no-body response") == warned
 
@@ -112,7 +112,7 @@ REFUSED = [
 
 
 def begin(client: socket.socket, method: str, path: str, key: str, **headers: str) -> None:
-    """Send a request's head alone; a body of 12 bytes is promised."""
+    """Send only a request's head, which announces a body of 12 bytes."""
     values = {**JSON, "X-Partner-Api-Key": key, "Content-Length": "12", **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in values.items())
     client.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{head}\r\n".encode())
@@ -144,7 +144,7 @@ def test_a_client_that_asks_first_is_refused_without_sending_its_body(address, r
 def test_a_client_that_asks_first_is_told_to_send_what_is_read(address):
     told = b"HTTP/1.1 100 Continue\r\n\r\n"
     with socket.create_connection(address, timeout=4) as client:
-        for _ in range(2):  # the connection stays
+        for _ in range(2):  # the connection stays open
             begin(client, "POST", PATH, SANDBOX_KEY, Expect="100-continue")
             assert client.recv(len(told), socket.MSG_WAITALL) == told
             client.sendall(b'{"cpf": "1"}')
@@ -155,9 +155,9 @@ def test_a_client_that_asks_first_is_told_to_send_what_is_read(address):
 @pytest.mark.parametrize(
     ("declared", "body", "expected"),
     [
-        ("100", b'{"cpf":', (422, None)),  # more than came
-        ("5", b'{"cpf": "1"}', (422, None)),  # less than came
-        (str(10**12), b'{"cpf": "1"}', (413, None)),  # beyond the limit: nothing of it is read
+        ("100", b'{"cpf":', (422, None)),  # more than arrived
+        ("5", b'{"cpf": "1"}', (422, None)),  # less than arrived
+        (str(10**12), b'{"cpf": "1"}', (413, None)),  # beyond the limit: no byte of it is read
         ("0", b"", (422, None)),
     ],
 )
@@ -168,7 +168,8 @@ def test_a_content_length_that_lies_is_only_a_promise(address, declared, body, e
 
 
 def test_clients_that_never_send_their_body_hold_nothing_up(impatient):
-    """Before the fix, each held a database connection as long as it liked, even without a key: 16 were an outage."""
+    """Before the fix, each held a database connection without a limit, even without a key: 16 clients caused an
+    outage."""
     headers = [JSON, {**JSON, "X-Partner-Api-Key": "cpk_test_" + "A" * 43}] * 20
     with contextlib.ExitStack() as opened:
         clients = [opened.enter_context(socket.create_connection(impatient, timeout=20)) for _ in headers]
@@ -198,7 +199,8 @@ def test_a_body_that_drips_has_its_time_as_a_whole(impatient):
 
 @pytest.mark.parametrize("header", ["SCRIPT_NAME", "PATH_INFO"])
 def test_no_header_moves_the_routes(sandbox: None, programs: Programs, header: str) -> None:
-    """Before the fix, a proxy that hands on headers with underscores let its clients choose where the routes begin."""
+    """Before the fix, behind a proxy that forwards headers with underscores, clients could choose where the routes
+    begin."""
     with socket.create_connection(web(programs, TRUSTED_PROXIES="127.0.0.1"), timeout=10) as client:
         head = f"GET /partners/v1/banks HTTP/1.1\r\nHost: x\r\nX-Partner-Api-Key: {SANDBOX_KEY}\r\n"
         client.sendall(f"{head}{header}: /partners/v1\r\n\r\n".encode())
@@ -248,7 +250,7 @@ def test_what_never_reaches_the_application_is_refused_in_the_contracts_words(ad
 
 
 def test_a_new_process_has_loaded_the_routes_before_the_first_request(address):
-    """Else a stream that is the first to a process begins half a second late."""
+    """Otherwise a stream that is a process's first request begins half a second late."""
     code = "import config.wsgi, sys; print('consultas.views' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 

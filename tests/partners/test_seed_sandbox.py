@@ -116,7 +116,7 @@ def test_production_refuses_and_stays_empty(settings):
 
 
 def test_a_sandbox_that_others_reach_has_no_user_whose_password_everybody_knows(settings):
-    """Before the fix, `admin` / `admin` opened it wherever it stood."""
+    """Before the fix, `admin` / `admin` opened every sandbox, even a public one."""
     seed()
     settings.DEVELOPMENT_SECRETS_ALLOWED = False
     assert "createsuperuser" in seed()

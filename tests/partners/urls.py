@@ -1,4 +1,4 @@
-"""One route of each kind behind the partner's key, to test what every route shares."""
+"""One route of each kind that needs a partner's key, to test what all routes share."""
 
 from __future__ import annotations
 

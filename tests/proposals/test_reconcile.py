@@ -329,7 +329,7 @@ def test_a_retry_sends_a_try_whose_task_never_came(
 def test_of_many_who_wait_for_a_try_that_nobody_took_one_publishes_its_task(
     offer: Offer, programs: Programs, settings: Any, redis_url: str
 ) -> None:
-    """Before the fix, each of them did: one publisher that died made fifty tasks."""
+    """Before the fix, each of them published it: one dead publisher led to fifty tasks."""
     programs.kill("banks")
     waiting_attempt(offer)
     settings.PROPOSAL_WAIT_S = 1

@@ -159,8 +159,8 @@ def test_the_list_costs_few_statements(http: Client, django_assert_max_num_queri
 
 # --- The schema and the validation say the same -------------------------------------------------------------------
 
-#: Values that a dataset may hold at a field, besides what is there: some are good at some field, most are not. What
-#: JSON Schema can't tell apart is not among them: wrong check digits, dates to come, somebody else's CPF key.
+#: Values to put into a dataset's fields: some are valid for some field, most are not. Values that JSON Schema
+#: can't judge are left out: wrong check digits, future dates, somebody else's CPF key.
 VALUES: list[Any] = [
     LEFT_OUT,
     None,
@@ -241,7 +241,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(VALUES)), m
 
 
 def changed(body: dict[str, Any], changes: list[tuple[str, Any]], paid: Any) -> dict[str, Any]:
-    """`body` with values at dotted paths, as far as the path is still there."""
+    """`body` with values at dotted paths, if the path still exists."""
     body = copy.deepcopy(body)
     if paid is not None:
         body["recebimento"] = copy.deepcopy(paid)

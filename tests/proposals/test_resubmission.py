@@ -37,9 +37,9 @@ def changed(offer: dict[str, Any]) -> dict[str, Any]:
 
 
 def refusal(proposal: Proposal, *, accepted: bool = True) -> dict[str, Any]:
-    """The refusal of another account; `accepted`: the bank had the proposal by then."""
+    """The refusal of another account. `accepted`: the bank already had the proposal."""
     known = {"status": proposal.status, "next_actions": ["formalize", "cancel"]}
-    if proposal.provider != "ipe":  # the one that cancels
+    if proposal.provider != "ipe":  # the only bank that cancels
         known["next_actions"] = ["formalize"]
     return {
         "code": "invalid_state",
@@ -64,7 +64,7 @@ def accounts(simulator: Simulator, bank: str) -> list[str]:
 
 
 def kept(changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A dataset with `changes`, as a row keeps it."""
+    """A dataset with `changes`, as a row stores it."""
     body = json.loads(json.dumps(dataset(OFFER, changes=changes)), parse_float=Decimal)
     request = SubmissionRequest(data=body)
     assert request.is_valid(), request.errors
@@ -172,7 +172,7 @@ def test_the_banks_own_name_of_the_offer_is_no_difference(client: Client) -> Non
 
 
 def test_after_an_unknown_outcome_only_the_same_data_may_be_sent_again(client: Client, simulator: Simulator) -> None:
-    """The bank may have the first body: a second one must not be sent, and no silent choice may be made."""
+    """The bank may have the first body: no second one may be sent, and the service may not choose silently."""
     for bank, fault in (("ipe", "drop_after_accept"), ("ipe", "reset"), ("aroeira", "http_500")):
         Proposal.objects.all().delete()
         offer = an_offer(client, bank)
@@ -217,8 +217,8 @@ def test_a_submission_that_is_known_not_to_have_arrived_may_be_replaced(client: 
 def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_all(
     client: Client, simulator: Simulator
 ) -> None:
-    """The look before the second try finds the first body at the bank: the partner who sent other data must hear that
-    the contract has not got them."""
+    """The look-up before the second attempt finds the first body at the bank: the partner who sent other data must
+    learn that the contract does not have them."""
     offer = an_offer(client, "ipe")
     simulator.bank("ipe", fault="drop_after_accept", operation="submit", times=1)
     assert client.post("/proposals", dataset(offer)).status_code == 502

@@ -1,4 +1,4 @@
-"""What retention deletes, and above all what it leaves."""
+"""What retention deletes, and above all what it keeps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def partner(db: None) -> Partner:
 
 
 def age(by: timedelta = OLD) -> None:
-    """Let the time since everything that there is pass."""
+    """Let the retention time of all rows pass."""
     then = timezone.now() - by
     Query.objects.update(created_at=then, deadline_at=then)
     Offer.objects.update(refreshed_at=then)
@@ -243,7 +243,7 @@ def test_a_row_that_somebody_holds_is_left_and_nobody_waits() -> None:
 
 
 def test_a_fresh_query_of_a_purged_holder_keeps_its_offers(partner: Partner) -> None:
-    """The same offer, seen again after its row went, is a new row and not a fault."""
+    """The same offer, given again after its row was deleted, makes a new row without a fault."""
     seen = an_offer(partner, "ipe").as_bank_offer()
     age()
     purge()

@@ -89,7 +89,8 @@ def test_the_banks_own_identifier_names_the_offer_too(client: Client, simulator:
 
 
 def test_every_identifier_that_the_bank_ever_gave_the_offer_names_it(client: Client, simulator: Simulator) -> None:
-    """Before the fix, only the newest one did: a re-query made the identifier unknown that the partner had stored."""
+    """Before the fix, only the newest one did: after a new query, the identifier that the partner had stored was
+    unknown."""
     parameters = {"providers": ["ipe"], "prazo": 24}
     shown = [client.query(**parameters)["proposals"][0] for _ in range(3)]
     natives = [offer["providerData"]["nativeOfferId"] for offer in shown]
@@ -175,7 +176,7 @@ def test_a_refusal_met_by_many_is_told_to_all(client: Client, simulator: Simulat
 
 
 def test_a_retry_with_other_evidence_tells_of_what_the_bank_has(client: Client, simulator: Simulator) -> None:
-    """The bank took the first body: the row, and the delivery in the envelope, are not the second's."""
+    """The bank took the first body, so the row and the delivery in the answer are the first's."""
     offer = an_offer(client, "ipe")
     simulator.bank("ipe", fault="drop_after_accept", operation="submit", times=1)
     first = dataset(offer, changes={"evidencia.tipo_envio": "sms"})
@@ -296,7 +297,7 @@ def test_a_partner_that_asked_for_it_is_told_of_every_move(
 
 
 def test_a_first_outcome_that_is_a_refusal_is_told_as_created_first(client: Client, partner: Partner) -> None:
-    """Before the fix, `proposal.rejected` was the first word of a proposal that nobody had heard of."""
+    """Before the fix, `proposal.rejected` was the first event of a proposal, without a `proposal.created`."""
     partner.webhook_events = [*partner.webhook_events, "proposal"]
     partner.save(update_fields=["webhook_events"])
     refused = client.post("/proposals", dataset(an_offer(client, "ipe", IN_PROGRESS), IN_PROGRESS)).json()
@@ -382,8 +383,8 @@ def test_the_replacement_is_the_nearest_offer_of_the_newest_query(client: Client
 
 
 def test_a_repeated_query_does_not_give_an_expired_offer_again(client: Client, simulator: Simulator) -> None:
-    """Before the fix, the same query within 60 s reused the bank's answer: the partner who was told to query again
-    got the offer that the bank knows no longer."""
+    """Before the fix, the same query within 60 s reused the bank's answer: the partner, told to query again, got the
+    offer that the bank no longer had."""
     offer = an_offer(client, "ipe")
     Offer.objects.filter(pk=offer["offerId"]).update(native_offer_id="7c1d8f8e-0000-4000-8000-000000000000")
     assert client.post("/proposals", dataset(offer)).status_code == 409
@@ -395,7 +396,7 @@ def test_a_repeated_query_does_not_give_an_expired_offer_again(client: Client, s
 
 @pytest.mark.django_db(transaction=True)
 def test_a_submission_whose_offer_went_meanwhile_is_refused() -> None:
-    """Not tried for ever: what is in the new row's way is no other request's."""
+    """It is not retried for ever: no other request stored the row that is missing."""
     partner = PartnerFactory()
     offer = rows.an_offer(partner, "ipe")
     Offer.objects.filter(pk=offer.pk).delete()

@@ -1,4 +1,4 @@
-"""The sweep process: it begins what is due, rests where nothing is, and finishes what is under way when it is ended."""
+"""The sweep process starts due checks, sleeps if nothing is due, and finishes running checks when it is stopped."""
 
 from __future__ import annotations
 

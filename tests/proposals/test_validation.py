@@ -1,4 +1,4 @@
-"""What POST /partners/v1/proposals refuses, before any bank hears of it."""
+"""What POST /partners/v1/proposals refuses before it calls any bank."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUTE = "/partners/v1/proposals"
 OTHER_CPF = "52998224725"
 
 DOCUMENT = {"documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao"}
-# What each bank asks for beyond the blocks that are required of all.
+# The fields that each bank requires beyond the blocks that all require.
 ALSO_REQUIRED = {
     "ipe": {*DOCUMENT, "titular.estado_civil", "titular.exposicao_politica"},
     "jatoba": {"vinculo.matricula", "titular.estado_civil"},
@@ -36,11 +36,11 @@ ALSO_REQUIRED = {
     },
     "cedro": {"referencias", "titular.estado_civil", "titular.exposicao_politica"},
     "imbuia": {"titular.naturalidade_cidade", "titular.naturalidade_uf"},
-    "peroba": set(),  # the account, which the tests of PIX are about
+    "peroba": set(),  # the account is left out, because the tests of PIX cover it
     "canela": {"vinculo.cargo", "vinculo.nome_empregador"},
     "sucupira": {"documento.numero", "titular.nacionalidade"},
 }
-# A bank that the contract does not list needs what its adapter says; the account is what the tests of PIX are about.
+# A bank outside the contract requires what its adapter says. The tests of PIX cover the account.
 for _bank in registry.BANKS:
     ALSO_REQUIRED.setdefault(_bank.name, {each for each in _bank.required if not each.startswith("recebimento")})
 OPTIONAL = {
@@ -349,7 +349,7 @@ def test_a_text_longer_than_the_bank_takes_it_is_named(
 ) -> None:
     offer = an_offer(partner, bank)
     assert fields(refused(key, dataset(shown(offer), changes={field: "x" * (longest + 1)}))) == {field}
-    # Only what is wrong besides is named.
+    # Only other faults are named.
     error = refused(key, dataset(shown(offer), OTHER_CPF, changes={field: "x" * longest}))
     assert fields(error) == {"titular.cpf"}
 
@@ -398,7 +398,7 @@ def test_a_native_id_that_names_two_offers_does_not_resolve(key: str, partner: P
 
 
 def test_an_earlier_native_id_that_names_two_offers_does_not_resolve(key: str, partner: Partner, offer: Offer) -> None:
-    """Neither where it is another offer's newest one, nor where it is an earlier one of both."""
+    """Neither if it is another offer's newest identifier, nor if it is an earlier identifier of both."""
     for names in ({"native_offer_id": "N-1"}, {"earlier_native_ids": ["N-1"]}):
         Offer.objects.filter(pk=offer.pk).update(earlier_native_ids=["N-0", "N-1"])
         other = an_offer(partner, "ipe", **names)
@@ -428,7 +428,7 @@ def test_everything_about_bank_and_offer_is_named_at_once(key: str, offer: Offer
 
 
 def test_faults_of_form_offer_and_bank_are_named_in_one_round(key: str, offer: Offer) -> None:
-    """Before the fix, one bad phone hid what the bank needs besides: each round told of the next fault only."""
+    """Before the fix, one bad phone hid what else the bank requires: each request reported only the next fault."""
     changes = {"contato.telefone": "1", "documento": LEFT_OUT}
     error = refused(key, dataset(shown(offer), OTHER_CPF, changes=changes))
     assert [detail["field"] for detail in error["details"]] == [
@@ -453,7 +453,7 @@ def test_faults_of_form_offer_and_bank_are_named_in_one_round(key: str, offer: O
         ("peroba", {"recebimento": {}}, {"recebimento"}),
         ("peroba", {"recebimento.conta_bancaria.conta": "x"}, {"recebimento.conta_bancaria.conta"}),
         ("aroeira", {"titular.naturalidade_uf": "XX"}, {"titular.naturalidade_uf"}),
-        # What is well in a block is looked at beside what is wrong in it.
+        # The valid fields of a block are checked even if other fields in it are wrong.
         (
             "sucupira",
             {"titular.nacionalidade": "x" * 61, "titular.sexo": "X"},
@@ -473,7 +473,7 @@ def test_a_fault_is_named_once(key: str, partner: Partner, bank: str, changes: d
 
 @pytest.mark.parametrize("bank", registry.names())
 def test_every_field_alone_may_be_wrong_at_every_bank(key: str, partner: Partner, bank: str) -> None:
-    """The rules of a bank bear a dataset of which any part is missing."""
+    """A bank's rules accept a dataset without any one of its parts, and raise nothing."""
     offer = shown(an_offer(partner, bank))
     for block, inner in dataset(offer).items():
         for field in [block, *(f"{block}.{name}" for name in (inner if isinstance(inner, dict) else ()))]:
