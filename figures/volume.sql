@@ -1,4 +1,4 @@
--- The hour of the day, by weight: few at night, most in the afternoon. A few holders in a hundred are of the pool.
+-- Queries: few at night, most in the afternoon. Two in a hundred have a holder of the pool.
 INSERT INTO consultas_query (id, partner_id, kind, cpf_index, request, banks, portfolios, fingerprint, authorization_id,
     answers, request_id, created_at, deadline_at, finished_at)
 SELECT gen_random_uuid(), p.id, CASE WHEN g %% 20 = 0 THEN 'individual' ELSE 'aggregated' END,
@@ -58,7 +58,7 @@ FROM consultas_query q JOIN consultas_offer o ON o.query_id = q.id
 WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = %(mark)s
     AND q.created_at < %(now)s::timestamptz - interval '11 minutes' AND random() < %(sold)s
 ---
--- The way of each status, a step every few hours.
+-- The moves that lead to each status, one every two hours.
 INSERT INTO proposals_move (proposal_id, from_status, to_status, cause, native_word, at)
 SELECT p.id, coalesce(lag(step.status) OVER way, ''), step.status, CASE WHEN step.n = 1 THEN 'submit' ELSE 'refresh' END, '',
     p.created_at + (step.n - 1) * interval '2 hours' + interval '1 second'
@@ -74,7 +74,7 @@ WHERE p.created_at >= %(start)s AND p.created_at < %(until)s::timestamptz + inte
     AND NOT EXISTS (SELECT FROM proposals_move m WHERE m.proposal_id = p.id)
 WINDOW way AS (PARTITION BY p.id ORDER BY step.n)
 ---
--- What has not come so far yet stands where its last move left it.
+-- A proposal whose later moves lie in the future has the status of its last move.
 UPDATE proposals_proposal p SET status = last.to_status FROM (
     SELECT DISTINCT ON (m.proposal_id) m.proposal_id, m.to_status FROM proposals_move m
     WHERE m.at >= %(start)s ORDER BY m.proposal_id, m.at DESC

@@ -141,7 +141,7 @@ class Crowd:
             retries=False,
             timeout=10,
         )
-        # imbuia's holder ends the step by himself after 15 s, which a fault may outlast.
+        # At imbuia the simulator ends the step after 15 s, and a fault may last longer.
         assert reply.status in ((200, 409) if bank == "imbuia" else (200,)), reply.data
 
 

@@ -61,7 +61,7 @@ def statuses(query: Query, within_s: float) -> dict[str, str]:
 def test_the_worker_stores_what_banks_answer_to_a_web_process_that_died(
     under_way: Query, live_service: LiveService, client: Client
 ) -> None:
-    """Before the fix, the web process stored the answers: offers and lead died with it."""
+    """Before the fix, the web process stored the answers, so offers and lead were lost with it."""
     kill_the_web(live_service)
     assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": "ok"}
     wait_until(lambda: answers(f"{live_service.url}/health/live"), 20, "another process serves", live_service.logs)

@@ -126,8 +126,8 @@ def test_every_bank_and_every_fault_ends_with_one_contract(client: Client, simul
 
 
 def test_an_immediate_retry_never_makes_a_second_contract(client: Client, simulator: Simulator) -> None:
-    """A bank that answers a repeated reference with its first proposal may be sent again once it said that it
-    has none; the others must be given the time that they need to know."""
+    """A bank that deduplicates may get the submission again once it has answered that it has none. Other banks must
+    first get their longest time to find it."""
 
     def insist(bank: str) -> None:
         for number, fault in enumerate(("http_500", "drop_after_accept")):
@@ -171,8 +171,8 @@ def test_a_worker_that_is_killed_leaves_one_contract_at_every_bank(
     point: str,
     arrived: bool,
 ) -> None:
-    """It dies when a submission to each bank has come to that point. Two of them are then repeated with another
-    account: while the bank may have the first body, and once it is known to have it, the other one is refused."""
+    """The worker dies when a submission to each bank has reached that point. Two of them are then repeated with another
+    account. The repeat is refused while the bank may have the first body, and once the bank is known to have it."""
     programs = live_service.programs
     offers = at_all_banks(lambda bank: an_offer(client, bank))
     account = "recebimento.conta_bancaria.conta"
@@ -189,11 +189,11 @@ def test_a_worker_that_is_killed_leaves_one_contract_at_every_bank(
         assert row.dataset["recebimento"]["conta_bancaria"]["conta"] == "567890"
         return bool(told["proposal_id"] == str(row.pk))
 
-    # Each submission that waits for the others holds its connection.
+    # Each submission that waits for the others holds a connection.
     programs.restart("banks", CRASH_AT=f"{point}*{len(BANKS)}", DATABASE_POOL_SIZE=str(len(BANKS) + 1))
     live_service.wait_ready()
     replies = at_all_banks(post)
-    # Who waits hears of the death at about the moment at which the sweep does, which may have found the outcome.
+    # Waiting requests learn of the death at about the same time as the sweep, which may already know the outcome.
     assert all(is_unavailable(reply) for reply in replies.values() if not arrived or reply.status_code != 201), replies
     assert not programs.is_running("banks")
     assert {bank: len(simulator.contracts(bank)) for bank in BANKS} == dict.fromkeys(BANKS, int(arrived))
@@ -260,9 +260,10 @@ def test_a_web_process_that_is_killed_while_it_waits_loses_nothing(
 def test_a_database_that_is_away_when_the_banks_have_accepted_costs_time_only(
     client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
 ) -> None:
-    """Before the fix, the connection took the acceptance with it: the partner got 502, a retry waited for a look-up."""
+    """Before the fix, the acceptance was lost with the connection: the partner got 502, and a retry waited for a
+    look-up."""
     bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
-    # A pool waits by itself, unless a connection breaks in the middle of a statement.
+    # A pool waits by itself, unless a connection breaks during a statement.
     live_service.programs.restart("banks", DATABASE_POOL_SIZE="0")
     live_service.wait_ready()
     for bank in BANKS:

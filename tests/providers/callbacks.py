@@ -1,4 +1,4 @@
-"""A simulator whose banks call a receiver of the test's own back, instead of the service."""
+"""A simulator whose banks send callbacks to a receiver of the test instead of the service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.receiver import Receiver
 
 @contextmanager
 def simulator_calling(receiver: Receiver) -> Iterator[HttpSimulator]:
-    """A simulator that runs for the length of the block."""
+    """A simulator that runs during the block."""
     url = f"http://127.0.0.1:{(port := free_port())}"
     environment = {
         "SIMULATOR_PORT": str(port),

@@ -27,7 +27,7 @@ Connect = Callable[..., "BankClient"]
 
 @pytest.fixture(autouse=True)
 def nothing_remembered_of_banks() -> Iterator[None]:
-    """No token and no breaker's count passes from one test to the next."""
+    """Deletes tokens and breakers' counts between tests."""
     yield
     forget_all()
     Breaker.forget()
@@ -57,7 +57,7 @@ def connect(simulator: Simulator) -> Connect:
 
 @contextmanager
 def between(simulator: Simulator, name: str, change: Callable[[Received, Reply], Reply]) -> Iterator[str]:
-    """The address of a bank whose answers pass through `change` on their way."""
+    """The address of a bank whose answers are changed by `change`."""
 
     def relay(request: Received) -> Reply:
         headers = {key: text for key, text in request.headers.items() if key not in ("host", "content-length")}
@@ -75,7 +75,7 @@ def between(simulator: Simulator, name: str, change: Callable[[Received, Reply],
 
 
 def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> BankClient:
-    """A bank, connected to that address."""
+    """A bank, connected to the given address."""
     adapter = registry.get(name)
     assert adapter is not None
     account = Connection(url, **{"credentials": CREDENTIALS[name], **settings})
@@ -83,14 +83,14 @@ def at(name: str, url: str, *, seconds: float = 10, **settings: Any) -> BankClie
 
 
 def adapter_of(bank: BankClient) -> Bank:
-    """The adapter of the bank by itself, in the middle of an operation."""
+    """The bank's adapter alone, as during an operation."""
     from providers.operation import Operation  # needs the settings, which this file is loaded before
 
     return bank.adapter(bank.connection, Operation(bank, None))
 
 
 def lenient(bank: BankClient) -> BankClient:
-    """The same bank without rules of its own: for what the bank itself refuses."""
+    """The same bank without its own rules, to test what only the bank refuses."""
     without_rules = {
         "faults": classmethod(lambda *_: []),
         "longest_texts": {},
@@ -105,7 +105,7 @@ def lenient(bank: BankClient) -> BankClient:
 def client_of(
     adapter: type[Bank], connection: Connection, *, seconds: float = 10, partner: str = "partner-1"
 ) -> BankClient:
-    """The bank of that adapter, called for `partner`."""
+    """The adapter's bank, called for `partner`."""
     from providers.operation import BankClient  # needs the settings, which this file is loaded before
 
     deadline = time.monotonic() + seconds
@@ -113,13 +113,13 @@ def client_of(
 
 
 def fail(bank: BankClient, times: int = 10) -> None:
-    """Query a bank that fails, so many times."""
+    """Query a failing bank so many times."""
     for _ in range(times):
         with pytest.raises(BankFailure):
             bank.query(a_query())
 
 
 def half_open(name: str) -> None:
-    """Let the breaker's 15 s pass: the clock is moved, not waited for."""
+    """Let the breaker's 15 s pass by moving the clock."""
     redis().set(f"breaker:{name}:opened_at", time.time() - 15, ex=300)
     Breaker.forget()

@@ -1,4 +1,4 @@
-"""One complete query and one complete submission, good for every bank, and the holders of the catalogue."""
+"""One complete query and one complete submission that every bank accepts, and the holders of the catalogue."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CALLBACK_SECRETS: dict[str, str] = {
 _CATALOGUE = json.loads((_PROVIDERS / "simulator" / "catalogue.json").read_text("utf-8"), parse_float=Decimal)
 HOLDERS: dict[str, str] = {row["scenario"]: row["cpf"] for row in _CATALOGUE["scenarios"]}
 FULL_FLOW = HOLDERS["full_flow"]
-#: By bank, a holder who owes it a step before there are offers.
+#: By bank, a holder who owes it a step before it makes offers.
 OWING: dict[str, str] = {
     bank: row["cpf"]
     for row in reversed(_CATALOGUE["scenarios"])
@@ -53,7 +53,7 @@ def ceiling(bank: str, scenario: str = "full_flow") -> tuple[Decimal, int]:
 
 
 def a_query(cpf: str = FULL_FLOW, **changes: Any) -> BankQuery:
-    """A query with a place, without what is optional beside it."""
+    """A query with a location, without other optional fields."""
     values: dict[str, Any] = {
         "cpf": cpf,
         "name": "Maria da Silva",
@@ -90,7 +90,7 @@ def a_whole_query(**changes: Any) -> BankQuery:
 
 
 def reference_of(bank: BankClient, cpf: str) -> str:
-    """Ask for offers; the bank's own name of the step that it wants of the holder first."""
+    """Ask for offers. Returns the bank's id of the step that it requires first."""
     action = bank.query(a_query(cpf)).action
     assert action is not None
     return action.reference

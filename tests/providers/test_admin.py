@@ -130,7 +130,7 @@ UNREAD = "desconhecido (Redis não responde)"
 
 
 def standing_of(client, bank):
-    """What the list and the bank's page say of how it stands."""
+    """The bank's state as the list and its page show it."""
     shown = [client.get(url).content.decode() for url in (reverse("admin:providers_provider_changelist"), url_of(bank))]
     return [
         re.findall(rf">\s*(no ar|desligado|{OPEN}|{re.escape(UNREAD)}|fora do ar[^<;]*)", page)[0] for page in shown

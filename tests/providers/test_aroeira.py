@@ -1,4 +1,4 @@
-"""What only aroeira does: form data, numbers as text, pages in place of answers, a second simulation at submit."""
+"""aroeira's peculiarities: form data, numbers as text, pages in place of answers, a second simulation at submit."""
 
 from __future__ import annotations
 

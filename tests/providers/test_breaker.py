@@ -59,7 +59,7 @@ def test_half_of_the_calls_have_to_fail(clock: Clock) -> None:
 
 
 def test_other_partners_calls_do_not_keep_one_partners_breaker_open(clock: Clock) -> None:
-    """Before the fix, each flush of a healthy partner opened it anew while the failures were in the window: 41 s."""
+    """Before the fix, each report of a healthy partner opened it again while the failures were in the window: 41 s."""
     failing, healthy = Breaker("x", "a", clock=clock), Breaker("x", "b", clock=clock)
     record(healthy, good=30)
     record(failing, bad=10)
@@ -71,7 +71,7 @@ def test_other_partners_calls_do_not_keep_one_partners_breaker_open(clock: Clock
 
 
 def test_a_probe_that_said_nothing_about_the_bank_is_given_back(clock: Clock) -> None:
-    """Before the fix, a probe for which no place was free kept the bank closed for another 30 s."""
+    """Before the fix, a probe that found no free place kept the breaker open for another 30 s."""
     breaker = Breaker("x", clock=clock)
     record(breaker, bad=10)
     clock.now += 15
@@ -134,7 +134,7 @@ def test_late_calls_from_before_the_opening_settle_nothing_while_the_probe_is_un
     clock.now += 15.1
     probe, late = Breaker("x", clock=clock), Breaker("x", clock=clock)
     assert probe.allows()
-    late.record(False)  # must not hold the breaker open for another 15 s, nor give the probe's place away
+    late.record(False)  # must not keep the breaker open for another 15 s, nor release the probe's place
     late.record(True)
     assert not Breaker("x", clock=clock).allows()
     probe.record(True)
@@ -181,7 +181,7 @@ def test_what_fails_for_the_only_partner_that_calls_is_held_back_for_all(clock: 
 
 
 def test_one_failure_of_another_does_not_give_the_hostile_one_power_over_all(clock: Clock) -> None:
-    """Both have failures, but those of the quiet one are no half of its calls: the bank works."""
+    """Both partners have failures, but less than half of the quiet partner's calls fail, so the bank works."""
     record(of("quiet", clock), good=10, bad=1)
     record(of("hostile", clock), bad=40)
     assert not of("hostile", clock).allows()
@@ -205,7 +205,7 @@ def test_a_partners_own_breaker_has_a_probe_of_its_own_and_starts_anew(clock: Cl
     probe.record(True)
     assert of("hostile", clock).allows()
     record(of("hostile", clock), bad=9)
-    assert of("hostile", clock).allows()  # what failed before the probe is forgotten
+    assert of("hostile", clock).allows()  # failures before the probe do not count any more
     record(of("hostile", clock), bad=1)
     assert not of("hostile", clock).allows()
     assert of("quiet", clock).allows()
@@ -244,7 +244,7 @@ def test_another_process_hears_of_a_partners_own_within_a_second(clock: Clock) -
 
 
 def test_inputs_that_hang_hold_a_bank_back_from_the_partner_that_sends_them_alone(connect: Connect) -> None:
-    """Before the fix, twelve streams of one key took the bank from all partners for 12 s."""
+    """Before the fix, twelve streams of one key made the bank unavailable to all partners for 12 s."""
     connection = connect("ipe").connection
 
     def asked_by(partner: str, cpf: str, seconds: float) -> BankResult:

@@ -1,4 +1,4 @@
-"""canela's quirks: an SMS without a link, 500 for a bad token, a limit per token, a desk, callbacks it signs."""
+"""canela's peculiarities: an SMS without a link, 500 for a bad token, a limit per token, a desk, signed callbacks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def messages(simulator: Simulator, cpf: str) -> int:
 
 
 def answering(*replies: Reply) -> Callable[[Received], Reply]:
-    """A bank that gives a token and then these answers, one after the other."""
+    """A bank that gives a token and then these answers in turn."""
     rest = iter(replies)
 
     def reply(request: Received) -> Reply:
@@ -320,7 +320,7 @@ def test_approved_but_nothing_to_offer_ends_the_step() -> None:
 
 
 def test_a_403_that_names_no_authorization_is_an_error() -> None:
-    """The account itself is shut out, say: nothing that the holder could do."""
+    """For example, the account itself is blocked: the holder can do nothing about it."""
     with Receiver(answering(Reply(403, b'{"mensagem": "acesso negado"}'))) as bank, pytest.raises(ProviderError):
         at("canela", bank.root).query(a_query())
 
@@ -336,7 +336,7 @@ HEADER = "Canela-Assinatura"
 def callback(
     body: bytes = ANSWERED, *, age_s: float = 0, secret: str = SECRET, moment: str | None = None
 ) -> tuple[dict[str, str], bytes]:
-    """A callback as the manual has it, signed so many seconds ago."""
+    """A callback as the manual shows it, signed so many seconds ago."""
     if moment is None:
         signed_at = datetime.now(timezone(timedelta(hours=-3))) - timedelta(seconds=age_s)
         moment = signed_at.isoformat(timespec="seconds")

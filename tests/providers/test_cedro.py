@@ -1,4 +1,4 @@
-"""cedro's quirks: answers that have to be waited for, a confirmation by the holder, two references, refresh tokens."""
+"""cedro's peculiarities: polled answers, a confirmation by the holder, two references, refresh tokens."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def messages(simulator: Simulator, cpf: str) -> int:
 
 @contextmanager
 def answering(*consults: dict[str, Any], seconds: float = 5) -> Iterator[BankClient]:
-    """The adapter at a bank that says these words of a consult, one a look, the last one for ever."""
+    """The adapter at a bank that answers polls of a consult with these words in turn, and then always with the last."""
     looks = list(consults)
 
     def reply(request: Received) -> Reply:

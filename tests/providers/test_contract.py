@@ -1,4 +1,5 @@
-"""What every bank's adapter has to do, against its simulated bank over HTTP. Its quirks are in its own test."""
+"""What every bank's adapter has to do, against its simulated bank over HTTP. A bank's peculiarities are in its own
+tests."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def numbers_of(offer: BankOffer) -> dict[str, Any]:
 
 
 def keeping(told: list[Reply]) -> Callable[[Received, Reply], Reply]:
-    """For `between`: lets every answer through, and keeps it."""
+    """For `between`: passes every answer on unchanged, and keeps it."""
 
     def keep(request: Received, reply: Reply) -> Reply:
         told.append(reply)
@@ -244,7 +245,7 @@ def test_the_operators_default_portfolio_is_sent_wherever_a_portfolio_of_the_cal
         ("drop_after_accept", ProviderUnavailable),
         ("garbage", ProviderError),
         ("huge_body", ProviderError),
-        ("html", BankFailure),  # one bank's page says "maintenance", at the others it is unreadable
+        ("html", BankFailure),  # one bank's page says "maintenance"; the others' pages are unreadable
     ],
 )
 @pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
@@ -259,7 +260,7 @@ def test_a_bank_that_fails_raises_the_right_error(
 def test_banks_that_come_to_no_end_are_unavailable(
     connect: Connect, simulator: Simulator, operation: str, fault: str
 ) -> None:
-    """Each has a second: all of them at once."""
+    """Each bank has one second; all are called at once."""
     with ThreadPoolExecutor(len(registry.names())) as pool:
         waiting = [
             pool.submit(fails, connect, name, simulator, operation, fault, ProviderUnavailable)
@@ -289,7 +290,7 @@ def fails(
 
 
 def test_a_bank_that_keeps_failing_is_held_back(bank: BankClient, simulator: Simulator) -> None:
-    """By what else a bank may be taken for failing: `test_breaker`."""
+    """What else counts as a failure of a bank: see `test_breaker`."""
     simulator.bank(bank.name, fault="http_500", operation="query")
     fail(bank)
     assert Breaker(bank.name).is_open()
@@ -309,7 +310,7 @@ def test_a_probe_that_fails_holds_the_bank_back_again(connect: Connect, name: st
 
 
 def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, name: str, simulator: Simulator) -> None:
-    """Also where it has to log in first, and takes several requests."""
+    """Also if the adapter has to log in first, and needs several requests."""
     simulator.bank(name, fault="http_500", operation="query")
     fail(connect(name))
     half_open(name)
@@ -427,7 +428,7 @@ def test_a_refused_signature_rejects_the_proposal(
 def test_a_bank_that_refuses_after_the_submission_says_why_in_its_own_words(
     bank: BankClient, submitted: BankProposal, simulator: Simulator
 ) -> None:
-    """As the laboratory has it refuse. What a proposal was waiting for tells less."""
+    """The laboratory makes it refuse. The state in which a proposal waited says less."""
     assert submitted.reason is None
     code, words = next(iter(REFUSALS[bank.name].items()))
     simulator.lab(FULL_FLOW, "proposals/advance", status="rejected", provider=bank.name, reason=code)
@@ -498,7 +499,8 @@ def test_a_submission_answered_with_what_can_not_be_kept_has_an_unknown_outcome(
     bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
 ) -> None:
     def unkeepable(request: Received, reply: Reply) -> Reply:
-        """The proposal's word as a NUL, which the database refuses. XML can't say one: there its name gets too long."""
+        """Replaces the proposal's status word by NUL, which the database refuses. XML can't contain NUL: there the id
+        gets too long."""
         if reply.body.startswith((b"{", b"[")):
             word = submitted.native_status.encode()
             return replace(reply, body=reply.body.replace(b'"' + word + b'"', b'"\\u0000"'))
@@ -589,7 +591,7 @@ def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
     with between(simulator, name, instead) as url:
         try:
             step = at(name, url).check(a_query(OWING[name]), action.reference).step
-        except (InvalidInput, BankFailure):  # nothing is known of the step then: it is looked at again
+        except (InvalidInput, BankFailure):  # then nothing is known about the step: it is checked again
             step = StepOutcome.OPEN
     assert step is StepOutcome.OPEN
 
@@ -650,7 +652,7 @@ def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: BankC
     texts = {field: place for field, place in rules.SUBMISSION_TEXTS.items() if "." in place}
     for number, (field, place) in enumerate(texts.items()):
         block, _, name = place.partition(".")
-        text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # of two words, as a father's name has to be
+        text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # two words, because a father's name needs two
         changed = replace(getattr(whole, block), **{name: text})
         submission = replace(whole, reference=f"reference-{number}", **{block: changed})
         faults = [fault.field for fault in rules.submission_faults(bank.adapter, submission)]
@@ -689,7 +691,7 @@ def test_cancel_works_where_it_is_supported(bank: BankClient, submitted: BankPro
         assert bank.cancel(submitted.native_id, "Desistiu.").status is ProposalStatus.CANCELLED
 
 
-# --- what never happens
+# --- what must never happen
 
 
 @pytest.fixture

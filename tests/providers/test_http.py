@@ -1,4 +1,4 @@
-"""The seam to banks against a server of plain sockets that does what no bank should."""
+"""`providers/http.py` against a server of plain sockets that misbehaves."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\
 
 
 class Server:
-    """Answers the nth request of all with the nth of `answers` (the last one for all further ones). An answer is bytes,
-    or a function that gets the connection. `requests` are their bytes, `opened` counts connections."""
+    """Answers the nth request with the nth of `answers` (all further requests with the last one). An answer is bytes,
+    or a function that takes the connection. `requests` are their bytes, `opened` counts connections."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.answers: list[bytes | Callable[[socket.socket], None]] = [OK]

@@ -1,4 +1,4 @@
-"""imbuia's quirks: liveness at a link, a media type per route, a raw token, callbacks that it signs."""
+"""imbuia's peculiarities: liveness at a link, a media type per route, a raw token, signed callbacks."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ ENDED = b'{"tipo": "biometria.encerrada", "biometria": {"id_biometria": "b1"}}'
 
 
 def callback(body: bytes = ENDED, *, age_s: float = 0, secret: str = SECRET) -> tuple[dict[str, str], bytes]:
-    """A callback as the manual has it, signed so many seconds ago."""
+    """A callback as the manual shows it, signed so many seconds ago."""
     moment = str(int(time.time() - age_s))
     signature = hmac.new(secret.encode(), f"{moment}.evt_1.".encode() + body, hashlib.sha256).hexdigest()
     return {"X-Imbuia-Evento": "evt_1", "X-Imbuia-Momento": moment, "X-Imbuia-Assinatura": signature}, body

@@ -1,4 +1,4 @@
-"""What only ipe does: rates as fractions beside percents, microseconds in every date, auctions, cancellation."""
+"""ipe's peculiarities: rates as fractions beside percents, microseconds in every date, auctions, cancellation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def offer(ipe: BankClient) -> BankOffer:
 
 @pytest.fixture
 def native_id(ipe: BankClient, offer: BankOffer) -> str:
-    """The bank's name of a debt just submitted."""
+    """The bank's id of a new debt."""
     return ipe.submit(a_submission(offer)).native_id
 
 
@@ -61,7 +61,7 @@ def answering(reply: Reply) -> Receiver:
 
 
 def fault(status: int, translation: str) -> Reply:
-    """An error as the manual has it."""
+    """An error as the manual shows it."""
     body = {"code": f"IPE000{status}", "title": "English", "translation": translation}
     return Reply(status, json.dumps(body).encode())
 

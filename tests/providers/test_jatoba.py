@@ -1,4 +1,5 @@
-"""What only jatoba does: cents, errors at HTTP 200, the signed term, the holder's CPF in place of a phone PIX key."""
+"""jatoba's peculiarities: cents, errors with HTTP 200, the signed term, the holder's CPF in place of a phone PIX
+key."""
 
 from __future__ import annotations
 

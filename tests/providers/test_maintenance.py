@@ -1,4 +1,4 @@
-"""A bank out of service by an operator's word: nobody calls it, and partners read why and until when."""
+"""A bank that an operator took out of service: nobody calls it, and partners read why and until when."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_of_windows_that_overlap_the_last_end_counts() -> None:
 
 
 def test_no_request_leaves_for_a_bank_in_its_window() -> None:
-    """At an address where nobody listens: an attempt would be "unavailable"."""
+    """The address has no listener: an attempt would be "unavailable"."""
     bank = ProviderFactory(name="ipe")
     a_window(bank)
     client = operation.client("ipe", request_id="r", partner="p")
@@ -74,7 +74,7 @@ def test_partners_read_that_the_bank_is_unavailable(client: Client) -> None:
 
 
 def test_the_end_is_told_with_its_day_and_time_zone() -> None:
-    """Before the fix, it was "18:00" alone."""
+    """Before the fix, the message had only "18:00"."""
     assert out_of_service(datetime(2026, 11, 22, 21, 0, tzinfo=UTC), "x") == (
         "fora do ar até 22/11/2026 18:00, horário de Brasília: x"
     )

@@ -18,7 +18,8 @@ from tests.providers.samples import a_query, a_submission
 
 @contextmanager
 def counted(operation: str, outcome: str, *, by: int = 1) -> Iterator[None]:
-    """Expects that inside `operation` of ipe ends `by` times with `outcome`, and nothing else is counted."""
+    """Expects that, during the block, `operation` of ipe ends `by` times with `outcome`, and nothing else is
+    counted."""
 
     def counts() -> dict[tuple[str, str, str], float]:
         [family] = [family for family in REGISTRY.collect() if family.name == "bank_call_seconds"]

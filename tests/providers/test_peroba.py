@@ -1,4 +1,4 @@
-"""What is peculiar to peroba: two headers, decimals in text, meaning in the HTTP status, a chat that is polled."""
+"""peroba's peculiarities: two headers, decimals in text, meaning in the HTTP status, a chat that is polled."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_a_chat_that_the_bank_forgot_has_expired(peroba: BankClient) -> None:
 
 def test_an_unknown_word_of_an_authorization_leaves_it_open(connect: Connect) -> None:
     class Stranger(Peroba):
-        """A peroba that says a new word; the real simulator has no way to say one."""
+        """A peroba that sends a new word, which the real simulator can't send."""
 
         def call(self, method: str, path: str, **_: Any) -> Reply:
             payload = {"Mensagem": None, "Autorizacao": "EmOrbita", "Vinculos": [], "Simulacoes": []}
@@ -312,7 +312,7 @@ def test_the_signature_link_tells_its_end(peroba: BankClient, offer: BankOffer) 
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "7.400,00", ""])
 def test_an_amount_that_is_none_is_unreadable(connect: Connect, text: str) -> None:
     class Odd(Peroba):
-        """A peroba that sends what it never does."""
+        """A peroba that sends answers that the real one never sends."""
 
         def call(self, method: str, path: str, **sent: Any) -> Reply:
             reply = super().call(method, path, **sent)

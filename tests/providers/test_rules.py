@@ -1,4 +1,4 @@
-"""Rules that the facts of a bank tell, in its operations: texts that are cut, channels, insurance that was declined."""
+"""Rules from a bank's facts, in its operations: texts that are cut, channels, declined insurance."""
 
 from __future__ import annotations
 

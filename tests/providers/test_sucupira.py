@@ -1,4 +1,4 @@
-"""What is peculiar to sucupira: signed requests, cents, milliseconds, a due date that gets lost, no deduplication."""
+"""sucupira's peculiarities: signed requests, cents, milliseconds, a due date that gets lost, no deduplication."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def incomplete_offer(sucupira: BankClient) -> BankOffer:
 
 
 def operations(simulator: Simulator) -> list[str]:
-    """What arrived after the queries."""
+    """The operations that arrived after the queries."""
     return [call["operation"] for call in simulator.calls("sucupira") if call["operation"] != "query"]
 
 
@@ -201,7 +201,7 @@ def test_a_bank_that_is_down_is_unavailable(sucupira: BankClient) -> None:
 @pytest.mark.parametrize("text", ["9100.00", "", "NaN"])
 def test_cents_that_are_none_are_unreadable(connect: Connect, text: str) -> None:
     class Odd(Sucupira):
-        """A sucupira that sends what it never does."""
+        """A sucupira that sends answers that the real one never sends."""
 
         def call(self, method: str, path: str, **sent: Any) -> Reply:
             reply = super().call(method, path, **sent)
@@ -241,7 +241,7 @@ def test_submit_missing_due_date_again_after_saving_is_a_refusal(
     connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
 ) -> None:
     class Forgetful(Sucupira):
-        """A sucupira that answers a save and keeps nothing."""
+        """A sucupira that answers a save and stores nothing."""
 
         def call(self, method: str, path: str, **sent: Any) -> Reply:
             return Reply(200, {}, b"{}") if method == "PUT" else super().call(method, path, **sent)
@@ -268,7 +268,7 @@ def test_submit_whose_second_answer_was_lost_is_found_by_its_reference(
     connect: Connect, incomplete_offer: BankOffer, simulator: Simulator
 ) -> None:
     class Unlucky(Sucupira):
-        """A sucupira whose line breaks as soon as the simulation is saved."""
+        """A sucupira whose connection breaks as soon as the simulation is saved."""
 
         def call(self, method: str, path: str, **sent: Any) -> Reply:
             reply = super().call(method, path, **sent)

@@ -1,4 +1,4 @@
-"""A token that all processes share, for a bank that allows a user few of them."""
+"""A token that all processes share, for a bank that allows each user few tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "a-bank:a-user"
 
 
 class Login:
-    """A bank that gives numbered tokens, each after a moment."""
+    """A bank that gives numbered tokens, each after a short delay."""
 
     def __init__(self, lasting_s: float = 600) -> None:
         self.given = 0
@@ -94,7 +94,7 @@ def test_without_redis_each_process_logs_in(settings: Any) -> None:
 
 
 def test_whoever_has_time_left_logs_in_where_anothers_time_was_over() -> None:
-    """Before the fix, a query with little time left failed the log-ins of all that waited for it."""
+    """Before the fix, the log-in of a query with little time left failed for all that waited for it."""
     cache, login = TokenCache(None), Login()
 
     begun, over = threading.Event(), threading.Event()

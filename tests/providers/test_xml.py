@@ -1,4 +1,4 @@
-"""A bank that speaks XML at one address, with a ticket in the body."""
+"""A bank that uses XML at one address, with a ticket in the body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test here may not use. These tests need the virtual environment and nothing else: no server is started."""
+"""Refuses what tests in this folder may not use. They need only the virtual environment: no server is started."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ def _no_redis(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, target)
 
     monkeypatch.setattr(socket.socket, "connect", refuse_redis)
-    redis().connection_pool.disconnect()  # connections that an earlier test left open would still serve
+    redis().connection_pool.disconnect()  # connections that an earlier test left open would still work

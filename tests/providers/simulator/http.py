@@ -1,4 +1,4 @@
-"""The simulator as any HTTP client sees it, beside its controls."""
+"""The simulator as an HTTP client sees it, and its controls."""
 
 from __future__ import annotations
 

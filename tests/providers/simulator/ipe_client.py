@@ -75,7 +75,7 @@ class IpeClient:
         return {**body, "simulation_key": key, "requester_identifier_key": reference, **top}
 
     def submit(self, cpf: str = FULL_FLOW, reference: str = "reference-1", **top: Any) -> dict[str, Any]:
-        """Query and submit; the debt."""
+        """Query and submit. Returns the debt."""
         answer = self.post("/debts", self.submission(cpf, reference, **top))
         assert answer.status_code == 201, answer.text
         return answer.json()

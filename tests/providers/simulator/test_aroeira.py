@@ -57,7 +57,7 @@ class Client:
         return self.send("POST", "/clt/simulacao", changed(QUERY, **changes))
 
     def again(self, cpf: str = FULL_FLOW, **changes: str | None) -> dict[str, Any]:
-        """Simulate the plain table of the holder's link once more."""
+        """Simulate the table without insurance of the holder's employment again."""
         return self.query(cpf=cpf, codigo_tabela="60215", matricula="100200", **changes)
 
     def submission(self, cpf: str = FULL_FLOW) -> dict[str, str]:

@@ -42,7 +42,7 @@ class CedroClient:
         return self.simulator.get(path, params=parameters, headers=self.headers)
 
     def consult(self, cpf: str = FULL_FLOW) -> str:
-        """Begin a consult; its id."""
+        """Begin a consult. Returns its id."""
         return self.post(CONSULTS, changed(CONSULT, "borrowerDocumentNumber", cpf)).json()["id"]  # type: ignore[no-any-return]
 
     def look(self, consult: str, **parameters: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class CedroClient:
         return answer.json(parse_float=Decimal)  # type: ignore[no-any-return]
 
     def finished(self, cpf: str = FULL_FLOW, **parameters: str) -> dict[str, Any]:
-        """A consult's answer, past the look that comes too early."""
+        """A consult's answer, after the first poll, which comes too early."""
         consult = self.consult(cpf)
         assert self.look(consult)["status"] == "CONSENT_APPROVED"
         return self.look(consult, **parameters)
@@ -68,7 +68,7 @@ def cedro(simulator: HttpSimulator) -> CedroClient:
 
 
 def fault_of(answer: requests.Response) -> tuple[str, str]:
-    """The dotted way to the field that a 422 names, and what is wrong with it."""
+    """The dotted path of the field that a 422 names, and its fault."""
     assert answer.status_code == 422, answer.text
     [fault] = answer.json()["detail"]
     return ".".join(fault["loc"]), fault["msg"]
@@ -257,9 +257,9 @@ def test_unknown_consults_and_operations_are_404(cedro: CedroClient) -> None:
 
 
 def test_a_refused_token_does_not_wait_for_a_slow_scenario(simulator: HttpSimulator, cedro: CedroClient) -> None:
-    """It would cost a caller whose token ended the holder's 8 s twice."""
+    """Otherwise a caller with an expired token would wait for the holder's 8 s twice."""
     slow = changed(CONSULT, "borrowerDocumentNumber", "90000001732")
     simulator.bank("cedro", fault="expired_token", operation="query", times=1)
-    answers = [cedro.post(CONSULTS, slow), cedro.post(CONSULTS, slow)]  # ended by the fault; then unknown
+    answers = [cedro.post(CONSULTS, slow), cedro.post(CONSULTS, slow)]  # expired by the fault; then unknown
     assert [answer.status_code for answer in answers] == [401, 401]
     assert max(answer.elapsed.total_seconds() for answer in answers) < 5

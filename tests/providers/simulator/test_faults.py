@@ -130,7 +130,7 @@ def test_a_client_that_hangs_up_in_the_middle_of_an_answer_is_not_worth_a_line(
     for _ in range(5):
         with sent(ipe, "/debts", body, 10) as connection:
             connection.recv(1024)
-            # The rest comes to nobody: the kernel answers it with a reset.
+            # Nobody reads the rest: the kernel answers it with a reset.
     simulator.bank("ipe")
     for _ in range(5):
         assert ipe.query().status_code == 200

@@ -184,7 +184,7 @@ def test_evidence_that_was_not_collected_is_said(imbuia: ImbuiaClient) -> None:
 
 
 def signature(request: Received) -> str:
-    """What the manual says that the signature has to be."""
+    """The signature as the manual defines it."""
     moment, event = request.headers["x-imbuia-momento"], request.headers["x-imbuia-evento"]
     return hmac.new(CALLBACK_SECRET, f"{moment}.{event}.".encode() + request.body, hashlib.sha256).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The laboratory: each order is about one CPF, and touches no other."""
+"""The laboratory: each order is about one CPF, and affects no other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lab:
 
 @pytest.fixture
 def lab(simulator: HttpSimulator) -> Lab:
-    """The laboratory, with STRANGER in the part of the holder to whom every bank lends."""
+    """The laboratory, with STRANGER set as the holder who gets offers from every bank."""
     lab = Lab(simulator)
     lab.done("PUT", body={"scenario": "full_flow"})
     return lab
@@ -196,7 +196,7 @@ def test_a_bad_order_is_422_and_names_the_field(lab: Lab, method: str, path: str
 
 
 def test_a_field_that_is_null_counts_as_absent_and_the_reference_says_so(lab: Lab) -> None:
-    """Before the fix, the reference told of no null."""
+    """Before the fix, the reference did not allow null."""
     bodies = {
         path.removeprefix("/lab/holders/{cpf}"): methods["post"]["requestBody"]["content"]["application/json"]["schema"]
         for path, methods in lab.simulator.get("/lab/openapi.json").json()["paths"].items()

@@ -1,4 +1,4 @@
-"""A contract's way through the bank, seen over HTTP at ipe."""
+"""A contract's states at the bank, seen over HTTP at ipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a simulated bank reads a request, and tells operations of one path apart."""
+"""How a simulated bank reads a request, and distinguishes operations with the same path."""
 
 from __future__ import annotations
 

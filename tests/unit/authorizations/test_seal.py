@@ -26,7 +26,7 @@ def test_fractions_have_no_canonical_form(value: Any) -> None:
 
 
 def test_the_hash_of_a_link_as_written_down() -> None:
-    """Computed apart from this code: what other verifiers must get."""
+    """Computed without this code: the hash that other verifiers must get."""
     text = '{"number":1,"previous_hash":"' + "0" * 64 + '","record_sha256":"' + "a" * 64 + '"}'
     assert seal.Link(1, seal.GENESIS, "a" * 64).hash == hashlib.sha256(text.encode()).hexdigest()
 
@@ -40,7 +40,7 @@ def test_each_link_holds_the_hash_of_the_one_before() -> None:
 
 
 def test_a_signature_is_plain_ed25519_behind_its_label() -> None:
-    """A verifier in another language needs the public key, the label and the bytes, and nothing of this code."""
+    """A verifier in another language needs only the public key, the label and the bytes."""
     signature = seal.sign(seal.LINK, b"text")
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(seal.public_key()))
     key.verify(bytes.fromhex(signature), b"origination/evidence-link/1\n" + b"text")
@@ -61,7 +61,7 @@ def test_what_is_no_signature_and_no_key_is_simply_not_signed(signature: str | N
 
 
 def a_use(place: int, **changes: Any) -> dict[str, Any]:
-    """A sealed use; `changes` are made after it was sealed."""
+    """A sealed use, with `changes` made after sealing."""
     use = {"number": place, "provider": "banco", "call": "query", "reference": f"q-{place}", "used_at": "2026"}
     return {**use, "seal": seal.sign_use(LINK_HASH, use), **changes}
 

@@ -1,4 +1,4 @@
-"""What the benchmark says of its figures."""
+"""What the benchmark's report says about its figures."""
 
 from __future__ import annotations
 

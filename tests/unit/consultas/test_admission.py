@@ -28,7 +28,7 @@ def clock() -> Clock:
 
 
 def fill(places: Admission, partner: uuid.UUID, count: int) -> list[Place]:
-    """As many places for `partner` as there are, at most `count`."""
+    """All free places for `partner`, at most `count`."""
     found: list[Place] = []
     try:
         for _ in range(count):
@@ -39,7 +39,7 @@ def fill(places: Admission, partner: uuid.UUID, count: int) -> list[Place]:
 
 
 def lag(places: Admission, clock: Clock, seconds: float, lag_s: float) -> None:
-    """Let `seconds` go by, with ten queries a second that each waited `lag_s` for a worker."""
+    """Let `seconds` pass, with ten queries a second that each waited `lag_s` for a worker."""
     for _ in range(round(seconds * 10)):
         clock.now += 0.1
         places.observe(lag_s)
@@ -69,7 +69,7 @@ def test_near_the_limit_only_who_has_less_than_an_equal_share_gets_a_place() -> 
     assert len(fill(places, B, 100)) == 10, "the last tenth is for others"
     with pytest.raises(OverCapacity):
         places.enter(A)
-    for place in big[:5]:  # places that the big one frees go to the small one
+    for place in big[:5]:  # the small partner gets the places that the big one frees
         place.leave()
     with pytest.raises(OverCapacity):
         places.enter(A)
@@ -120,7 +120,7 @@ def test_the_limit_rises_again_when_the_lag_is_gone(clock: Clock) -> None:
 
 
 def test_a_quiet_hour_is_never_limited_below_the_least(clock: Clock) -> None:
-    """A broker that restarts makes the few queries of that moment late, too."""
+    """A restart of the broker also delays the few queries of that time."""
     places = Admission(1000, clock)
     fill(places, A, 3)
     lag(places, clock, 60, 8.0)

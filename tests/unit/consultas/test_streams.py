@@ -1,4 +1,4 @@
-"""What a reader of a stream has, by the id of its last event."""
+"""What a stream's reader already has, judged by the id of its last event."""
 
 from __future__ import annotations
 

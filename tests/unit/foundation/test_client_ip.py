@@ -1,4 +1,4 @@
-"""Whose address counts, and that no header can forge it."""
+"""Which address counts as the client's, and that no header can forge it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PROXIES = ["10.0.0.0/8", "2001:db8:ffff::/48"]
     ("peer", "forwarded", "expected"),
     [
         ("203.0.113.9", None, "203.0.113.9"),
-        ("203.0.113.9", "198.51.100.1", "203.0.113.9"),  # the peer is no proxy: its header is hearsay
+        ("203.0.113.9", "198.51.100.1", "203.0.113.9"),  # the peer is no proxy: its header does not count
         ("10.0.0.1", None, "10.0.0.1"),
         ("10.0.0.1", "198.51.100.1", "198.51.100.1"),
-        ("10.0.0.1", "1.2.3.4, 198.51.100.1", "198.51.100.1"),  # what the caller wrote stands to the left
+        ("10.0.0.1", "1.2.3.4, 198.51.100.1", "198.51.100.1"),  # the caller's own entries are on the left
         ("10.0.0.1", "1.2.3.4, 198.51.100.1, 10.0.0.2", "198.51.100.1"),
         ("10.0.0.1", "10.9.9.9, 10.0.0.2", "10.9.9.9"),
         ("10.0.0.1", "1.2.3.4,10.0.0.2", "1.2.3.4"),

@@ -1,4 +1,4 @@
-"""What is encrypted in a row opens in that row and column, and nowhere else."""
+"""An encrypted value can be decrypted only in its own row and column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 def a_row(model: type[models.Model]) -> models.Model:
-    """A row of `model` in memory, with an identity that no other has."""
+    """A row of `model` in memory, with a unique identity."""
     return with_identity(model, f"row-{next(_numbers)}")
 
 
@@ -53,7 +53,7 @@ def test_a_ciphertext_opens_in_its_own_row_only(column: Column) -> None:
 
 @pytest.mark.parametrize("column", columns(), ids=str)
 def test_a_ciphertext_opens_in_no_other_column(column: Column) -> None:
-    """Of no table, whatever the identity of the row there."""
+    """In no table, even if the row there has the same identity."""
     token = column.sealing.sealed(a_value(column), with_identity(column.model)).token
     for elsewhere in columns():
         if elsewhere != column:
@@ -63,7 +63,8 @@ def test_a_ciphertext_opens_in_no_other_column(column: Column) -> None:
 
 @pytest.mark.parametrize("column", columns(), ids=str)
 def test_a_row_is_known_before_it_is_stored(column: Column) -> None:
-    """By what the application sets. A key that the database gives at the insert comes too late."""
+    """A row's identity consists of values that the application sets. A key that the database chooses at the insert
+    comes too late."""
     names = getattr(column.model, "sealed_by", ("pk",))
     assert not (names == ("pk",) and isinstance(column.model._meta.pk, models.AutoField))
     assert set(names) <= {"pk", *(field.attname for field in column.model._meta.concrete_fields)}

@@ -1,4 +1,4 @@
-"""The strict fields: what each takes, what it refuses, and that no input breaks any of them."""
+"""The strict fields: what each accepts, what it refuses, and that no input raises another error."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_today_is_not_in_the_future_and_tomorrow_is(time_in_sao_paulo):
 
 @pytest.fixture
 def time_in_sao_paulo(monkeypatch) -> datetime.date:
-    """22:30 of the 10th in Brasília, when UTC already writes the 11th."""
+    """22:30 on the 10th in Brasília, which is already the 11th in UTC."""
     now = datetime.datetime(2026, 3, 11, 1, 30, tzinfo=datetime.UTC)
     monkeypatch.setattr("django.utils.timezone.now", lambda: now)
     return datetime.date(2026, 3, 10)

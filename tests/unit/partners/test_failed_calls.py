@@ -1,4 +1,4 @@
-"""What a process notes of failed calls costs the same under a flood."""
+"""Recording failed calls costs a process no more during a flood."""
 
 from __future__ import annotations
 

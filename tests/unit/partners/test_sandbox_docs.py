@@ -1,4 +1,4 @@
-"""What the guide and README say of the sandbox is what the code has: its partner, its holders, its times."""
+"""The guide and the README describe the sandbox as the code has it: its partner, its holders, its times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statuses of a proposal and which may follow which, as the contract has them."""
+"""The statuses of a proposal and their allowed order, as in the contract."""
 
 from __future__ import annotations
 

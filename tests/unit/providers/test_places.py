@@ -10,7 +10,7 @@ from tests.processes import wait_until
 
 
 def fill(places: Places, partner: str, count: int) -> int:
-    """How many of `count` places `partner` gets at once."""
+    """The number of `count` requested places that `partner` gets at once."""
     return sum(places.acquire(partner, timeout=0) for _ in range(count))
 
 

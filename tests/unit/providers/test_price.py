@@ -1,4 +1,4 @@
-"""What a loan costs in all (CET)."""
+"""The total cost of a loan (CET)."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_what_is_paid_is_worth_what_is_released(months: int, rate: str, first_du
 @pytest.mark.parametrize(
     ("net", "installment", "first_due"),
     [
-        ("1000", "90", date(2027, 1, 10)),  # less than was released
+        ("1000", "90", date(2027, 1, 10)),  # less than the released amount
         ("1000", "100", QUOTED),
         ("1000", "100", date(2026, 11, 1)),
-        ("0.01", "1000000000", date(2026, 11, 23)),  # no honest price
+        ("0.01", "1000000000", date(2026, 11, 23)),  # a price that can't be true
     ],
 )
 def test_where_there_is_no_cost_to_tell(net: str, installment: str, first_due: date) -> None:

@@ -50,7 +50,7 @@ def test_a_banks_words_are_those_of_its_manual(name: str) -> None:
     documented = re.findall(r"^\| `([^`]+)` \|", manual, re.MULTILINE)
     assert refusals_of(name).items() <= bank.reasons.items()
     assert sorted(refusals_of(name)) == sorted(folded(words) for words in documented)
-    # The catalogue's holders are refused by sentences of these two; a manual may have none for the others.
+    # The catalogue's holders are refused with these two sentences; a manual may have none for the other codes.
     assert {ReasonCode.NO_MARGIN, ReasonCode.EXISTING_CONTRACT} <= set(bank.reasons.values())
 
 

@@ -1,4 +1,4 @@
-"""Rules that the facts of a bank tell: words that it has not, texts too long for it, insurance that was declined."""
+"""Rules from a bank's facts: words that it lacks, texts that are too long for it, declined insurance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offers and proposals keep within what the contract and the database can hold, whatever a bank writes."""
+"""Offers and proposals stay within the contract's and the database's limits, whatever a bank sends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def test_an_offer_of_nothing_is_left_out_and_the_others_stand(amount: str, nothi
 
 
 def test_a_banks_remark_beside_its_offers_is_no_reason_for_having_none() -> None:
-    """Before the fix, a partner read reasons for a refusal beside offers: at peroba and others one key bears both."""
+    """Before the fix, a partner read reasons for a refusal beside offers, because peroba and others use one key for
+    both."""
     assert BankResult.answer([OFFER], [EMPLOYER], ["Consulta realizada."]).reasons == ()
     assert BankResult.answer([], [], ["Sem margem."]).reasons == ("Sem margem.",)
 

@@ -1,4 +1,5 @@
-"""The words of each bank, in its adapter and in its simulated bank, which were written apart from the same manual."""
+"""The words of each bank, in its adapter and in its simulated bank, which were written separately from the same
+manual."""
 
 from __future__ import annotations
 

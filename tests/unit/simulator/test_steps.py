@@ -1,4 +1,4 @@
-"""External steps, messages, the clock and callbacks: the core by itself, with a bank that has no dialect."""
+"""External steps, messages, the clock and callbacks: the core alone, with a bank that has no dialect."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_step_expires(bank: str, cpf: str, hours: int) -> None:
         assert step is not None
         assert step.expires_at is not None
         assert (step.expires_at - step.opened_at).total_seconds() == hours * HOUR
-        if bank != "imbuia":  # the scenario ends imbuia's long before
+        if bank != "imbuia":  # the scenario ends imbuia's step long before
             world.clock.advance(hours * HOUR - 1)
             assert step.status == "open"
             world.clock.advance(1)

@@ -1,4 +1,4 @@
-"""When a delivery that failed is tried again."""
+"""When a failed delivery is tried again."""
 
 from __future__ import annotations
 
