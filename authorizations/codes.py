@@ -61,7 +61,7 @@ class State:
         return self.stage in (Stage.SENDING, Stage.LIVE)
 
     @property
-    def why(self) -> str | None:
+    def reason_refused(self) -> str | None:
         """Why the page accepts no code, although one was requested."""
         return None if self.stage is None or self.is_awaited else _WHY[self.stage]
 

@@ -24,7 +24,7 @@ from rest_framework.response import Response
 from authorizations import codes, evidence, marks, schema, sessions
 from authorizations.models import Session
 from authorizations.seal import sha256
-from authorizations.serializers import AcceptSerializer, told, valid_form
+from authorizations.serializers import AcceptSerializer, reported_by_browser, valid_form
 from foundation.client_ip import client_ip
 from foundation.errors import InvalidInput, NotFound
 from foundation.fields import USER_AGENT_LENGTH
@@ -233,7 +233,7 @@ class AcceptView(PageFormView):
             accepted = evidence.accept(
                 authorization_id,
                 self._observed(),
-                told(data, invalid),
+                reported_by_browser(data, invalid),
                 terms_version=data.get("terms_version"),
                 code=self._text("code") if self.is_form() else "",
             )

@@ -112,7 +112,7 @@ class AcceptSerializer(Block):
         return data
 
 
-def told(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
+def reported_by_browser(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
     """What the browser reported: validated data of `AcceptSerializer`, and the names of the fields in `invalid`, which
     were dropped."""
     geolocation = data.get("geolocation")

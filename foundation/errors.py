@@ -178,14 +178,14 @@ def api_errors() -> list[type[ApiError]]:
     return list(ApiError.by_code.values())
 
 
-def error_from_dict(told: dict[str, Any]) -> ApiError:
-    """The error that `as_dict` turned into `told`."""
-    kind = ApiError.by_code[told["code"]]
+def error_from_dict(content: dict[str, Any]) -> ApiError:
+    """The error that `as_dict` turned into `content`."""
+    kind = ApiError.by_code[content["code"]]
     if kind is InvalidInput:
-        return InvalidInput(told["message"], details=[_detail(each) for each in told["details"]])
-    return kind(told["message"], field=told["field"])
+        return InvalidInput(content["message"], details=[_detail(each) for each in content["details"]])
+    return kind(content["message"], field=content["field"])
 
 
-def _detail(told: dict[str, Any]) -> Detail:
-    allowed = told.get("allowed")
-    return Detail(told["field"], told["message"], None if allowed is None else tuple(allowed))
+def _detail(content: dict[str, Any]) -> Detail:
+    allowed = content.get("allowed")
+    return Detail(content["field"], content["message"], None if allowed is None else tuple(allowed))

@@ -270,13 +270,13 @@ def message(address: str, request: str, kind: str, payload: Any, sealed: bytes |
 def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, Any]:
     """A message's fields in the form that the mailbox at `address` reads."""
     if not address.startswith(_READS_FIELDS):
-        told = encrypt_unbound(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
-        return {"m": msgspec.json.encode((request, kind, told))}
+        content = encrypt_unbound(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
+        return {"m": msgspec.json.encode((request, kind, content))}
     content = seal(msgspec.json.encode(payload), request.encode()) if kind in _SEALED else payload or ""
     return {"request": request, "kind": kind, "payload": content}
 
 
 def _read_old(message: bytes) -> tuple[str, str, bytes]:
     """The request, kind and payload in a message from a worker of the previous release."""
-    request, kind, told = msgspec.json.decode(message, type=tuple[str, str, str | None])
-    return request, kind, (decrypt(told or "", b"", unbound=True) if kind == ANSWER else told or "").encode()
+    request, kind, content = msgspec.json.decode(message, type=tuple[str, str, str | None])
+    return request, kind, (decrypt(content or "", b"", unbound=True) if kind == ANSWER else content or "").encode()

@@ -71,8 +71,8 @@ def columns() -> list[Column]:
     return sorted(found, key=str)
 
 
-def reencrypt(told: Callable[[Column, Count], None]) -> dict[Column, Count]:
-    """Rewrite every value under an older key. `told` is called for each finished column.
+def reencrypt(report: Callable[[Column, Count], None]) -> dict[Column, Count]:
+    """Rewrite every value under an older key. `report` is called for each finished column.
 
     Works in small batches; each is a transaction that waits for no lock. May be stopped and restarted at any time:
     values that are already rewritten are skipped. A value that changes meanwhile is read again. A value whose row stays
@@ -81,7 +81,7 @@ def reencrypt(told: Callable[[Column, Count], None]) -> dict[Column, Count]:
     done = {}
     for column in columns():
         done[column] = _rewrite(column) if column.changes else _look_at(column)
-        told(column, done[column])
+        report(column, done[column])
     return done
 
 

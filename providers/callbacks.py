@@ -17,14 +17,16 @@ T = TypeVar("T")
 MAX_AGE = timedelta(seconds=300)
 
 
-def read(body: bytes, shape: type[T], *, secret: str, expected: bytes, told: str, sent_at: Callable[[], datetime]) -> T:
-    """Read the JSON body of a callback as `shape`, if its signature `told` equals `expected`.
+def read(
+    body: bytes, shape: type[T], *, secret: str, expected: bytes, signature: str, sent_at: Callable[[], datetime]
+) -> T:
+    """Read the JSON body of a callback as `shape`, if its `signature` equals `expected`.
 
     `sent_at` returns the time at which the bank signed the callback; it may raise ValueError. A time later than our
     clock is accepted, because clocks differ. Raises Unauthorized, also if `secret` is empty.
     """
     refused = Unauthorized("Assinatura do aviso do banco inválida.")
-    if not secret or not hmac.compare_digest(expected, told.encode()):
+    if not secret or not hmac.compare_digest(expected, signature.encode()):
         raise refused
     try:
         age = datetime.now(UTC) - sent_at()

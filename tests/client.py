@@ -32,7 +32,7 @@ def error_body(code: str, message: str, *, retryable: bool = False, field: str |
     return {"code": code, "message": message, "retryable": retryable, "field": field}
 
 
-def as_told(response: requests.Response) -> requests.Response:
+def checked(response: requests.Response) -> requests.Response:
     """The response. Fails the test if the response, or an accepted request, differs from the API reference."""
     method, path = response.request.method or "", urlsplit(response.url).path
     consumed = response._content_consumed  # type: ignore[attr-defined]  # the test itself reads a stream
@@ -56,12 +56,12 @@ class Client:
         contract.document()  # created here by one thread, because some tests make calls at the same time
 
     def get(self, path: str, **options: Any) -> requests.Response:
-        return as_told(self.session.get(self.base + path, timeout=60, **options))
+        return checked(self.session.get(self.base + path, timeout=60, **options))
 
     def post(self, path: str, body: Any = None, **options: Any) -> requests.Response:
         # A connection of its own, because some tests use the client in many threads.
         headers = dict(self.session.headers)
-        return as_told(requests.post(self.base + path, json=body, timeout=60, headers=headers, **options))
+        return checked(requests.post(self.base + path, json=body, timeout=60, headers=headers, **options))
 
     def query(self, cpf: str = FULL_FLOW, **changes: Any) -> dict[str, Any]:
         """The aggregated query's response body. Fails unless the status is 200."""

@@ -209,7 +209,7 @@ def _emptying_passes_the_guards() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _answers_are_as_told() -> Iterator[None]:
+def _answers_match_the_reference() -> Iterator[None]:
     """Check each response of a partner route to Django's test client against the API reference."""
     from django.test import Client
 

@@ -44,11 +44,11 @@ def operation_of(method: str, path: str) -> Json | None:
         route = resolve(path).route
     except Resolver404:
         return None
-    item: Json = document()["paths"].get(told_path(route), {})
+    item: Json = document()["paths"].get(documented_path(route), {})
     return item.get(method.lower())
 
 
-def told_path(route: str) -> str:
+def documented_path(route: str) -> str:
     """A route of Django in the reference's notation."""
     return "/" + route.replace("<str:", "{").replace(">", "}")
 

@@ -80,7 +80,7 @@ def test_it_says_in_words_how_many_decimals_a_number_may_have(schema: dict[str, 
 def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
     """Routes that banks call, or that only the holder's page calls, are not among them."""
     routes = {
-        contract.told_path(f"partners/v1/{route.pattern}")
+        contract.documented_path(f"partners/v1/{route.pattern}")
         for included in get_resolver().url_patterns
         if str(included.pattern) == "partners/v1/"
         for route in included.url_patterns

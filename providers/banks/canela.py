@@ -233,8 +233,10 @@ class Canela(Bank):
         moment, signature = parts.get("t", ""), parts.get("v", "")
         digest = hmac.digest(secret.encode(), f"{moment}\n".encode() + body, hashlib.sha512)
         expected, sent_at = base64.b64encode(digest), partial(datetime.fromisoformat, moment)
-        told = callbacks.read(body, Callback, secret=secret, expected=expected, told=signature, sent_at=sent_at)
-        return told.autorizacao_id
+        callback = callbacks.read(
+            body, Callback, secret=secret, expected=expected, signature=signature, sent_at=sent_at
+        )
+        return callback.autorizacao_id
 
     def _simulate(self, method: str, path: str, body: dict[str, Any], *, safe: bool) -> BankResult:
         try:

@@ -227,8 +227,10 @@ class Imbuia(Bank):
         def sent_at() -> datetime:
             return datetime.fromtimestamp(int(moment), UTC)
 
-        told = callbacks.read(body, Callback, secret=secret, expected=expected, told=signature, sent_at=sent_at)
-        return told.biometria.id_biometria
+        callback = callbacks.read(
+            body, Callback, secret=secret, expected=expected, signature=signature, sent_at=sent_at
+        )
+        return callback.biometria.id_biometria
 
     # --- proposal
 

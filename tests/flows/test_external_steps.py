@@ -75,7 +75,9 @@ def test_the_biometric_scenario(client: Client, simulator: Simulator, endpoint: 
 
     again = result(client, "imbuia", BIOMETRIC)
     assert (again["status"], again["requiresSignature"], again["signatureUrl"]) == ("ok", False, None)
-    assert [_as_told(offer) for offer in again["proposals"]] == [_as_told(offer) for offer in event["offers"]]
+    assert [_without_renewed_parts(offer) for offer in again["proposals"]] == [
+        _without_renewed_parts(offer) for offer in event["offers"]
+    ]
 
     submitted = client.post("/proposals", dataset(event["offers"][0], BIOMETRIC))
     assert submitted.status_code == 201, submitted.text
@@ -123,7 +125,7 @@ def test_two_banks_that_finish_for_one_holder_are_two_events(
     _differ_by_id_alone(first, second)
 
 
-def _as_told(offer: dict[str, Any]) -> dict[str, Any]:
+def _without_renewed_parts(offer: dict[str, Any]) -> dict[str, Any]:
     """An offer without the bank's own id and the time of the quote, which every query renews."""
     native = {name: value for name, value in offer["providerData"].items() if name != "nativeOfferId"}
     return {**offer, "providerData": native, "quotedAt": None, "validUntil": None}
