@@ -46,7 +46,8 @@ class ReasonSchema(serializers.Serializer[Any]):
         help_text="O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer.",
     )
     source = serializers.ChoiceField(  # type: ignore[assignment]  # Field has an attribute of that name
-        [source.value for source in ReasonSource], help_text="Quem deu o motivo."
+        [source.value for source in ReasonSource],
+        help_text="De que lado está o motivo, e com isso de quem é a vez: do banco, do titular, sua ou do serviço.",
     )
     message = serializers.CharField(help_text="O motivo em português, para pessoas.")
     retryable = serializers.BooleanField(help_text="Se a mesma chamada pode dar certo mais tarde.")
