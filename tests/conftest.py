@@ -8,6 +8,7 @@ set, those servers are used (a database named test_…, and Redis database 15).
 from __future__ import annotations
 
 import contextlib
+import gc
 import fcntl
 import io
 import logging
@@ -110,6 +111,13 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: sharing.rank(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """Take what is loaded out of the garbage collector's care: pytest collects ten times at its end, and each time would
+    look at all modules and tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

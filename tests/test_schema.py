@@ -43,12 +43,17 @@ GUIDE = Path(__file__).resolve().parents[1] / "docs" / "partner-guide.md"
 ENGLISH = {"the", "of", "with", "where", "which"}
 
 
+def read_yaml(text: str | bytes) -> dict[str, Any]:
+    """The document. By libyaml, which reads the reference in a tenth of the time."""
+    found: dict[str, Any] = yaml.load(text, yaml.CSafeLoader)
+    return found
+
+
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
     out = io.StringIO()
     call_command("spectacular", "--validate", "--fail-on-warn", stdout=out)
-    found: dict[str, Any] = yaml.safe_load(out.getvalue())
-    return found
+    return read_yaml(out.getvalue())
 
 
 def test_it_describes_the_routes_in_portuguese(schema: dict[str, Any]) -> None:
@@ -221,7 +226,7 @@ def test_the_name_of_a_generated_package_is_readable(schema: dict[str, Any]) -> 
 
 def test_it_is_served_once_made(client: Client, schema: dict[str, Any]) -> None:
     response = client.get("/schema/")
-    assert yaml.safe_load(response.content) == schema
+    assert read_yaml(response.content) == schema
     assert response["Content-Type"] == "application/vnd.oai.openapi; charset=utf-8"
     assert response["Content-Disposition"] == 'inline; filename="openapi.yaml"'
     assert response["Vary"] == "Accept"
@@ -248,7 +253,7 @@ def test_it_is_json_where_that_is_asked_for(
 ) -> None:
     response = client.get(f"/schema/{query}", headers={"accept": accept})
     assert response.status_code == 200
-    assert (json.loads if is_json else yaml.safe_load)(response.content) == schema
+    assert (json.loads if is_json else read_yaml)(response.content) == schema
     assert response["Content-Type"].startswith("application/json" if is_json else "application/vnd.oai.openapi")
     assert response["Content-Disposition"].endswith('.json"' if is_json else '.yaml"')
 
