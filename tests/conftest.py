@@ -8,8 +8,8 @@ set, those servers are used (a database named test_…, and Redis database 15).
 from __future__ import annotations
 
 import contextlib
-import gc
 import fcntl
+import gc
 import io
 import logging
 import os
@@ -114,8 +114,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take what is loaded out of the garbage collector's care: pytest collects ten times at its end, and each time would
-    look at all modules and tests."""
+    """Exclude all loaded objects from garbage collection. pytest collects ten times at its end, and each collection
+    would visit all modules and tests."""
     gc.collect()
     gc.freeze()
 
