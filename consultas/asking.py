@@ -17,7 +17,7 @@ from consultas import ending, order, pending
 from consultas.answer import Answer, failed
 from consultas.fan_out import Ended
 from consultas.models import Query, Step
-from foundation import kept, replies
+from foundation import interim_results, replies
 from foundation.database import give_back_connection
 from foundation.errors import ApiError
 from providers import operation, registry
@@ -91,7 +91,7 @@ class _Landing:
             news, told = self.answers[told:], len(self.answers)
             landed = {answer.provider: answer for answer in news}
             try:
-                kept.keep(str(self._query.id), landed, self._query.seconds_left(), self._tell)
+                interim_results.keep(str(self._query.id), landed, self._query.seconds_left(), self._tell)
             except RedisError:
                 log.warning("answers_not_sent", query=str(self._query.id), banks=len(landed))
 
@@ -117,7 +117,7 @@ def _end(
         connection.close()
     telling.join()
     ended = Ended(reached=result.reached, reply=msgspec.Raw(result.reply())) if is_whole else Ended()
-    kept.end(str(query.id), reply_to, ended, query.seconds_left())
+    interim_results.end(str(query.id), reply_to, ended, query.seconds_left())
 
 
 def _answer(query: Query, bank: str, connections: dict[str, Connection], step: Step | None) -> Answer:

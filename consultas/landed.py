@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from consultas.answer import Answer
 from consultas.models import Query
-from foundation import kept
+from foundation import interim_results
 
 log = structlog.get_logger(__name__)
 
@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 def answers(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answer]:
     """The arrived answers of `banks` (None: of all), by bank. Empty, with a log line, while Redis is unavailable."""
     try:
-        found = kept.kept(str(query.id), banks)
+        found = interim_results.read(str(query.id), banks)
     except RedisError:
         log.warning("kept_results_unreachable", query=str(query.id))
         return {}
@@ -28,7 +28,7 @@ def answers(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answe
 def banks(query: Query) -> set[str]:
     """The banks whose answer has arrived. Empty, with a log line, while Redis is unavailable."""
     try:
-        return kept.kept_names(str(query.id))
+        return interim_results.names(str(query.id))
     except RedisError:
         log.warning("kept_results_unreachable", query=str(query.id))
         return set()

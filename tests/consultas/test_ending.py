@@ -17,7 +17,7 @@ from django.utils import timezone
 from consultas import ending, standing
 from consultas.answer import Answer
 from consultas.models import Offer, Query
-from foundation import kept
+from foundation import interim_results
 from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.errors import BankTimedOut, ProviderUnavailable
@@ -73,7 +73,7 @@ def an_answer(bank: str, *offers: BankOffer) -> Answer:
 
 def land(query: Query, *answers: Answer) -> None:
     """Store an answer as a worker does, which then dies."""
-    kept.keep(str(query.id), {answer.provider: answer for answer in answers}, 0)
+    interim_results.keep(str(query.id), {answer.provider: answer for answer in answers}, 0)
 
 
 def statuses(query: Query) -> dict[str, str]:

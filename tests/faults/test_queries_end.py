@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from consultas.ending import answers_of
 from consultas.models import Offer, Query
-from foundation import kept
+from foundation import interim_results
 from foundation.redis import redis
 from providers.errors import BankTimedOut
 from tests.client import Client, query_body
@@ -35,7 +35,9 @@ def under_way(client: Client, simulator: Simulator, live_service: LiveService) -
     with ThreadPoolExecutor() as pool:
         pool.submit(client.post, "/consultas", query_body(providers=BANKS))
         query = wait_until(lambda: Query.objects.first(), 10, "the query began", live_service.logs)
-        wait_until(lambda: kept.kept_names(str(query.pk)) == {"ipe"}, 10, "one bank has answered", live_service.logs)
+        wait_until(
+            lambda: interim_results.names(str(query.pk)) == {"ipe"}, 10, "one bank has answered", live_service.logs
+        )
         yield query
 
 

@@ -40,7 +40,7 @@ def keep(request: str, landed: Mapping[str, Any], patience_s: float, tell: str |
     sending.send(*commands, patience_s=patience_s)
 
 
-def kept(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
+def read(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
     """The kept results of `request` by name, as JSON: all of them, or those in `names`. Raises RedisError."""
     if names is None:
         found: dict[bytes, bytes] = redis().hgetall(_key(request))  # type: ignore[assignment]
@@ -57,7 +57,7 @@ def kept(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
     return opened
 
 
-def kept_names(request: str) -> set[str]:
+def names(request: str) -> set[str]:
     """The names of the kept results of `request`. Raises RedisError."""
     found: Any = redis().hkeys(_key(request))
     return {name.decode() for name in found}
