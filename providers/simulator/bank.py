@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, ClassVar, NoReturn
@@ -59,6 +59,16 @@ class Call:
         return {**asdict(self), "at": iso(self.at)}
 
 
+@dataclass
+class Refusing:
+    """An order to refuse a holder's next `times` submissions with the sentence `words`, which means `reason` (a code of
+    the service; None for a sentence of the caller's own)."""
+
+    words: str
+    reason: str | None
+    times: int
+
+
 @dataclass(frozen=True)
 class Consultation:
     """The result of a query, independent of the bank: an unfinished `step`, `offers`, or the `reason` why there are
@@ -100,6 +110,7 @@ class Bank:
         self.calls: deque[Call] = deque(maxlen=CALLS_KEPT)
         self.behaviour = Behaviour()
         self.behaviours_of: dict[str, dict[str, Behaviour]] = {}  # by CPF and operation
+        self.refusals_of: dict[str, Refusing] = {}  # by CPF, of submissions
         self.offers: OrderedDict[str, Offer] = OrderedDict()
         self.ledger = Ledger(
             self.name,
@@ -114,7 +125,12 @@ class Bank:
         holder."""
         self.expire_offers(cpf)
         self.ledger.forget(cpf)
+        self.clear_faults(cpf)
+
+    def clear_faults(self, cpf: str) -> None:
+        """Forget the faults that are set for one holder."""
         self.behaviours_of.pop(cpf, None)
+        self.refusals_of.pop(cpf, None)
 
     def expire_offers(self, cpf: str) -> None:
         """Make all earlier offers to this holder unusable for submissions. Override if an offer can be named by more
@@ -232,6 +248,17 @@ class Bank:
 
     def scenario(self, cpf: str) -> Scenario:
         return catalogue.scenario(self.world.plays(cpf), self.name)
+
+    def scenario_of_submission(self, cpf: str) -> Scenario:
+        """The scenario for a submission that the bank has found valid. An ordered refusal replaces it, and is used
+        up."""
+        found, refusing = self.scenario(cpf), self.refusals_of.get(cpf)
+        if refusing is None:
+            return found
+        refusing.times -= 1
+        if refusing.times == 0:
+            del self.refusals_of[cpf]
+        return replace(found, submit="rejected", message=refusing.words)
 
     def consult(
         self,

@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from providers.simulator import catalogue
-from providers.simulator.bank import Bank, iso
+from providers.simulator.bank import Bank, Refusing, iso
 from providers.simulator.faults import Behaviour
 from providers.simulator.lab_reference import Words, reference
 from providers.simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, Contract, WrongState
@@ -27,7 +27,9 @@ VERBS = {"approve": "approved", "refuse": "refused", "expire": "expired"}
 CALL_FAULTS = {"timeout": "hang", "http_502": "http_502", "unknown_outcome": "drop_after_accept"}
 #: Faults that are not of calls: something expires at once.
 ENDINGS = ("expired_offer", "expired_link")
-FAULTS = (*CALL_FAULTS, *ENDINGS)
+#: The bank refuses a submission in its own words.
+REJECT_SUBMIT = "reject_submit"
+FAULTS = (*CALL_FAULTS, REJECT_SUBMIT, *ENDINGS)
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "any")
 STATUSES = (*WAY[1:], *ENDS)
 #: Why a bank refuses a proposal: the codes that any bank has a sentence for.
@@ -166,11 +168,7 @@ class Lab:
         cpf = self._cpf(request)
         body = await order(request, "status", "provider", "contract", "reason", "words")
         status = str(word(body, "status", STATUSES, required=True))
-        reason, words = word(body, "reason", REASONS), sentence(body, "words", LONGEST_WORDS)
-        if (reason or words) and status != "rejected":
-            refuse("reason" if reason else "words", "só com status rejected")
-        if reason and words:
-            refuse("words", "informe reason ou words, não os dois")
+        reason, words = _why(body, None if status == "rejected" else "só com status rejected")
         provider, wanted = word(body, "provider", self._banks), body.get("contract")
         for bank, contract in reversed(self._contracts(cpf)):
             if provider in (None, bank.name) and wanted in (None, contract.id):
@@ -189,36 +187,43 @@ class Lab:
     async def fault(self, request: web.Request) -> web.Response:
         """Set what one bank does at its next calls about this holder, or expire something at once."""
         cpf = self._cpf(request)
-        body = await order(request, "provider", "fault", "latency_ms", "operation", "times")
+        body = await order(request, "provider", "fault", "latency_ms", "operation", "times", "reason", "words")
         bank = self._banks[str(word(body, "provider", self._banks, required=True))]
         fault = word(body, "fault", FAULTS)
         latency_ms = integer(body, "latency_ms", 0, LONGEST_LATENCY_MS) or 0
         operation, times = word(body, "operation", OPERATIONS), integer(body, "times", 1, 1000) or 1
         if fault is None and not latency_ms:
             refuse("fault", "informe fault ou latency_ms")
-        if fault == "expired_offer":
+        reason, words = _why(body, None if fault == REJECT_SUBMIT else f"só com {REJECT_SUBMIT}")
+        if fault in (REJECT_SUBMIT, "unknown_outcome") and operation not in (None, "submit"):
+            refuse("operation", f"{fault} é sempre de submit")
+        if fault == REJECT_SUBMIT:
+            if latency_ms:
+                refuse("latency_ms", f"não com {REJECT_SUBMIT}: peça a demora à parte")
+            if not words:
+                reason = reason or "credit_policy"
+            bank.refusals_of[cpf] = Refusing(words or str(_sentence_of(bank, reason)), reason, times)
+            _keep_newest(bank.refusals_of)
+        elif fault == "expired_offer":
             bank.expire_offers(cpf)
         elif fault == "expired_link":
             for step in self._world.steps_of(cpf):
                 if step.bank == bank.name and step.url is not None:
                     self._world.end_step(step, "expired")
         else:
-            if fault == "unknown_outcome" and operation not in (None, "submit"):
-                refuse("operation", "unknown_outcome é sempre de submit")
             if fault == "unknown_outcome":
                 operation = "submit"
             behaviours = bank.behaviours_of.setdefault(cpf, {})
             behaviours[operation or "any"] = Behaviour(
                 latency_ms, CALL_FAULTS[fault] if fault else None, operation or "any", times
             )
-            while len(bank.behaviours_of) > HOLDERS_WITH_FAULTS:
-                del bank.behaviours_of[next(iter(bank.behaviours_of))]
+            _keep_newest(bank.behaviours_of)
         return answer({"faults": self._faults(cpf)})
 
     async def clear_faults(self, request: web.Request) -> web.Response:
         cpf = self._cpf(request)
         for bank in self._banks.values():
-            bank.behaviours_of.pop(cpf, None)
+            bank.clear_faults(cpf)
         return web.Response(status=204)
 
     # --- responses
@@ -247,13 +252,26 @@ class Lab:
 
     def _faults(self, cpf: str) -> list[dict[str, Any]]:
         words = {bank_word: own for own, bank_word in CALL_FAULTS.items()}
-        return [
+        refusals = [
+            {
+                "provider": bank.name,
+                "fault": REJECT_SUBMIT,
+                "latency_ms": 0,
+                "operation": "submit",
+                "times": each.times,
+                "reason": each.reason,
+            }
+            for bank in self._banks.values()
+            if (each := bank.refusals_of.get(cpf))
+        ]
+        return refusals + [
             {
                 "provider": bank.name,
                 "fault": words.get(each.fault or ""),
                 "latency_ms": each.latency_ms,
                 "operation": each.operation,
                 "times": each.times,
+                "reason": None,
             }
             for bank in self._banks.values()
             for each in bank.behaviours_of.get(cpf, {}).values()
@@ -282,6 +300,23 @@ def _proposal(bank: Bank, contract: Contract) -> dict[str, Any]:
         "signature_url": contract.signature_url,
         "created_at": iso(contract.created_at),
     }
+
+
+def _why(body: dict[str, Any], forbidden: str | None) -> tuple[str | None, str | None]:
+    """The fields `reason` and `words` of an order, of which it may have one. Where they are `forbidden`, raises 422
+    with that sentence."""
+    reason, words = word(body, "reason", REASONS), sentence(body, "words", LONGEST_WORDS)
+    if (reason or words) and forbidden:
+        refuse("reason" if reason else "words", forbidden)
+    if reason and words:
+        refuse("words", "informe reason ou words, não os dois")
+    return reason, words
+
+
+def _keep_newest(of_holders: dict[str, Any]) -> None:
+    """Remove the oldest holders beyond `HOLDERS_WITH_FAULTS`."""
+    while len(of_holders) > HOLDERS_WITH_FAULTS:
+        del of_holders[next(iter(of_holders))]
 
 
 def _sentence_of(bank: Bank, reason: str | None) -> str | None:

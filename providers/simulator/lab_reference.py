@@ -109,6 +109,7 @@ def _fault(words: Words) -> dict[str, Any]:
         latency_ms={"type": "integer", "description": "Demora antes da resposta, em milissegundos."},
         operation=_choice(words.operations, "Em que chamada do banco."),
         times={"type": "integer", "description": "Quantas chamadas ainda."},
+        reason=_nullable(_choice(words.reasons, "Com `reject_submit`: o motivo; nulo se a frase é sua.")),
     )
 
 
@@ -186,16 +187,7 @@ def _proposal_paths(words: Words) -> dict[str, Any]:
         "status": _choice(words.statuses, "Até onde levar."),
         "provider": words.provider,
         "contract": _text("Uma proposta certa, da lista."),
-        "reason": _choice(
-            words.reasons,
-            "Só com `rejected`: por quê, num código de motivo do serviço. O banco o diz nas palavras dele.",
-        ),
-        "words": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": words.longest_words,
-            "description": "Em vez de `reason`: a frase que o banco diz. Uma que ninguém conhece chega como `other`.",
-        },
+        **_why(words, "rejected"),
     }
     return {
         "/proposals": {"get": _operation("Listar as propostas", listed, about="A mais nova primeiro.")},
@@ -208,6 +200,22 @@ def _proposal_paths(words: Words) -> dict[str, Any]:
                 "`provider`, a proposta mais nova. Depois de `signed` o dinheiro sai sozinho em "
                 f"{words.disbursed_after_s:g} s.",
             )
+        },
+    }
+
+
+def _why(words: Words, only_with: str) -> dict[str, Any]:
+    """The fields that say why a bank refuses."""
+    return {
+        "reason": _choice(
+            words.reasons,
+            f"Só com `{only_with}`: por quê, num código de motivo do serviço. O banco o diz nas palavras dele.",
+        ),
+        "words": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": words.longest_words,
+            "description": "Em vez de `reason`: a frase que o banco diz. Uma que ninguém conhece chega como `other`.",
         },
     }
 
@@ -236,6 +244,7 @@ def _fault_order(words: Words) -> dict[str, Any]:
             words.faults,
             "`timeout`: o banco não responde. `http_502`: responde 502. "
             "`unknown_outcome`: aceita a proposta e a resposta se perde. "
+            "`reject_submit`: recusa a proposta, na resposta ao envio. "
             "`expired_offer`: as ofertas feitas até agora vencem já. "
             "`expired_link`: os links abertos vencem já.",
         ),
@@ -249,7 +258,7 @@ def _fault_order(words: Words) -> dict[str, Any]:
             "type": "string",
             "enum": list(words.operations),
             "default": "any",
-            "description": "Em que chamada do banco; `unknown_outcome` é sempre de `submit`.",
+            "description": "Em que chamada do banco; `unknown_outcome` e `reject_submit` são sempre de `submit`.",
         },
         "times": {
             "type": "integer",
@@ -258,6 +267,7 @@ def _fault_order(words: Words) -> dict[str, Any]:
             "default": 1,
             "description": "Em quantas chamadas.",
         },
+        **_why(words, "reject_submit"),
     }
     return _body(fields, "provider")
 

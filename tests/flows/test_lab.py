@@ -65,6 +65,19 @@ def test_a_bank_refuses_for_the_reason_that_was_ordered(
     assert (told["status"], told["reason"]["code"], told["reason"]["message"]) == ("rejected", code, message)
 
 
+def test_a_submission_is_refused_and_sent_again_with_another_account(client: Client, simulator: Simulator) -> None:
+    order(simulator, "PUT", "", {"scenario": "full_flow"})
+    [offer, _] = client.query(OWN_CPF, providers=["ipe"])["proposals"]
+    order(simulator, "POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "reason": "invalid_account"})
+    refused = client.post("/proposals", dataset(offer, cpf=OWN_CPF))
+    told = refused.json()
+    assert (refused.status_code, told["code"], told["reason"]["code"]) == (422, "provider_rejected", "invalid_account")
+    other = dataset(offer, cpf=OWN_CPF, changes={"recebimento.conta_bancaria.conta": "998877"})
+    again = client.post("/proposals", other)
+    assert again.status_code == 201, again.text
+    assert again.json()["proposal_id"] != told["proposal_id"]
+
+
 @pytest.mark.parametrize("scenario", ["submit_unknown", "submit_unavailable"])
 def test_the_repeat_of_a_submission_that_failed_finds_one_contract(
     client: Client, simulator: Simulator, scenario: str

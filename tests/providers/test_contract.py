@@ -610,6 +610,18 @@ def test_an_offer_that_expired_stays_expired_after_a_newer_query(
     assert len(simulator.contracts(bank.name)) == 1
 
 
+def test_a_submission_is_refused_for_the_reason_that_the_laboratory_ordered(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    for code in ("invalid_account", "data_mismatch", "existing_contract"):
+        simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="reject_submit", reason=code)
+        with pytest.raises(ProviderRejected) as refused:
+            bank.submit(a_submission(offer))
+        assert bank.adapter.reason(str(refused.value)).code == code
+    assert simulator.contracts(bank.name) == []
+    assert bank.submit(a_submission(offer)).native_id
+
+
 def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: BankClient, offer: BankOffer) -> None:
     assert rules.submission_faults(bank.adapter, a_submission(offer)) == []
 

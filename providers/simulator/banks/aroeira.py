@@ -173,7 +173,7 @@ class Aroeira(Bank):
             raise Refusal(failure("Simulacao vencida"))
         if offer.cpf != cpf:
             form.refuse("cpf", Problem.VALUE)
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(failure(scenario.message))
         # This bank ignores a repeated reference and creates a second contract.

@@ -190,7 +190,7 @@ class Canela(Bank):
             raise Refusal(error(404, "simulacao nao encontrada"))
         if offer.cpf != cpf:
             body.refuse("tomador.cpf", Problem.VALUE)
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(error(400, scenario.message, motivo="POLITICA"))
         return answer(self._operation(self.ledger.create(reference, offer, scenario, channel=channel)), 201)

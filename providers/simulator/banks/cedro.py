@@ -199,7 +199,7 @@ class Cedro(Bank):
             raise Refusal(error(404, "simulacao nao encontrada"))
         if offer.cpf != cpf:
             body.refuse("borrower.individual_document_number", Problem.VALUE)
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(error(400, scenario.message))
         return answer(self._operation(self.ledger.create(reference, offer, scenario, channel=channel)), 201)

@@ -198,7 +198,7 @@ class Imbuia(Bank):
             raise Refusal(not_found("SIM-004", "simulacao"))
         if offer.cpf != cpf:
             body.refuse("titular.cpf", Problem.VALUE)
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(error(422, "Cliente nao aceito", "POL-001", scenario.message))
         contract = self.ledger.create(reference, offer, scenario, channel=channel)

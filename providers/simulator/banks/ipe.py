@@ -141,7 +141,7 @@ class Ipe(Bank):
             raise Refusal(error(*NOT_FOUND))
         if offer.cpf != cpf:
             body.refuse("borrower.document_number", Problem.VALUE)
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(error(422, "IPE000422", "Borrower not accepted", scenario.message))
         return answer(self._debt(self.ledger.create(reference, offer, scenario, channel=channel)), 201)

@@ -136,7 +136,7 @@ class Jatoba(Bank):
             raise Refusal(failure("42", "Oferta inexistente ou vencida"))
         if offer.cpf != cpf:
             holder.refuse("cpf", Problem.VALUE)
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(failure("30", scenario.message))
         return success(self._proposal(self.ledger.create(reference, offer, scenario, channel=channel)))

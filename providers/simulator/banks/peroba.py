@@ -144,7 +144,7 @@ class Peroba(Bank):
             raise Refusal(say(404, "Simulacao nao encontrada."))
         if offer.cpf != cpf:
             body.refuse("Cliente.Cpf", Problem.VALUE)
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(say(400, scenario.message))
         return self._proposal(self.ledger.create(reference, offer, scenario, channel=channel))

@@ -146,7 +146,7 @@ class Sucupira(Bank):
             body.refuse("cliente.cpf", Problem.VALUE)
         if by_pix and self._portfolio(offer) == WITHOUT_PIX:
             raise Refusal(errors(422, "liquidacao.forma", f"pix nao permitido para a carteira {WITHOUT_PIX}"))
-        scenario = self.scenario(cpf)
+        scenario = self.scenario_of_submission(cpf)
         if scenario.submit == "rejected":
             raise Refusal(errors(422, "politica", scenario.message))
         if scenario.submit == "missing_due_date" and offer.key not in self._saved:

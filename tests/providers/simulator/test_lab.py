@@ -104,7 +104,14 @@ def test_a_proposal_is_led_to_its_end(lab: Lab, ipe: IpeClient, status: str, wor
 
 def test_a_fault_meets_this_holders_next_call_only(lab: Lab, ipe: IpeClient) -> None:
     ordered = lab.done("POST", "/faults", {"provider": "ipe", "fault": "http_502", "operation": "query"})
-    expected = {"provider": "ipe", "fault": "http_502", "latency_ms": 0, "operation": "query", "times": 1}
+    expected = {
+        "provider": "ipe",
+        "fault": "http_502",
+        "latency_ms": 0,
+        "operation": "query",
+        "times": 1,
+        "reason": None,
+    }
     assert ordered == {"faults": [expected]}
     assert ipe.query(FULL_FLOW).status_code == 200
     assert ipe.query(STRANGER).status_code == 502
@@ -116,6 +123,21 @@ def test_faults_are_taken_back(lab: Lab, ipe: IpeClient) -> None:
     lab.done("POST", "/faults", {"provider": "ipe", "fault": "http_502", "times": 5})
     lab.done("DELETE", "/faults")
     assert ipe.query(STRANGER).status_code == 200
+
+
+def test_submissions_are_refused_as_often_as_ordered(lab: Lab, ipe: IpeClient) -> None:
+    order = {"provider": "ipe", "fault": "reject_submit", "reason": "invalid_account", "times": 2}
+    expected = {**order, "latency_ms": 0, "operation": "submit"}
+    assert lab.done("POST", "/faults", order) == {"faults": [expected]}
+    assert len(ipe.query(STRANGER).json()["simulations"]) == 2, "a query uses nothing up"
+    for left in ([{**expected, "times": 1}], []):
+        refused = ipe.post("/debts", ipe.submission(STRANGER))
+        assert (refused.status_code, refused.json()["translation"]) == (422, "conta de credito invalida")
+        assert lab.done("GET", "/faults")["faults"] == left
+    assert ipe.submit(STRANGER)["status"] == "pending_formalization"
+    lab.done("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "words": "Chuva em Marte"})
+    lab.done("DELETE", "/faults")
+    assert lab.done("GET", "/faults") == {"faults": []}
 
 
 def test_a_time_out_holds_one_call(lab: Lab, ipe: IpeClient) -> None:
@@ -188,6 +210,10 @@ def test_an_invalid_cpf_is_422(simulator: HttpSimulator, cpf: str) -> None:
         ("POST", "/faults", {"provider": "ipe", "fault": "expired_token"}, "fault"),
         ("POST", "/faults", {"provider": "ipe", "fault": "unknown_outcome", "operation": "query"}, "operation"),
         ("POST", "/faults", {"provider": "ipe", "fault": "timeout", "times": 0}, "times"),
+        ("POST", "/faults", {"provider": "ipe", "fault": "timeout", "reason": "no_margin"}, "reason"),
+        ("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "reason": "timeout"}, "reason"),
+        ("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "operation": "query"}, "operation"),
+        ("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "latency_ms": 5}, "latency_ms"),
     ],
 )
 def test_a_bad_order_is_422_and_names_the_field(lab: Lab, method: str, path: str, body: Any, field: str) -> None:
