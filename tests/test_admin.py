@@ -40,7 +40,7 @@ def _list_of(model: type) -> str:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_an_id_that_nothing_bears_is_not_found(admin_client: Client, model: type) -> None:
+def test_an_unknown_id_is_not_found(admin_client: Client, model: type) -> None:
     """Each wrong id is tried on one page, and the most telling ids on all others, which look the row up in the same
     way."""
     model_admin = admin.site._registry[model]
@@ -219,7 +219,7 @@ def test_the_first_page_says_who_waits_the_longest(admin_client: Client) -> None
     assert "Financeira Um" in page
 
 
-def test_nobody_is_told_of_what_he_may_not_see(client: Client, db: None) -> None:
+def test_nobody_sees_data_without_the_permission(client: Client, db: None) -> None:
     client.force_login(User.objects.create_user("curious", is_staff=True))
     assert concerns(client) == {}
 

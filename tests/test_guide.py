@@ -98,7 +98,7 @@ def test_nothing_else_is_served(client: Client, path: str, status: int) -> None:
     assert client.get(f"/docs/guia/{path}").status_code == status
 
 
-def test_where_the_guide_was_not_made_it_is_unknown(client: Client, settings: object, tmp_path: Path) -> None:
+def test_a_guide_that_was_not_built_is_404(client: Client, settings: object, tmp_path: Path) -> None:
     settings.GUIDE_ROOT = tmp_path / "none"  # type: ignore[attr-defined]
     assert client.get("/docs/guia/").status_code == 404
 

@@ -32,7 +32,7 @@ def looks(client: Client, times: int) -> int:
     return sum(each["sql"] == "SELECT 1" for each in queries)
 
 
-def test_one_look_counts_for_two_seconds(transactional_db: None, client: Client, programs: Programs) -> None:
+def test_one_check_counts_for_two_seconds(transactional_db: None, client: Client, programs: Programs) -> None:
     """Before the fix, each call asked database, broker and a worker."""
     programs.kill("banks")  # another test may have left it running
     assert looks(client, 20) == 1
@@ -42,7 +42,7 @@ def test_one_look_counts_for_two_seconds(transactional_db: None, client: Client,
 
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready"])
-def test_a_look_costs_none_of_djangos_layers_and_tells_the_same(client: Client, db: None, path: str) -> None:
+def test_readiness_bypasses_django_and_answers_the_same(client: Client, db: None, path: str) -> None:
     """Before the fix, with twenty clients that asked for readiness without a pause, `GET /banks` took 303 instead of 9
     ms."""
     health._state.parts, health._state.good_until = {"database": True, "broker": False}, time.monotonic() + 60
@@ -61,12 +61,12 @@ def test_a_look_costs_none_of_djangos_layers_and_tells_the_same(client: Client, 
     "change",
     [{"REQUEST_METHOD": "POST"}, {"PATH_INFO": "/partners/v1/banks"}, {"CONTENT_LENGTH": "1"}],
 )
-def test_all_else_is_djangos(change: dict[str, str]) -> None:
+def test_all_other_paths_go_to_django(change: dict[str, str]) -> None:
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/health/live"}
     assert health.answer({**environ, **change}, lambda *_: pytest.fail("it was answered")) is None
 
 
-def test_a_missing_worker_is_told_within_the_time_of_a_look(live_service: LiveService) -> None:
+def test_a_missing_worker_is_reported_within_the_time_of_a_check(live_service: LiveService) -> None:
     url = f"{live_service.url}/health/ready"
     live_service.programs.kill("banks")
     wait_until(lambda: urllib3.request("GET", url, timeout=10, retries=False).status == 503, 6, "it is noticed")

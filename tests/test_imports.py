@@ -198,7 +198,7 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
     assert strays == set()
 
 
-def test_what_gathers_the_homeless_does_not_exist() -> None:
+def test_forbidden_module_names_do_not_exist() -> None:
     found = [name for name, _ in modules(*FLOORS) if NAMELESS & set(name.split("."))]
     assert found == []
     assert not (ROOT / "config/settings").exists(), "the settings are one file"

@@ -170,7 +170,7 @@ def test_open_steps(db: None, client: Web) -> None:
     assert scrape(client).value("external_steps_open", bank="imbuia") == 2
 
 
-def test_looks_that_are_overdue_tell_of_a_dead_sweep_process(db: None, client: Web) -> None:
+def test_overdue_checks_reveal_a_dead_sweep_process(db: None, client: Web) -> None:
     partner = PartnerFactory()
     now = timezone.now()
     for bank, overdue_s in (("imbuia", 20), ("imbuia", 90), ("peroba", -5)):
@@ -185,7 +185,7 @@ def test_looks_that_are_overdue_tell_of_a_dead_sweep_process(db: None, client: W
     assert 1090 <= (found.value("proposal_refresh_oldest_due_seconds", bank="imbuia") or 0) < 1120
 
 
-def test_proposals_whose_fate_is_unknown(db: None, client: Web) -> None:
+def test_proposals_of_unknown_outcome(db: None, client: Web) -> None:
     partner = PartnerFactory()
     now = timezone.now()
     for minutes, submission in ((1, "unknown"), (10, "unknown"), (60, "accepted"), (60, "refused")):

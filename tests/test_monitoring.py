@@ -88,7 +88,7 @@ def answered(db: None, client: Client) -> dict[str, set[str]]:
     return found
 
 
-def test_every_expression_asks_for_what_is_answered(answered: dict[str, set[str]]) -> None:
+def test_every_expression_uses_existing_metrics(answered: dict[str, set[str]]) -> None:
     wrong = []
     for where, text in EXPRESSIONS.items():
         found = selectors(parsed(text))
@@ -107,7 +107,7 @@ def test_every_expression_asks_for_what_is_answered(answered: dict[str, set[str]
 
 
 @pytest.mark.parametrize("expression", ["sum by (bank) (rate(x[5m]", "rate(x)", "x{bank=ipe}"])
-def test_an_expression_that_is_none_is_found(expression: str) -> None:
+def test_a_malformed_expression_is_found(expression: str) -> None:
     with pytest.raises(ValueError):
         parsed(expression)
 

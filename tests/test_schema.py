@@ -297,7 +297,7 @@ def test_the_guide_shows_one_body_of_each_event(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.django_db
-def test_what_is_sent_is_what_is_told(schema: dict[str, Any]) -> None:
+def test_sent_events_match_the_reference(schema: dict[str, Any]) -> None:
     partner = PartnerFactory(
         webhook_url="https://partner.example/webhooks",
         webhook_events=WebhookEvent.values,

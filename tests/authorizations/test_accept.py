@@ -34,7 +34,7 @@ def send_form(holder: HolderClient, session: Session, **fields: str) -> Any:
     return holder.post(f"{public(session)}/accept", urlencode(fields), content_type=FORM)
 
 
-def test_the_evidence_bears_the_servers_id_and_not_the_callers(session: Session, holder: HolderClient) -> None:
+def test_the_evidence_has_the_servers_request_id_and_not_the_callers(session: Session, holder: HolderClient) -> None:
     """Before the fix, the caller chose the id that the evidence names as the server's."""
     reply = holder.accept(session, HTTP_X_REQUEST_ID="chosen-by-the-caller")
     noted = Evidence.objects.get().content["observed_by_server"]["request_id"]
@@ -103,7 +103,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
     assert evidence.record.encode() == seal.canonical(evidence.content)
 
 
-def test_the_partner_is_told(session: Session, holder: HolderClient) -> None:
+def test_the_partner_gets_the_event(session: Session, holder: HolderClient) -> None:
     reply = holder.accept(session)
     event = Event.objects.get()
     body = json.loads(event.body)
@@ -143,7 +143,7 @@ def test_a_repeat_gives_the_same_and_changes_nothing(session: Session, holder: H
     assert Evidence.objects.values().get() == before
 
 
-def test_blank_device_fields_were_not_told(session: Session, holder: HolderClient) -> None:
+def test_blank_device_fields_count_as_absent(session: Session, holder: HolderClient) -> None:
     holder.accept(session, {"device": {"platform": "Linux", "deviceModel": "", "timezone": None, "foo": "bar"}})
     assert Evidence.objects.get().content["told_by_browser"]["device"] == {"platform": "Linux"}
 
@@ -344,7 +344,7 @@ def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
         ),
     ],
 )
-def test_what_the_pages_script_gets_wrong_does_not_stand_in_the_way(
+def test_faults_of_the_pages_script_do_not_prevent_the_acceptance(
     session: Session, holder: HolderClient, browser: str, told: dict[str, Any]
 ) -> None:
     token = hidden_fields(holder.get(public(session)).content.decode())["page"]
@@ -354,7 +354,7 @@ def test_what_the_pages_script_gets_wrong_does_not_stand_in_the_way(
 
 
 @pytest.mark.parametrize("browser", ["", '{"device":{"platform":"Android"}}'])
-def test_a_form_that_is_not_our_pages_says_nothing_of_what_a_page_asked(
+def test_a_form_from_elsewhere_gives_no_reason_for_a_missing_location(
     session: Session, holder: HolderClient, browser: str
 ) -> None:
     """It says neither that there was no script nor that the holder did not answer a question, because nobody knows."""

@@ -107,7 +107,7 @@ def test_redis_keeps_no_address(db: None) -> None:
     assert str(partner.pk).encode() not in keys
 
 
-def test_a_call_is_told_once_in_a_while(db: None) -> None:
+def test_an_address_is_written_only_once_in_a_while(db: None) -> None:
     partner = PartnerFactory()
     api = PartnerClient(partner)
     address = "198.51.100.78"

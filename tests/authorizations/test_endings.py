@@ -105,7 +105,7 @@ def test_looking_at_the_declining_address_changes_nothing(holder: HolderClient, 
 
 
 @pytest.mark.parametrize(("state", "status"), [("unknown", 404), ("expired", 410), ("revoked", 410)])
-def test_what_can_not_be_declined_is_told_as_a_page(
+def test_a_session_that_can_not_be_declined_is_answered_by_a_page(
     partner: Partner, holder: HolderClient, session: Session, state: str, status: int
 ) -> None:
     path = public(session)
@@ -222,7 +222,7 @@ def test_refusals(api: PartnerClient, stranger: PartnerClient, holder: HolderCli
 # --- Expiry --------------------------------------------------------------------------------------
 
 
-def test_the_end_of_the_time_is_told_once(session: Session) -> None:
+def test_an_expiry_is_sent_once(session: Session) -> None:
     assert endings.expire_due() == 0
     Session.objects.update(expires_at=timezone.now())
     assert (endings.expire_due(), endings.expire_due()) == (1, 0)
@@ -291,7 +291,7 @@ def test_the_partners_own_reference_comes_back_and_the_newest_counts(
 
 
 @pytest.mark.parametrize("reference", ["", "a b", "ação", "x" * 65, 7, "a\0"])
-def test_what_is_no_reference(api: PartnerClient, reference: Any) -> None:
+def test_an_invalid_reference_is_refused(api: PartnerClient, reference: Any) -> None:
     reply = opened(api, partner_reference=reference)
     assert (reply.status_code, reply.json()["field"]) == (422, "partner_reference")
 

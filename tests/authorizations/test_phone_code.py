@@ -156,7 +156,7 @@ def test_a_wrong_code_five_times(session: Session, holder: HolderClient, gateway
 
 
 @pytest.mark.parametrize("typed", ["", "12345", "1234567", "abcdef"])
-def test_what_is_no_code_costs_no_try(session: Session, holder: HolderClient, gateway: Receiver, typed: str) -> None:
+def test_a_malformed_code_costs_no_try(session: Session, holder: HolderClient, gateway: Receiver, typed: str) -> None:
     have_code_sent(holder, session, gateway)
     assert "Digite os 6 números" in accept(holder, session, typed).content.decode()
     assert PhoneCode.objects.get().tries == 0

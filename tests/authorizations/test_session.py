@@ -86,7 +86,7 @@ def test_an_authorized_session_does_not_expire(api: PartnerClient, session: Sess
     assert api.get(route(session)).json()["status"] == "authorized"
 
 
-def test_another_partner_is_told_what_a_stranger_is(
+def test_another_partner_gets_the_404_of_an_unknown_id(
     api: PartnerClient, stranger: PartnerClient, session: Session
 ) -> None:
     theirs = stranger.get(route(session))

@@ -189,7 +189,7 @@ def test_evidence_moved_to_another_session_is_found(three: list[Evidence], partn
     assert "evidência 2: a sessão não consta como autorizada" in problems
 
 
-def test_a_moved_acceptance_is_found_and_told_to_nobody(three: list[Evidence], operator_dossier: str) -> None:
+def test_a_moved_acceptance_is_found_and_shown_to_nobody(three: list[Evidence], operator_dossier: str) -> None:
     before = three[1].as_contract()
     with guards_off() as cursor:
         cursor.execute(
@@ -488,7 +488,7 @@ def test_an_added_or_missing_file_is_found(archive: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04"])
-def test_what_is_no_dossier(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_dossier_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.zip"
     path.write_bytes(content)
     ok, result = verify_dossier(path)

@@ -63,7 +63,7 @@ def test_what_names_several_rows_lists_them(admin_client: Client, story: Story) 
 
 
 @pytest.mark.parametrize("what", ["nada", "\0", "9" * 40, "🙂", "evt_0", "%", "x" * 129, ""])
-def test_what_nothing_bears_finds_nothing(admin_client: Client, what: str) -> None:
+def test_an_unknown_name_finds_nothing(admin_client: Client, what: str) -> None:
     assert admin_client.post(SEARCH, {"what": what}).status_code == 200
 
 

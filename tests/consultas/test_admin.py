@@ -133,7 +133,7 @@ def test_the_menu_shows_what_one_may_see(curious: Client, admin_client: Client) 
     assert menu(curious) == set()
 
 
-def test_a_step_is_looked_at_now(admin_client: Client, step: Step) -> None:
+def test_a_step_is_checked_on_request(admin_client: Client, step: Step) -> None:
     Step.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
     address = reverse("admin:consultas_step_change", args=[step.pk])
     page = admin_client.get(address).content.decode()
@@ -148,7 +148,7 @@ def test_a_step_is_looked_at_now(admin_client: Client, step: Step) -> None:
     assert LogEntry.objects.get().change_message == "Verificação antecipada."
 
 
-def test_a_closed_step_is_looked_at_no_more_and_leads_to_its_events(admin_client: Client, step: Step) -> None:
+def test_a_closed_step_is_not_checked_and_links_to_its_events(admin_client: Client, step: Step) -> None:
     Step.objects.update(state=Step.State.APPROVED, next_check_at=None, closed_at=timezone.now())
     address = reverse("admin:consultas_step_change", args=[step.pk])
     page = admin_client.get(address).content.decode()
@@ -158,7 +158,7 @@ def test_a_closed_step_is_looked_at_no_more_and_leads_to_its_events(admin_client
     assert Step.objects.get().next_check_at is None
 
 
-def test_who_may_only_look_has_no_step_looked_at(step: Step) -> None:
+def test_an_operator_who_may_only_view_starts_no_check_of_a_step(step: Step) -> None:
     Step.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_step"))

@@ -354,7 +354,7 @@ def test_a_repeat_keeps_an_offer_that_is_gone_meanwhile(client: Client) -> None:
     assert len(shown) == 4
 
 
-def test_who_follows_looks_for_the_end_less_and_less_often(client: Client, simulator: Simulator) -> None:
+def test_a_follower_checks_for_the_end_less_and_less_often(client: Client, simulator: Simulator) -> None:
     """Before the fix, each follower asked the database and Redis every 50 ms."""
     client.query(providers=["ipe"], prazo=12)  # so that the login at the bank is done
     simulator.bank("ipe", latency_ms=4000, operation="query")

@@ -114,7 +114,7 @@ def next_check() -> datetime | None:
 
 
 @each_calling
-def test_one_that_comes_again_or_late_is_taken_and_changes_nothing(
+def test_a_repeated_or_late_callback_is_accepted_and_changes_nothing(
     client: Client, partner: Partner, postman: Postman, live_service: LiveService, bank: str, cpf: str, step: str
 ) -> None:
     client.query(cpf, providers=[bank])
@@ -133,7 +133,7 @@ def test_one_that_comes_again_or_late_is_taken_and_changes_nothing(
 
 
 @each_calling
-def test_one_that_was_altered_or_signed_by_another_wakes_nothing(
+def test_an_altered_or_foreign_callback_starts_no_check(
     client: Client, partner: Partner, postman: Postman, bank: str, cpf: str, step: str
 ) -> None:
     client.query(cpf, providers=[bank])
@@ -158,7 +158,7 @@ def test_one_that_was_altered_or_signed_by_another_wakes_nothing(
 
 
 @each_calling
-def test_one_that_comes_before_the_querys_reply_is_made_good_by_polling(
+def test_polling_makes_good_a_callback_before_the_querys_reply(
     client: Client, partner: Partner, postman: Postman, live_service: LiveService, bank: str, cpf: str, step: str
 ) -> None:
     """The bank opens the step and answers late. The holder finishes meanwhile, and no further callback comes."""
@@ -195,7 +195,7 @@ def signed(bank: str, reference: str) -> tuple[bytes, dict[str, str]]:
 
 @pytest.mark.parametrize("bank", ["imbuia", "canela"])
 @pytest.mark.parametrize("reference", ["nobody-knows-it", "\0", "a\0b", "x" * 100_000])
-def test_a_genuine_one_about_a_step_that_nobody_knows_is_taken(client: Client, bank: str, reference: str) -> None:
+def test_a_genuine_callback_about_an_unknown_step_is_accepted(client: Client, bank: str, reference: str) -> None:
     """Before the fix, a reference with a NUL was answered with 500."""
     body, headers = signed(bank, reference)
     answer = requests.post(f"{client.base}/bank-callbacks/{bank}", data=body, headers=headers, timeout=10)
@@ -204,7 +204,7 @@ def test_a_genuine_one_about_a_step_that_nobody_knows_is_taken(client: Client, b
 
 @pytest.mark.parametrize("bank", ["imbuia", "canela"])
 @pytest.mark.parametrize("body", [b"", b"{}", b"\xff", b"[" * 1000, b'{"id": "x"}', b"x" * 300_000])
-def test_a_forged_one_is_refused_and_changes_nothing(
+def test_a_forged_callback_is_refused_and_changes_nothing(
     client: Client, simulator: Simulator, bank: str, body: bytes
 ) -> None:
     answer = requests.post(f"{client.base}/bank-callbacks/{bank}", data=body, timeout=10)

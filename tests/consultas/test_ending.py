@@ -248,7 +248,7 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
     assert json.loads(standing.result(standing.fresh(query)).reply())["complete"] is True
 
 
-def test_who_looks_at_an_overdue_query_ends_it(partner: Partner) -> None:
+def test_reading_an_overdue_query_ends_it(partner: Partner) -> None:
     query = a_running_query(partner, since_s=32)
     reply = json.loads(standing.result(query).reply())
     assert reply["complete"] is True

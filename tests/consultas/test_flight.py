@@ -29,7 +29,7 @@ def test_the_first_query_asks_and_the_second_follows_it(fingerprint: str) -> Non
     assert not is_locked(fingerprint)
 
 
-def test_who_follows_ends_nobody_elses_flight(fingerprint: str) -> None:
+def test_a_follower_does_not_end_the_leaders_flight(fingerprint: str) -> None:
     with flight.flight(Query(fingerprint=fingerprint)):
         with flight.flight(Query(fingerprint=fingerprint)):
             pass

@@ -37,7 +37,7 @@ def overdue(*found: Query) -> None:
         query.save(update_fields=["deadline_at"])
 
 
-def test_it_follows_on_while_a_worker_is_at_the_leader(pair: tuple[Query, Query]) -> None:
+def test_it_keeps_following_while_a_worker_runs_the_leader(pair: tuple[Query, Query]) -> None:
     """Before the fix, the follower asked all banks again when the lock had expired, often too late to get an answer."""
     leader, follower = pair
     follower.deadline_at = timezone.now() + timedelta(seconds=0.2)
@@ -62,7 +62,7 @@ def test_a_dead_worker_is_not_at_work(redis_url: str) -> None:
     assert not replies.is_at_work(request)
 
 
-def test_when_its_time_is_over_it_takes_what_has_landed_for_the_leader(pair: tuple[Query, Query]) -> None:
+def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(pair: tuple[Query, Query]) -> None:
     """Before the fix, the follower showed a time-out for every bank. One `lead` is sent, and both queries show the same
     offer."""
     leader, follower = pair

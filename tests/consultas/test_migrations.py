@@ -24,7 +24,7 @@ def permissions_made_anew(transactional_db: None) -> Iterator[None]:
     emit_post_migrate_signal(verbosity=0, interactive=False, db="default")
 
 
-def test_whoever_might_see_steps_by_their_old_name_may_by_the_new_one(permissions_made_anew: None) -> None:
+def test_permissions_of_steps_survive_their_new_name(permissions_made_anew: None) -> None:
     MigrationExecutor(connection).migrate([BEFORE])
     try:
         kind, _ = ContentType.objects.get_or_create(app_label="consultas", model="pending")

@@ -229,7 +229,7 @@ def test_status_asks_the_bank_at_most_once_in_5_s(client: Client, simulator: Sim
     assert len(simulator.calls("ipe", "status")) == 2
 
 
-def test_a_look_that_finds_nothing_new_is_no_update(client: Client, simulator: Simulator) -> None:
+def test_a_status_check_without_news_is_no_update(client: Client, simulator: Simulator) -> None:
     """Before the fix, `updated_at` was the time of the last check, even of one in the background."""
     proposal_id = submitted(client, "ipe")
     first = status(client, proposal_id)
@@ -268,7 +268,7 @@ def test_a_disabled_bank_leaves_the_last_known_status(client: Client) -> None:
     assert (body["status"], body["error"]["code"]) == ("created", "provider_unavailable")
 
 
-def test_looks_that_overlap_are_all_answered(client: Client, simulator: Simulator) -> None:
+def test_overlapping_status_checks_are_all_answered(client: Client, simulator: Simulator) -> None:
     """Before the fix, the later check took the answer of an earlier one in the same process, which then got 500."""
     proposal_id = submitted(client, "ipe")
     simulator.bank("ipe", latency_ms=3000, operation="status")
@@ -317,7 +317,7 @@ def test_open_proposals_are_refreshed_without_being_asked_about(client: Client, 
     assert len(simulator.calls("jatoba", "status")) == 1
 
 
-def test_looks_grow_rarer_with_time_and_end_with_the_proposal(db: None) -> None:
+def test_status_checks_grow_rarer_with_time_and_end_with_the_proposal(db: None) -> None:
     now = timezone.now()
     waits = []
     for age in (timedelta(0), timedelta(minutes=10), timedelta(days=3)):

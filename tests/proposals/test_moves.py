@@ -50,7 +50,7 @@ def accept(proposal: Proposal, found: BankProposal) -> Proposal:
 
 
 @pytest.mark.parametrize("status", [S.AWAITING_SIGNATURE, None])
-def test_nothing_of_old_news_is_taken_over(proposal: Proposal, status: S | None) -> None:
+def test_an_outdated_answer_changes_nothing(proposal: Proposal, status: S | None) -> None:
     """Before the fix, a status check that began before the cancellation and ended after it kept its old word for
     good."""
     accept(proposal, told("criada", S.CREATED))
@@ -71,7 +71,7 @@ def test_a_bank_that_is_steps_ahead_is_followed_step_by_step(proposal: Proposal)
     ]
 
 
-def test_every_move_is_told(proposal: Proposal, partner: Partner) -> None:
+def test_every_move_is_sent_as_an_event(proposal: Proposal, partner: Partner) -> None:
     proposal.rename("order:7")
     accept(proposal, told("new", S.CREATED))
     absorb(proposal, told("desk", S.IN_ANALYSIS))
@@ -98,7 +98,7 @@ def test_every_move_is_told(proposal: Proposal, partner: Partner) -> None:
     ]
 
 
-def test_an_end_is_told_with_its_reason(proposal: Proposal) -> None:
+def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
     accept(proposal, told("sign", S.AWAITING_SIGNATURE))
     row = absorb(proposal, told("no", S.REJECTED))
     assert row.reason == {
@@ -212,7 +212,7 @@ def test_a_link_is_kept_while_the_bank_repeats_none(proposal: Proposal) -> None:
     assert absorb(proposal, told("signed", S.SIGNED)).usable_link() is None
 
 
-def test_what_the_bank_tells_is_saved_beside_what_it_told_before(proposal: Proposal) -> None:
+def test_a_banks_new_facts_are_saved_beside_earlier_ones(proposal: Proposal) -> None:
     accept(proposal, told("new", S.CREATED, data={"number": 7}))
     absorb(proposal, told("new", S.CREATED, data={"seen": "yes"}))
     assert Proposal.objects.get(pk=proposal.pk).data == {"number": 7, "seen": "yes"}

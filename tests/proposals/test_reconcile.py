@@ -289,7 +289,7 @@ def test_a_try_of_a_dead_worker_becomes_unknown_and_one_that_nobody_took_not_sen
     assert [row.submission for row in reconciling.claim_unsettled()] == [Phase.UNKNOWN]
 
 
-def test_a_try_that_a_worker_is_at_is_left_alone(proposal: Proposal) -> None:
+def test_a_running_attempt_is_left_alone(proposal: Proposal) -> None:
     change(proposal, next_reconcile_at=timezone.now(), sent_until=timezone.now())
     assert reconciling.claim_unsettled() == []
     assert Proposal.objects.get().submission == Phase.SENDING
@@ -326,7 +326,7 @@ def test_a_retry_sends_a_try_whose_task_never_came(
     assert len(simulator.contracts(BANK)) == 1
 
 
-def test_of_many_who_wait_for_a_try_that_nobody_took_one_publishes_its_task(
+def test_of_many_waiting_requests_one_publishes_the_task_again(
     offer: Offer, programs: Programs, settings: Any, redis_url: str
 ) -> None:
     """Before the fix, each of them published it: one dead publisher led to fifty tasks."""

@@ -93,7 +93,7 @@ def test_without_redis_each_process_logs_in(settings: Any) -> None:
         redis.cache_clear()
 
 
-def test_whoever_has_time_left_logs_in_where_anothers_time_was_over() -> None:
+def test_a_query_with_time_left_logs_in_after_another_ran_out_of_time() -> None:
     """Before the fix, the log-in of a query with little time left failed for all that waited for it."""
     cache, login = TokenCache(None), Login()
 

@@ -230,6 +230,6 @@ def test_a_banks_sentence_has_an_end() -> None:
     ("number", "told"),
     [(0, "nenhum CPF"), (1, "1 CPF"), (2, "2 CPFs"), (1200, "1.200 CPFs"), (1_000_000, "1.000.000 CPFs")],
 )
-def test_a_number_of_something_is_told_in_the_singular_the_plural_or_as_none(number: int, told: str) -> None:
+def test_a_count_is_written_in_the_singular_the_plural_or_as_none(number: int, told: str) -> None:
     """Before the fix, a partner's page said "1 CPFs hoje"."""
     assert counted(number, "CPF", "CPFs", "nenhum CPF") == told
