@@ -49,7 +49,7 @@ def page(report: Mapping[str, Any]) -> str:
         lines += [
             "## Open load",
             "",
-            "Queries come at random moments at a given rate, whatever becomes of those before.",
+            "Queries come at random moments at a given rate, and do not wait for earlier ones.",
             "",
         ]
         lines += _table(["load", *(column.replace("_", " ") for column in columns)], rows)

@@ -141,7 +141,7 @@ def test_a_step_that_a_dead_worker_looked_at_is_looked_at_by_the_next(offer: Off
     assert Step.objects.get().worker == heartbeats.worker_id(), "the dead one's late word does not count"
 
 
-def test_without_leases_redis_is_not_asked(offer: Offer) -> None:
+def test_only_claimed_rows_count_as_held(offer: Offer) -> None:
     step = a_step(offer)
     assert not dead_workers.is_any_held()
     assert pending.claim_due(BANK, 1) == [step]

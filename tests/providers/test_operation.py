@@ -1,4 +1,4 @@
-"""What every operation of a bank has around it, whichever the bank: `providers.operation`."""
+"""What `providers.operation` does around every operation of any bank."""
 
 from __future__ import annotations
 
