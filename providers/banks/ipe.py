@@ -61,10 +61,10 @@ class Simulation(Struct):
     number_of_installments: int
     total_amount: Decimal
     prefixed_interest_rate: Rate
-    cet: Decimal
-    annual_cet: Decimal | None
     with_insurance: bool
     first_due_date: str
+    cet: Decimal | None = None
+    annual_cet: Decimal | None = None
     iof_amount: Decimal | None = None
     insurance_amount: Decimal | None = None
     valid_until: str | None = None
@@ -348,7 +348,7 @@ def _offer(each: Simulation) -> BankOffer:
         with_insurance=each.with_insurance,
         first_due_date=_moment(each.first_due_date).date(),
         registration=each.registration_number,
-        native={"cetMonthlyPercent": str(each.cet)},
+        native={} if each.cet is None else {"cetMonthlyPercent": str(each.cet)},
         cet_monthly=each.cet,
         cet_annual=each.annual_cet,
         iof=each.iof_amount,

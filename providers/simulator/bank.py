@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from providers.simulator.catalogue import Employment, Scenario
 from providers.simulator.faults import Behaviour
 from providers.simulator.fields import Fields, Problem
 from providers.simulator.ledger import Contract, Ledger, Offer, WrongState
-from providers.simulator.messages import Request
+from providers.simulator.messages import Request, answer
 from providers.simulator.numbers import Ask
 from providers.simulator.routes import Route
 from providers.simulator.tokens import Tokens
@@ -96,6 +97,7 @@ class Bank:
     due_day: ClassVar[int] = 10
     issues_after_s: ClassVar[float | None] = None
     desk_s: ClassVar[float | None] = None
+    cost_fields: ClassVar[tuple[str, ...]] = ()  # JSON names of the CET, for a bank that may leave it out
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -243,6 +245,16 @@ class Bank:
         if not isinstance(data, dict):
             self.refuse_field(None, Problem.FORMAT)
         return Fields(data, self.refuse_field)
+
+    def without_cet(self, done: web.Response) -> web.Response:
+        """The JSON answer `done` without the CET of its offers. Unchanged for a bank that always tells it."""
+        if not self.cost_fields:
+            return done
+
+        def kept(item: dict[str, Any]) -> dict[str, Any]:
+            return {name: value for name, value in item.items() if name not in self.cost_fields}
+
+        return answer(json.loads(done.text or "null", parse_float=Decimal, object_hook=kept), done.status)
 
     # --- queries
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from providers.simulator.bank import Bank
 
 OPERATIONS = ("query", "submit", "formalize", "status", "cancel", "auction", "any")
-AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body"})
+AFTER_WORK = frozenset({"drop_after_accept", "half_body", "slow_body", "without_cet"})
 WITHOUT_WORK = frozenset(
     {"http_500", "http_502", "http_503", "html", "garbage", "hang", "reset", "huge_body", "expired_token"}
 )
@@ -77,6 +77,8 @@ async def play(
             return _cut(request)
         case "huge_body":
             return await _huge(request)
+        case "without_cet" if done is not None:
+            return bank.without_cet(done)
         case "half_body" if done is not None:
             return await _half(request, done)
         case "slow_body" if done is not None:

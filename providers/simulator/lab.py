@@ -24,7 +24,14 @@ from providers.simulator.world import STEPS, Step, World
 
 VERBS = {"approve": "approved", "refuse": "refused", "expire": "expired"}
 #: The faults of calls, by their names in the laboratory, with the names in `faults.FAULTS`.
-CALL_FAULTS = {"timeout": "hang", "http_502": "http_502", "unknown_outcome": "drop_after_accept"}
+CALL_FAULTS = {
+    "timeout": "hang",
+    "http_502": "http_502",
+    "unknown_outcome": "drop_after_accept",
+    "without_cet": "without_cet",
+}
+#: Faults of one operation only.
+OPERATION_OF = {"unknown_outcome": "submit", "without_cet": "query", "reject_submit": "submit"}
 #: Faults that are not of calls: something expires at once.
 ENDINGS = ("expired_offer", "expired_link")
 #: The bank refuses a submission in its own words.
@@ -60,6 +67,7 @@ class Lab:
             disbursed_after_s=DISBURSED_AFTER_S,
             reasons=REASONS,
             longest_words=LONGEST_WORDS,
+            without_cet=tuple(bank.name for bank in banks.values() if bank.cost_fields),
         )
         self._reference = reference(world.public_url, words)
         sidecar = find_spec("drf_spectacular_sidecar")
@@ -195,8 +203,11 @@ class Lab:
         if fault is None and not latency_ms:
             refuse("fault", "informe fault ou latency_ms")
         reason, words = _why(body, None if fault == REJECT_SUBMIT else f"só com {REJECT_SUBMIT}")
-        if fault in (REJECT_SUBMIT, "unknown_outcome") and operation not in (None, "submit"):
-            refuse("operation", f"{fault} é sempre de submit")
+        only = OPERATION_OF.get(fault or "")
+        if only and operation not in (None, only):
+            refuse("operation", f"{fault} é sempre de {only}")
+        if fault == "without_cet" and not bank.cost_fields:
+            refuse("provider", f"{bank.name} sempre informa o CET")
         if fault == REJECT_SUBMIT:
             if latency_ms:
                 refuse("latency_ms", f"não com {REJECT_SUBMIT}: peça a demora à parte")
@@ -211,8 +222,7 @@ class Lab:
                 if step.bank == bank.name and step.url is not None:
                     self._world.end_step(step, "expired")
         else:
-            if fault == "unknown_outcome":
-                operation = "submit"
+            operation = only or operation
             behaviours = bank.behaviours_of.setdefault(cpf, {})
             behaviours[operation or "any"] = Behaviour(
                 latency_ms, CALL_FAULTS[fault] if fault else None, operation or "any", times

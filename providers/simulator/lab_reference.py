@@ -37,6 +37,8 @@ class Words:
     disbursed_after_s: float
     reasons: Sequence[str]
     longest_words: int
+    #: Banks that may leave the CET out of an answer.
+    without_cet: Sequence[str]
 
     @property
     def provider(self) -> dict[str, Any]:
@@ -244,6 +246,7 @@ def _fault_order(words: Words) -> dict[str, Any]:
             words.faults,
             "`timeout`: o banco não responde. `http_502`: responde 502. "
             "`unknown_outcome`: aceita a proposta e a resposta se perde. "
+            f"`without_cet`, só {', '.join(words.without_cet)}: a consulta vem sem o CET, que o serviço calcula. "
             "`reject_submit`: recusa a proposta, na resposta ao envio. "
             "`expired_offer`: as ofertas feitas até agora vencem já. "
             "`expired_link`: os links abertos vencem já.",
@@ -258,7 +261,8 @@ def _fault_order(words: Words) -> dict[str, Any]:
             "type": "string",
             "enum": list(words.operations),
             "default": "any",
-            "description": "Em que chamada do banco; `unknown_outcome` e `reject_submit` são sempre de `submit`.",
+            "description": "Em que chamada do banco; `unknown_outcome` e `reject_submit` são sempre de `submit`, "
+            "`without_cet` de `query`.",
         },
         "times": {
             "type": "integer",

@@ -65,6 +65,19 @@ def test_a_bank_refuses_for_the_reason_that_was_ordered(
     assert (told["status"], told["reason"]["code"], told["reason"]["message"]) == ("rejected", code, message)
 
 
+def test_the_cost_that_a_bank_leaves_out_is_computed(client: Client, simulator: Simulator) -> None:
+    order(simulator, "PUT", "", {"scenario": "full_flow"})
+    order(simulator, "POST", "/faults", {"provider": "ipe", "fault": "without_cet"})
+    wish = {"providers": ["ipe"], "with_insurance": False}
+    [computed] = client.query(OWN_CPF, **wish)["proposals"]
+    [told] = client.query(OWN_CPF, **wish, prazo=48)["proposals"]
+    assert (computed["cetSource"], told["cetSource"]) == ("computed", "bank")
+    assert 0 < computed["cetMonthly"] < computed["cetAnnual"]
+    assert "cetMonthlyPercent" not in computed["providerData"]
+    numbers = ("installmentValue", "installments", "totalAmount", "iof")
+    assert [computed[name] for name in numbers] == [told[name] for name in numbers]
+
+
 def test_a_submission_is_refused_and_sent_again_with_another_account(client: Client, simulator: Simulator) -> None:
     order(simulator, "PUT", "", {"scenario": "full_flow"})
     [offer, _] = client.query(OWN_CPF, providers=["ipe"])["proposals"]

@@ -74,6 +74,7 @@ class Ipe(Bank):
     rate = Decimal("1.99")
     tables = ("IPE-CLT-STD", "IPE-CLT-INS")
     due_day = 10
+    cost_fields = ("cet", "annual_cet")
 
     def authenticate(self, request: Request) -> None:
         if not self.tokens.valid(request.bearer()):

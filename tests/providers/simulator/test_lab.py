@@ -214,6 +214,8 @@ def test_an_invalid_cpf_is_422(simulator: HttpSimulator, cpf: str) -> None:
         ("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "reason": "timeout"}, "reason"),
         ("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "operation": "query"}, "operation"),
         ("POST", "/faults", {"provider": "ipe", "fault": "reject_submit", "latency_ms": 5}, "latency_ms"),
+        ("POST", "/faults", {"provider": "ipe", "fault": "without_cet", "operation": "submit"}, "operation"),
+        ("POST", "/faults", {"provider": "cedro", "fault": "without_cet"}, "provider"),
     ],
 )
 def test_a_bad_order_is_422_and_names_the_field(lab: Lab, method: str, path: str, body: Any, field: str) -> None:
