@@ -14,7 +14,6 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
-from redis.exceptions import RedisError
 
 from consultas.models import Step
 from figures import reports
@@ -24,8 +23,8 @@ from figures.sweep import counted_until
 from figures.views import PERMISSION, period_links, period_of
 from partners.models import ApiKey
 from proposals.models import Proposal
-from providers.breaker import Breaker
-from providers.models import Circuit, Provider
+from providers.models import Provider
+from providers.standing import standings
 from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
@@ -34,9 +33,7 @@ OVERDUE = timedelta(minutes=2)
 OLD_KEY = timedelta(days=365)
 #: A bank is degraded if this percentage of its recent answers failed, out of at least this number.
 DEGRADED_SHARE, DEGRADED_LEAST = 10, 10
-_DEGRADED_HOURS = timedelta(hours=1)
-#: The periods offered on this page. Its plots are by the hour and have no sums, so a few hours would show little.
-_PLOTTED = tuple(each for each in reports.PERIODS.values() if each.hours >= 24)
+_DEGRADED_PERIOD = reports.PERIODS["2h"]
 #: The maximum number of names in one line.
 _NAMES = 5
 
@@ -88,7 +85,7 @@ def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
         hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
         context["cards"] = [_card(each) for each in reports.today_compared(hours, now)]
         context["plots"] = _plots(hours, period.all_hours(now))
-        context["periods"] = period_links(request, period, _PLOTTED)
+        context["periods"] = period_links(request, period)
         context["counted_until"] = counted_until()
     return context
 
@@ -152,10 +149,10 @@ def _concerns(may: Any) -> Iterator[Concern]:
         yield Concern("Propostas de resultado desconhecido", found["count"], "", address, found["since"])
     if may("providers.view_provider"):
         held = _held_back()
-        yield Concern("Bancos sem chamadas", len(held), ", ".join(held), reverse("admin:providers_provider_changelist"))
+        yield Concern("Bancos sem chamadas", len(held), "; ".join(held), reverse("admin:providers_provider_changelist"))
     if may(PERMISSION):
-        degraded = _degraded()
-        yield Concern("Bancos com muitas falhas", len(degraded), ", ".join(degraded), reverse("figures:banks"))
+        degraded, address = _degraded(), f"{reverse('figures:banks')}?period={_DEGRADED_PERIOD.name}"
+        yield Concern("Bancos com muitas falhas", len(degraded), ", ".join(degraded), address)
 
 
 def _webhook_concerns(late: datetime) -> Iterator[Concern]:
@@ -191,9 +188,10 @@ def _refusing_partners() -> list[tuple[str, datetime]]:
 
 
 def _degraded() -> list[str]:
-    """The banks whose answers often failed in this hour and the previous one, with the percentage."""
-    found = reports.banks(hour_of(timezone.now()) - _DEGRADED_HOURS)
-    told = [(each.bank, each.share("failed") or 0) for each in found if each.answers >= DEGRADED_LEAST]
+    """The banks whose answers often failed in this hour and the previous one, with the percentage. A bank that is known
+    to be closed does not fail."""
+    found = reports.banks_without_times(_DEGRADED_PERIOD.since(timezone.now()))
+    told = [(name, found[name].share("failed") or 0) for name in sorted(found) if found[name].answers >= DEGRADED_LEAST]
     return [f"{name} ({share:.0f}%)" for name, share in told if share >= DEGRADED_SHARE]
 
 
@@ -203,17 +201,7 @@ def _named(names: list[str]) -> str:
 
 
 def _held_back() -> list[str]:
-    """The names of the banks that are not called now: disabled, or with an open breaker. If the breaker cannot be read,
-    the bank is left out here; its own page says so."""
-    banks = list(Provider.objects.values_list("name", "enabled", "circuit"))
-    circuits = {name: circuit for name, enabled, circuit in banks if enabled}
-    try:
-        states = Breaker.states(circuits) if circuits else {}
-    except RedisError:
-        states = {}
-    opened = [
-        name
-        for name, circuit in circuits.items()
-        if circuit == Circuit.OPEN or (circuit == Circuit.AUTO and states.get(name, "closed") != "closed")
-    ]
-    return sorted([*opened, *(name for name, enabled, _ in banks if not enabled)])
+    """The banks that get no calls now, each with the words for it: disabled, in a window, or with an open breaker. If
+    the breaker cannot be read, the bank is left out here; its own page says so."""
+    states = standings(Provider.objects.only("name", "enabled", "circuit"))
+    return sorted(f"{name}: {state.words}" for name, state in states.items() if state.is_held_back)

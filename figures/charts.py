@@ -13,7 +13,8 @@ from typing import Any
 from django.utils import timezone
 
 #: Colours that can be told apart on light and dark pages and with colour blindness (Okabe and Ito).
-BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#8c8c8c"
+BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
+PURPLE, GREY, SKY = "#cc79a7", "#8c8c8c", "#56b4e9"
 #: The maximum number of hours in the table of a plot.
 _TABLE_ROWS = 48
 _GREY_TEXT = "#737373"

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from figures.counting import LATENCY_BOUNDS_MS, LONGER_MS, hour_of
 from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
+from providers.reasons import ReasonCode
 
 HOUR = timedelta(hours=1)
 WEEK = timedelta(days=7)
@@ -149,21 +150,23 @@ def today_compared(hours: Hours, now: datetime) -> list[Compared]:
 
 @dataclass
 class BankFigures:
-    """A bank's figures over a period: sums, and the distribution of its answer times."""
+    """A bank's figures over a period: sums, and the distribution of its answer times. `closed` are the answers for a
+    bank known to be closed, by an operator's window or by the bank's own word; `failed` are the other missing
+    answers."""
 
     bank: str
     sums: Row
     latencies: dict[int, int] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
-        if name in BANK_COLUMNS:
+        if name in BANK_COLUMNS or name == "closed":
             return self.sums.get(name, 0)
         raise AttributeError(name)
 
     @property
     def answers(self) -> int:
         """The number of answers that partners got for this bank."""
-        statuses = ("ok", "no_offers", "requires_action", "pending", "refused", "failed")
+        statuses = ("ok", "no_offers", "requires_action", "pending", "refused", "closed", "failed")
         return sum(self.sums.get(name, 0) for name in statuses)
 
     def share(self, name: str) -> Decimal | None:
@@ -195,12 +198,30 @@ def percentile(classes: dict[int, int], share: float) -> float | None:
     return float("inf") if classes.get(LONGER_MS) else float(lower)
 
 
-def banks(since: datetime) -> list[BankFigures]:
-    """The figures of every bank since that time, sorted by name. Two statements."""
-    found = {
-        row["bank"]: BankFigures(row["bank"], _plain(row))
+def _closed(rows: QuerySet[ReasonHour], by: str) -> dict[Any, int]:
+    """How many answers of `rows` were missing because the bank was known to be closed, by the column `by`."""
+    told = rows.filter(stage=Stage.OFFER, code=ReasonCode.BANK_CLOSED)
+    return {row[by]: row["sum_count"] for row in _sums(told, by, ("count",))}
+
+
+def _told_apart(sums: Row, closed: int) -> Row:
+    """The sums with `closed` apart from `failed`, which is stored with both."""
+    closed = min(closed, sums["failed"])
+    return {**sums, "closed": closed, "failed": sums["failed"] - closed}
+
+
+def banks_without_times(since: datetime) -> dict[str, BankFigures]:
+    """The sums of every bank since that time, without answer times, by name. Two statements."""
+    closed = _closed(ReasonHour.objects.filter(hour__gte=since), "bank")
+    return {
+        row["bank"]: BankFigures(row["bank"], _told_apart(_plain(row), closed.get(row["bank"], 0)))
         for row in _sums(BankHour.objects.filter(hour__gte=since), "bank", BANK_COLUMNS)
     }
+
+
+def banks(since: datetime) -> list[BankFigures]:
+    """The figures of every bank since that time, sorted by name. Three statements."""
+    found = banks_without_times(since)
     for row in _sums(LatencyHour.objects.filter(hour__gte=since), ("bank", "up_to_ms"), ("count",)):
         found.setdefault(row["bank"], BankFigures(row["bank"], {})).latencies[row["up_to_ms"]] = row["sum_count"]
     return sorted(found.values(), key=lambda each: each.bank)
@@ -232,13 +253,16 @@ class BankByHour:
 
 
 def bank_by_hour(bank: str, since: datetime) -> BankByHour:
-    """Two statements."""
+    """Three statements."""
+    closed = _closed(ReasonHour.objects.filter(bank=bank, hour__gte=since), "hour")
     rows = _sums(BankHour.objects.filter(bank=bank, hour__gte=since), "hour", BANK_COLUMNS)
     latencies: dict[datetime, dict[int, int]] = {}
     classes = LatencyHour.objects.filter(bank=bank, hour__gte=since).values_list("hour", "up_to_ms", "count")
     for hour, bound, count in classes:
         latencies.setdefault(hour, {})[bound] = count
-    return BankByHour(Hours({row["hour"]: _plain(row) for row in rows}), latencies)
+    return BankByHour(
+        Hours({row["hour"]: _told_apart(_plain(row), closed.get(row["hour"], 0)) for row in rows}), latencies
+    )
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from redis.exceptions import RedisError
 
 from figures import reports
-from figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Line, plot, shown
+from figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, plot, shown
 from figures.models import Stage
 from figures.reports import PERIODS, BankFigures, Period
 from figures.sweep import counted_until
@@ -40,11 +39,11 @@ from figures.tables import (
 from foundation.formats import counted
 from partners.models import Partner
 from providers import registry
-from providers.breaker import Breaker
+from providers.models import Provider
+from providers.standing import Standing, standings
 
 PERMISSION = "figures.view_bankhour"
 View = Callable[..., HttpResponse]
-_BREAKER_WORDS = {"closed": "fechado", "half_open": "em teste", "open": "aberto"}
 
 
 def figures_page(view: View) -> View:
@@ -65,12 +64,10 @@ def period_of(request: HttpRequest) -> Period:
     return PERIODS.get(request.GET.get("period", ""), PERIODS["24h"])
 
 
-def period_links(
-    request: HttpRequest, chosen: Period, offered: Iterable[Period] = PERIODS.values()
-) -> list[dict[str, Any]]:
-    """The links that change a page's period to each of those `offered`, and keep the rest of its URL."""
+def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
+    """The links that change a page's period, and keep the rest of its URL."""
     links = []
-    for each in offered:
+    for each in PERIODS.values():
         asked = request.GET.copy()
         asked["period"] = each.name
         links.append({"label": each.label, "address": f"?{asked.urlencode()}", "is_chosen": each == chosen})
@@ -95,7 +92,7 @@ def banks(request: HttpRequest) -> HttpResponse:
     """All banks side by side."""
     period, now = period_of(request), timezone.now()
     found = {each.bank: each for each in reports.banks(period.since(now))}
-    states = _breaker_states()
+    states = standings(Provider.objects.only("name", "enabled", "circuit"))
     head = (
         "Banco",
         "Respostas",
@@ -103,19 +100,24 @@ def banks(request: HttpRequest) -> HttpResponse:
         "Sem ofertas",
         "Aguardam o titular",
         "Recusadas",
+        "Fechado",
         "Falhas",
         "p50",
         "p95",
         "Ofertas por resposta",
         "Enviadas",
         "Pagas",
-        "Disjuntor",
+        "Agora",
     )
     rows = []
     for name in registry.names():
         bank = found.get(name) or BankFigures(name, {})
-        rows.append((bank_link(name, period), *_bank_cells(bank), states.get(name, "não se sabe")))
+        rows.append((bank_link(name, period), *_bank_cells(bank), _now(states.get(name))))
     return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
+
+
+def _now(state: Standing | None) -> str:
+    return state.words if state else "sem cadastro"
 
 
 def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
@@ -125,6 +127,7 @@ def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
         percent(bank.share("no_offers")),
         percent(added(bank.share("pending"), bank.share("requires_action"))),
         percent(bank.share("refused")),
+        percent(bank.share("closed")),
         percent(bank.share("failed")),
         seconds(bank.percentile(0.5)),
         seconds(bank.percentile(0.95)),
@@ -150,6 +153,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         ("Falta um passo do titular", PURPLE, "requires_action"),
         ("Aguardando o titular", BLUE, "pending"),
         ("Recusadas", ORANGE, "refused"),
+        ("Fechado", SKY, "closed"),
         ("Falhas", RED, "failed"),
     )
     proposals = (("Enviadas", BLUE, "submitted"), ("Assinadas", ORANGE, "signed"), ("Pagas", GREEN, "disbursed"))
@@ -177,6 +181,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         "figures/bank.html",
         f"Desempenho: {adapter.label}",
         period,
+        now=_now(standings(Provider.objects.filter(pk=name).only("name", "enabled", "circuit")).get(name)),
         cards=_bank_cards(whole),
         plots=plots,
         reasons=reason_table(told[Stage.OFFER], whole.answers, has_amount=False),
@@ -194,7 +199,10 @@ def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
     told = (
         ("Respostas", shown(bank.answers), ""),
         ("Com ofertas", percent(bank.share("ok")), _answers(bank.ok)),
+        ("Sem ofertas", percent(bank.share("no_offers")), _answers(bank.no_offers)),
+        ("Falta um passo", percent(added(bank.share("pending"), bank.share("requires_action"))), "do titular"),
         ("Recusadas", percent(bank.share("refused")), _answers(bank.refused)),
+        ("Fechado", percent(bank.share("closed")), _answers(bank.closed)),
         ("Falhas", percent(bank.share("failed")), _answers(bank.failed)),
         ("p50 e p95", f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}", "por resposta"),
         ("Ofertas", shown(bank.offers + bank.step_offers), f"{shown(bank.offers_per_answer)} por resposta"),
@@ -302,11 +310,3 @@ def _partner(text: str) -> Partner | None:
         return Partner.objects.get(pk=UUID(text))
     except (ValueError, Partner.DoesNotExist):
         raise Http404 from None
-
-
-def _breaker_states() -> dict[str, str]:
-    """The breakers' states in words, by one Redis call. Empty while Redis is unavailable."""
-    try:
-        return {name: _BREAKER_WORDS[state] for name, state in Breaker.states(registry.names()).items()}
-    except RedisError:
-        return {}

@@ -16,7 +16,6 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
-from redis.exceptions import RedisError
 from unfold.decorators import action, display
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -30,9 +29,9 @@ from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.boxes import merged
 from providers import registry
-from providers.breaker import Breaker
 from providers.maintenance import Maintenance
-from providers.models import Circuit, Provider
+from providers.models import Provider
+from providers.standing import Standing, standings
 
 
 class BankFilter(FixedChoicesFilter):
@@ -121,12 +120,6 @@ class ProviderForm(forms.ModelForm):
 #: Form fields in which an operator types a secret. They are not columns. Users with view permission only do not see
 #: them.
 _SECRETS_IN = ("new_credentials", "new_callback_secret")
-_BREAKER_WORDS = {
-    "closed": "no ar",
-    "half_open": "voltando: uma chamada de teste de cada vez",
-    "open": "fora do ar: falhas seguidas; nova tentativa a cada 15 s",
-    "unread": "desconhecido (Redis não responde)",
-}
 
 
 class CloseForm(forms.Form):
@@ -154,18 +147,6 @@ class MaintenanceInline(LabelledInline):
     fields = ("starts_at", "ends_at", "reason")
     extra = 0
     hide_title = True
-
-
-def _read_standing(banks: list[Provider]) -> None:
-    """Set the attributes `breaker_state` and `window` on each of `banks`."""
-    windows = Maintenance.now([bank.name for bank in banks])
-    try:
-        states = Breaker.states(bank.name for bank in banks) if banks else {}
-    except RedisError:
-        states = {}
-    for bank in banks:
-        vars(bank)["breaker_state"] = states.get(bank.name, "unread")
-        vars(bank)["window"] = windows.get(bank.name)
 
 
 @admin.register(Provider)
@@ -216,7 +197,10 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """The list. The states of all breakers are read in one Redis call, the current windows in one query."""
         changes = super().get_changelist_instance(request)
-        _read_standing(list(changes.result_list))
+        banks = list(changes.result_list)
+        states = standings(banks)
+        for bank in banks:
+            vars(bank)["state_now"] = states[bank.name]
         return changes
 
     @display(
@@ -232,20 +216,11 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         },
     )
     def standing(self, provider: Provider) -> tuple[str, str]:
-        """Whether the bank is called now, and the words for it. An operator's setting goes before the breaker's
-        state."""
-        if not provider.enabled:
-            return "out", "desligado"
-        if not hasattr(provider, "breaker_state"):
-            _read_standing([provider])
-        if window := vars(provider)["window"]:
-            return "out", str(window)
-        if provider.circuit == Circuit.OPEN:
-            return "out", "fora do ar por ordem do operador, sem fim marcado"
-        if provider.circuit == Circuit.CLOSED:
-            return "unguarded", "no ar, chamado mesmo que falhe"
-        state = vars(provider)["breaker_state"]
-        return state, _BREAKER_WORDS[state]
+        """Whether the bank is called now, and the words for it."""
+        if "state_now" not in vars(provider):
+            vars(provider)["state_now"] = standings([provider])[provider.name]
+        state: Standing = vars(provider)["state_now"]
+        return state
 
     @display(description="Agora")
     def standing_now(self, provider: Provider) -> str:

@@ -18,6 +18,7 @@ from figures.charts import BLUE, Line, plot
 from figures.counting import hour_of
 from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from partners.models import Partner
+from providers.maintenance import Maintenance
 from tests.factories import PartnerFactory, ProviderFactory
 
 pytestmark = pytest.mark.django_db
@@ -129,13 +130,14 @@ def test_all_banks_side_by_side(admin_client: Client, figures: Partner) -> None:
         "33,3%",
         "4,2%",
         "12,5%",
+        "0,0%",
         "8,3%",
         "0,9 s",
         "4,8 s",
         "16,7",
         "120",
         "60",
-        "fechado",
+        "no ar",
     )
 
 
@@ -161,7 +163,31 @@ def test_how_it_went_in_the_last_hour(admin_client: Client, figures: Partner, pa
     assert f"Desde {since:%d/%m/%Y %H:00}, contado até" in text
     assert "2.400" in text, "of three hours with 1.200 each"
     assert "3.600" not in text
-    assert "esta hora e a anterior" not in text_of(admin_client.get("/admin/"))
+
+
+def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner) -> None:
+    """Answers refused by a window raise no alarm and stand apart from failures, and every page about banks names the
+    window. The other bank fails, and the alarm's link shows the period that the alarm counts."""
+    now = timezone.now()
+    window = Maintenance.objects.create(provider_id="ipe", ends_at=now + timedelta(hours=2), reason="troca de chaves")
+    hour = hour_of(now)
+    for bank in ("ipe", "cedro"):
+        BankHour.objects.create(hour=hour, partner=partner, bank=bank, ok=70, failed=30)
+    ReasonHour.objects.create(hour=hour, partner=partner, bank="ipe", stage="offer", code="bank_closed", count=29)
+    first = admin_client.get("/admin/", {"period": "2h"})
+    told = {each.title: each for each in first.context["concerns"]}
+    assert told["Bancos com muitas falhas"].what == "cedro (30%)"
+    assert told["Bancos com muitas falhas"].address == f"{PAGES[0]}?period=2h"
+    assert told["Bancos sem chamadas"].what == f"ipe: {window}"
+    assert '<a href="?period=2h" aria-current="true">esta hora e a anterior</a>' in first.content.decode()
+    side_by_side = {row[0]: row[1:] for row in admin_client.get(PAGES[0]).context["table"].rows}
+    [ipe] = [cells for link, cells in side_by_side.items() if "/banks/ipe/" in link]
+    assert (ipe[5:7], ipe[-1]) == (("29,0%", "1,0%"), str(window))
+    page = admin_client.get(PAGES[1])
+    assert f"Agora: {window}" in text_of(page)
+    cards = {card["title"]: (card["value"], card["note"]) for card in page.context["cards"]}
+    assert (cards["Fechado"], cards["Falhas"]) == (("29,0%", "29 respostas"), ("1,0%", "1 resposta"))
+    assert cards["Sem ofertas"] == ("0,0%", "nenhuma resposta")
 
 
 def test_the_funnel(admin_client: Client, figures: Partner) -> None:
@@ -210,7 +236,7 @@ def test_an_hour_alone_is_a_point() -> None:
     assert bars["pointRadius"] == 0
 
 
-@pytest.mark.parametrize(("page", "most"), [("/admin/", 16), (PAGES[0], 5), (PAGES[1], 8), (PAGES[2], 6)])
+@pytest.mark.parametrize(("page", "most"), [("/admin/", 16), (PAGES[0], 7), (PAGES[1], 10), (PAGES[2], 6)])
 def test_a_page_costs_few_statements(
     admin_client: Client, figures: Partner, django_assert_max_num_queries: Any, page: str, most: int
 ) -> None:
