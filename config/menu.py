@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
@@ -27,6 +28,14 @@ def _entry(title: str, icon: str, page: str, permission: str) -> dict[str, Any]:
         "permission": lambda request: request.user.has_perm(permission),
     }
 
+
+#: The operators' guide, where its pages were generated.
+_GUIDE = {
+    "title": "Guia do operador",
+    "icon": "menu_book",
+    "link": "/docs/guia/operator-guide.html",
+    "permission": lambda request: (settings.GUIDE_ROOT / "operator-guide.html").is_file(),
+}
 
 BACK_OFFICE: dict[str, Any] = {
     "SITE_TITLE": "Originação consignada",
@@ -52,37 +61,40 @@ BACK_OFFICE: dict[str, Any] = {
     "SIDEBAR": {
         "show_search": True,
         "navigation": [
-            {"title": title, "separator": True, "items": [_section(*item) for item in items]}
-            for title, items in {
-                "Números": [
-                    ("Desempenho dos bancos", "monitoring", "figures:banks"),
-                    ("Funil", "filter_alt", "figures:funnel"),
-                ],
-                "Operação": [
-                    ("Consultas", "search", "consultas_query"),
-                    ("Ofertas", "sell", "consultas_offer"),
-                    ("Autorizações externas", "pending_actions", "consultas_step"),
-                    ("Propostas", "contract", "proposals_proposal"),
-                    ("Exclusões de dados", "person_remove", "proposals_erasure"),
-                    ("Pedidos de exclusão", "group_remove", "proposals_erasurerequest"),
-                ],
-                "Autorização do titular": [
-                    ("Sessões", "verified_user", "authorizations_session"),
-                    ("Termos", "gavel", "authorizations_terms"),
-                ],
-                "Parceiros": [
-                    ("Parceiros", "handshake", "partners_partner"),
-                    ("Chaves de API", "key", "partners_apikey"),
-                    ("Eventos de webhook", "webhook", "webhooks_event"),
-                    ("Chamadas com falha", "running_with_errors", "partners_failedcall"),
-                ],
-                "Configuração": [
-                    ("Bancos", "account_balance", "providers_provider"),
-                    ("Usuários", "person", "auth_user"),
-                    ("Grupos", "group", "auth_group"),
-                    ("Auditoria", "history", "foundation_auditentry"),
-                ],
-            }.items()
+            *(
+                {"title": title, "separator": True, "items": [_section(*item) for item in items]}
+                for title, items in {
+                    "Números": [
+                        ("Desempenho dos bancos", "monitoring", "figures:banks"),
+                        ("Funil", "filter_alt", "figures:funnel"),
+                    ],
+                    "Operação": [
+                        ("Consultas", "search", "consultas_query"),
+                        ("Ofertas", "sell", "consultas_offer"),
+                        ("Autorizações externas", "pending_actions", "consultas_step"),
+                        ("Propostas", "contract", "proposals_proposal"),
+                        ("Exclusões de dados", "person_remove", "proposals_erasure"),
+                        ("Pedidos de exclusão", "group_remove", "proposals_erasurerequest"),
+                    ],
+                    "Autorização do titular": [
+                        ("Sessões", "verified_user", "authorizations_session"),
+                        ("Termos", "gavel", "authorizations_terms"),
+                    ],
+                    "Parceiros": [
+                        ("Parceiros", "handshake", "partners_partner"),
+                        ("Chaves de API", "key", "partners_apikey"),
+                        ("Eventos de webhook", "webhook", "webhooks_event"),
+                        ("Chamadas com falha", "running_with_errors", "partners_failedcall"),
+                    ],
+                    "Configuração": [
+                        ("Bancos", "account_balance", "providers_provider"),
+                        ("Usuários", "person", "auth_user"),
+                        ("Grupos", "group", "auth_group"),
+                        ("Auditoria", "history", "foundation_auditentry"),
+                    ],
+                }.items()
+            ),
+            {"title": "Ajuda", "separator": True, "items": [_GUIDE]},
         ],
     },
 }
