@@ -68,7 +68,7 @@ class AuditEntry(models.Model):
 
     class Meta:
         verbose_name = "registro de auditoria"
-        verbose_name_plural = "auditoria"
+        verbose_name_plural = "registros de auditoria"
         ordering = ("-at", "-pk")
         default_permissions = ("view",)
         # Exporting lists concerns no single model, so the permission is declared here.

@@ -273,9 +273,8 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         found = between(**window).count()
         if not found or form.cleaned_data["seen"] != found:
             text = (
-                f"{partner}: seriam reenviados {counted(found, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
-                "webhook-id. O que já foi apagado e "
-                "o que ainda está a entregar não conta."
+                f"{partner}: a reenviar {counted(found, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
+                "webhook-id. O que já foi apagado e o que ainda está a entregar não conta."
             )
             if not found:
                 return self.form_over_list(request, WindowForm(form.data), title=title, text=text, button="Contar")

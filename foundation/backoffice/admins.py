@@ -122,7 +122,8 @@ class RobustAdmin(ModelAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """The row's page. Users who may read the audit trail also get a link to the row's entries."""
         row = context.get("original")
-        if row is not None and request.user.has_perm("foundation.view_auditentry"):
+        is_entry = isinstance(row, audit.AuditEntry)  # an entry has no entries of its own
+        if row is not None and not is_entry and request.user.has_perm("foundation.view_auditentry"):
             about = urlencode({"model": row._meta.label_lower, "object_id": row.pk})
             context["audit_address"] = f"{reverse('admin:foundation_auditentry_changelist')}?{about}"
         return super().render_change_form(request, context, *args, **kwargs)

@@ -8,7 +8,7 @@ from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -78,6 +78,16 @@ class AuditEntryAdmin(ReadOnlyAdmin):
             self.message_user(request, "Dados pessoais não podem ser buscados aqui.", messages.WARNING)
             return queryset.none(), False
         return super().get_search_results(request, queryset, search_term)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The entry's page, without a link to its own history: an entry never changes."""
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "show_history": False})
 
     @display(
         description="o quê",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.first_page import waited
+from foundation import audit
+from foundation.models import Action
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.partners.test_admin import page, staff
 from tests.proposals.rows import an_offer
@@ -140,3 +143,31 @@ def test_a_form_without_its_token_is_explained(admin_user: User) -> None:
     shown = client.post(reverse("admin:partners_partner_add"))
     assert shown.status_code == 403
     assert "abra-o de novo" in shown.content.decode()
+
+
+def test_the_menu_leads_to_the_guide_where_its_pages_were_made(
+    admin_client: Client, tmp_path: Path, settings: Any
+) -> None:
+    address = "/docs/guia/operator-guide.html"
+    settings.GUIDE_ROOT = tmp_path
+    assert address not in admin_client.get(reverse("admin:index")).content.decode()
+    (tmp_path / "operator-guide.html").write_text("<h1>Guia do operador</h1>")
+    assert address in admin_client.get(reverse("admin:index")).content.decode()
+    shown = admin_client.get(address)
+    assert shown.status_code == 200
+    assert b"Guia do operador" in b"".join(shown)  # type: ignore[arg-type]  # the file, and closed
+
+
+def test_a_history_says_what_it_leaves_out_and_an_audit_entry_has_none(admin_client: Client) -> None:
+    bank = ProviderFactory(name="ipe")
+    trail = reverse("admin:foundation_auditentry_changelist")
+    whole = admin_client.get(page(bank, "history")).content.decode()
+    assert "sem os valores. Comandos, endereços e" in whole
+    assert f'<a class="text-link" href="{trail}">Auditoria</a>' in whole
+    told = staff("view_provider").get(page(bank, "history")).content.decode()
+    assert "que os papéis auditoria e segurança leem" in told
+    assert trail not in told
+    entry = audit.record(Action.CHANGED, obj=bank, changes={"enabled": [True, False]})
+    shown = admin_client.get(page(entry)).content.decode()
+    assert page(entry, "history") not in shown
+    assert ">policy<" not in "".join(shown.split())

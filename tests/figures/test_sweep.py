@@ -298,7 +298,7 @@ def test_a_rebuild_finds_the_same(rows: None, partners: list[Partner]) -> None:
     told, _ = rebuild()
     assert stored() == figures == full_count(half_hour)
     hours = {key[0] for counts in figures.values() for key in counts}
-    assert told.startswith(f"Contadas de novo: {len(hours)} horas, ")
+    assert told.startswith(f"Contado de novo: {len(hours)} horas, ")
     sweep.advance(settled(LATER))
     assert stored() == full_count(LATER), "the sweep goes on where it was"
 

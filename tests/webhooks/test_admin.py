@@ -284,10 +284,10 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
     address = reverse("admin:webhooks_event_resend_window")
     assert "ainda não reenvia" in operator.get(address).content.decode()
-    assert "seriam reenviados 2 eventos" in operator.post(address, form).content.decode()
-    assert "seriam reenviados 3 eventos" in operator.post(address, {**form, "which": "all"}).content.decode()
+    assert "a reenviar 2 eventos" in operator.post(address, form).content.decode()
+    assert "a reenviar 3 eventos" in operator.post(address, {**form, "which": "all"}).content.decode()
     assert Event.objects.filter(state="due").count() == 1, "a count sends nothing"
-    assert "seriam reenviados 2 eventos" in operator.post(address, {**form, "seen": "9"}).content.decode()
+    assert "a reenviar 2 eventos" in operator.post(address, {**form, "seen": "9"}).content.decode()
     answer = operator.post(address, {**form, "seen": "2"}, follow=True)
     assert "reenviados: 2, criados" in answer.content.decode()
     assert Event.objects.filter(partner=partner, state="due").count() == 3

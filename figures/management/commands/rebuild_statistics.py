@@ -9,6 +9,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from figures import sweep
 from foundation.commands import AuditedCommand
+from foundation.formats import counted
 
 
 class Command(AuditedCommand):
@@ -32,7 +33,8 @@ class Command(AuditedCommand):
         hours = rows = 0
         for _, number in sweep.rebuild(first, _moment("--to", until) or timezone.now()):
             hours, rows = hours + 1, rows + number
-        self.stdout.write(f"Contadas de novo: {hours} horas, {rows} linhas.")
+        counts = counted(hours, "hora", "horas", "nenhuma hora"), counted(rows, "linha", "linhas", "nenhuma linha")
+        self.stdout.write(f"Contado de novo: {', '.join(counts)}.")
 
 
 def _moment(name: str, text: str | None) -> datetime | None:
