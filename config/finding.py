@@ -37,6 +37,7 @@ from webhooks.models import Event, reference_index
 #: The maximum number of rows of one kind on a page. The list shows the others.
 MOST = 20
 _LONGEST = 128
+_CPF_DIGITS = 11
 _CPF = re.compile(r"[\d.\-\s]{11,16}", re.ASCII)
 _INDEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REFERENCE = re.compile(r"[A-Za-z0-9._:-]{1,64}", re.ASCII)
@@ -202,12 +203,14 @@ def search(request: HttpRequest) -> HttpResponse:
     page."""
     form = SearchForm(request.POST if request.method == "POST" else None)
     found: list[Found] = []
+    is_mistyped = False
     if form.is_valid():
         what = form.cleaned_data["what"]
         if _CPF.fullmatch(what) and cpf_is_valid(only_digits(what)):
             index = blind_index("cpf", only_digits(what))
             audit.record(audit.Action.SEARCHED, request=request, model=Query, object_id=index)
             return HttpResponseRedirect(f"{reverse('holder')}?cpf_index={index}")
+        is_mistyped = bool(_CPF.fullmatch(what)) and len(only_digits(what)) == _CPF_DIGITS
         found = search_for(what, lambda source: source.is_for(request))
         if len(found) == 1:
             return HttpResponseRedirect(found[0].address)
@@ -216,6 +219,7 @@ def search(request: HttpRequest) -> HttpResponse:
         "title": "Busca",
         "form": form,
         "found": found,
+        "is_mistyped": is_mistyped,
         "nothing": form.is_bound and not found and not form.errors,
         "most": MOST,
     }

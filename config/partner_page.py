@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -70,13 +71,16 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
             raise PermissionDenied
         return _send_test(request, partner)
     may_see_events = request.user.has_perm("webhooks.view_event")
+    page_of_list: Any = admin.site.get_model_admin(Partner)  # two of the list's columns stand here too
     context = {
         **admin.site.each_context(request),
         "title": partner.name,
         "partner": partner,
         "settings": reverse("admin:partners_partner_change", args=[quote(partner.pk)]),
+        "is_suspended": partner.status == Partner.Status.SUSPENDED,
+        "situation": page_of_list.situation(partner),
         "gaps": registration.gaps(partner),
-        "use": admin.site.get_model_admin(Partner).use(partner),  # type: ignore[attr-defined]  # a column of the list
+        "use": page_of_list.use(partner),
         "links": list(_links(request, partner)),
         "plot": _deliveries(partner) if may_see_events else None,
         "may_test": may_test,

@@ -49,6 +49,7 @@ class QueryAdmin(PersonalRowsAdmin):
     list_filter = ("kind", ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("partner",)
+    also_exported = ("id", "partner_reference")
     search_fields = ("id__exact", "request_id__exact")
     search_help_text = "id da consulta ou X-Request-Id; sempre inteiro"
     fields = (
@@ -56,6 +57,7 @@ class QueryAdmin(PersonalRowsAdmin):
         "partner",
         "kind",
         "masked_cpf",
+        "partner_reference",
         "wish",
         "bank_answers",
         "lead",
@@ -128,6 +130,7 @@ class OfferAdmin(PersonalRowsAdmin):
     list_filter = (BankFilter, ("partner", AutocompleteSelectFilter), "with_insurance", "refreshed_at")
     list_filter_submit = True
     list_select_related = ("partner", "query")
+    also_exported = ("id",)
     search_fields = ("id__exact",)
     search_help_text = "offerId"
     fields = readonly_fields = (

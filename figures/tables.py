@@ -22,6 +22,9 @@ from partners.models import Partner
 from providers import registry
 from providers.reasons import MEANINGS, ReasonCode
 
+#: The shared meaning sends readers to a field of the API.
+_OTHER = "Outro motivo do banco."
+
 
 @dataclass(frozen=True)
 class Table:
@@ -59,8 +62,15 @@ def _of_the_step_before(now: int, before: int) -> str:
 
 
 def reason_table(found: list[ReasonFigures], of: int, *, has_amount: bool) -> Table:
-    """Reasons, the most frequent first, with their share of `of` answers if given."""
-    head = ("Motivo", "Código", "Vezes", *(("Das respostas",) if of else ()), *(("Valor",) if has_amount else ()))
+    """Reasons, the most frequent first, with their share of `of` answers if given. Reasons with an amount are of
+    proposals, the others of banks' answers."""
+    head = (
+        "Motivo",
+        "Código",
+        "Propostas" if has_amount else "Respostas de bancos",
+        *(("Das respostas",) if of else ()),
+        *(("Valor",) if has_amount else ()),
+    )
     rows = [
         (
             _meaning(each.code),
@@ -75,9 +85,10 @@ def reason_table(found: list[ReasonFigures], of: int, *, has_amount: bool) -> Ta
 
 
 def _meaning(code: str) -> str:
-    """The code's meaning. Empty for a code of a later release."""
+    """The code's meaning in words for operators. Empty for a code of a later release."""
     try:
-        return MEANINGS[ReasonCode(code)].meaning
+        reason = ReasonCode(code)
+        return _OTHER if reason is ReasonCode.OTHER else MEANINGS[reason].meaning
     except ValueError:
         return "—"
 

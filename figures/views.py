@@ -279,7 +279,14 @@ def _funnel_steps(
             "lost": lost,
         }
         for title, count, before, amount, stage, lost in (
-            ("Respostas" if of_bank else "Consultas", whole.asked, 0, None, Stage.OFFER, "Por que não houve oferta"),
+            (
+                "Respostas" if of_bank else "Consultas",
+                whole.asked,
+                0,
+                None,
+                Stage.OFFER,
+                "Por que não houve oferta, por resposta de banco",
+            ),
             ("Com ofertas", whole.with_offers, whole.asked, whole.offered, None, ""),
             (
                 "Propostas enviadas",

@@ -26,11 +26,12 @@ _SECONDS = "%Y-%m-%dT%H:%M:%SZ"
 _REAIS = re.compile(r"-?(?:\d{1,3}(?:\.\d{3})*|\d+),\d{2}", re.ASCII)
 
 # What must never reach a log line. Our own code does not log it, but an exception's text or a library's message might
-# quote it: CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets.
+# quote it: CPF (bare or masked), e-mail, phone (10-13 digits), our keys and secrets. A key's visible prefix, which ends
+# with an ellipsis, is no secret.
 _PERSONAL = re.compile(
     r"(?<![\w-])(?:\d{3}\.\d{3}\.\d{3}-\d{2}|\+?\d{10,14})(?![\w-])"
     r"|[\w.+-]+@[\w-]+\.[\w.-]+"
-    r"|cpk_(?:live|test)_[\w-]+"
+    r"|cpk_(?:live|test)_(?![\w-]{6}…)[\w-]+"
     r"|whsec_[\w+/=-]+"
     r"|(?<=Bearer )[\w.~+/-]+=*"
 )

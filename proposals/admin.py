@@ -70,6 +70,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     list_filter = ("submission", "status", BankFilter, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("partner",)
+    also_exported = ("id", "partner_reference", "native_id")
     search_fields = (
         "id__exact",
         "reference__exact",

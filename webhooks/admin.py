@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from django import forms
@@ -86,7 +87,10 @@ class WindowForm(forms.Form):
     shown."""
 
     partner = forms.ModelChoiceField(
-        Partner.objects.only("name"), label="Parceiro", widget=UnfoldAdminSelectWidget, empty_label=None
+        Partner.objects.only("name"),
+        label="Parceiro",
+        widget=UnfoldAdminSelectWidget,
+        empty_label="Escolha o parceiro",
     )
     begin = forms.DateTimeField(label="Criados desde", widget=MomentInput)
     end = forms.DateTimeField(label="Criados até", widget=MomentInput)
@@ -168,6 +172,8 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     )
     list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
+    also_exported = ("id",)
+    exported_whole = MappingProxyType({"short_reference": "reference"})
     search_fields = ("=id",)
     search_help_text = "webhook-id, proposal_id ou simulationGroupId; CPF e sessão, só em “Localizar”"
     list_per_page = 50

@@ -1,10 +1,12 @@
-"""Export of a back office list as CSV, of any size. Columns, masks and filters are those of the list."""
+"""Export of a back office list as CSV, of any size. Masks and filters are those of the list. The file has the list's
+columns and the ids that are too wide for a page."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime
+from types import MappingProxyType
 from typing import Any
 
 from django.contrib.admin.utils import label_for_field, lookup_field
@@ -28,8 +30,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ExportMixin(ModelAdmin):
-    """Rows whose list can be exported by operators with both permissions: to view it and to export lists."""
+    """Rows whose list can be exported by operators with both permissions: to view it and to export lists.
 
+    `also_exported` are columns that the file has after those of the list. `exported_whole` names the column that stands
+    in the file for a shortened one of the list.
+    """
+
+    also_exported: tuple[str, ...] = ()
+    exported_whole: Mapping[str, str] = MappingProxyType({})
     list_after_template = "backoffice/export.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -53,7 +61,8 @@ class ExportMixin(ModelAdmin):
         if any("\0" in value for _, values in request.GET.lists() for value in values):
             return HttpResponseRedirect("../")
         changes = self.get_changelist_instance(request)
-        columns = [name for name in changes.list_display if name != "action_checkbox"]
+        shown = [name for name in changes.list_display if name != "action_checkbox"]
+        columns = [*(self.exported_whole.get(name, name) for name in shown), *self.also_exported]
         filters = request.GET.urlencode() or "nenhum"
         told = f"Lista exportada em CSV, filtros: {filters}."
         audit.record(audit.Action.EXPORTED, request=request, model=self.model, detail=told)

@@ -19,9 +19,11 @@ from config import gunicorn
 from foundation.backoffice import exporting
 from foundation.models import AuditEntry
 from partners.failed_calls import FailedCall
+from proposals.models import Proposal
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
 from tests.partners.test_admin import staff
+from webhooks import admin as webhook_pages
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +56,22 @@ def test_every_list_leaves_as_it_is_shown_and_nothing_more(admin_client: Client,
     [titles, row] = exported(admin_client, "proposals_proposal")
     assert dict(zip(titles, row, strict=True))["CPF"] == "***.000.001-**"
     assert dict(zip(titles, row, strict=True))["Situação"] == "aguardando assinatura"
+
+
+def test_the_file_has_the_whole_ids(admin_client: Client, story: Story) -> None:
+    type(story.query).objects.update(partner_reference="pedido-1")
+    Proposal.objects.update(partner_reference="pedido-2")
+    for model, ids in (
+        ("consultas_query", {str(story.query.pk), "pedido-1"}),
+        ("consultas_offer", {str(story.offer.pk)}),
+        ("proposals_proposal", {str(story.proposal.pk), "pedido-2", "CT-1"}),
+        ("webhooks_event", {str(story.event.pk), webhook_pages.shown(story.event)}),
+    ):
+        titles, *rows = exported(admin_client, model)
+        assert len(set(titles)) == len(titles), model
+        assert [row for row in rows if ids <= set(row)], model
+    page = admin_client.get(reverse("admin:consultas_query_change", args=[story.query.pk])).content.decode()
+    assert "pedido-1" in page
 
 
 def test_the_filters_of_the_list_hold_and_are_noted(admin_client: Client, story: Story) -> None:

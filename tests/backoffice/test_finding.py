@@ -67,6 +67,15 @@ def test_an_unknown_name_finds_nothing(admin_client: Client, what: str) -> None:
     assert admin_client.post(SEARCH, {"what": what}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("what", "is_mistyped"), [("529.982.247-26", True), ("52998224726", True), ("5299822472", False)]
+)
+def test_a_mistyped_cpf_is_told(admin_client: Client, what: str, is_mistyped: bool) -> None:
+    page = admin_client.post(SEARCH, {"what": what}).content.decode()
+    assert ("Não é um CPF válido" in page) == is_mistyped
+    assert "ada foi encontrado" in page
+
+
 def test_a_cpf_leads_to_the_holder_without_standing_in_the_address(admin_client: Client, story: Story) -> None:
     for typed in (story.cpf, f"{story.cpf[:3]}.{story.cpf[3:6]}.{story.cpf[6:9]}-{story.cpf[9:]}"):
         address = find(admin_client, typed)

@@ -195,6 +195,7 @@ def test_events_are_sent_again(desk: Desk, live_server: LiveServer, story: Story
     Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
     page.goto(live_server.url + reverse("admin:webhooks_event_resend_window"))
     moment = timezone.localtime()
+    page.get_by_label("Parceiro").select_option(str(story.partner.pk))
     page.get_by_label("Criados desde").fill(f"{moment - timedelta(hours=1):%Y-%m-%dT%H:%M}")
     page.get_by_label("Criados até").fill(f"{moment + timedelta(hours=1):%Y-%m-%dT%H:%M}")
     page.get_by_role("button", name="Contar").click()

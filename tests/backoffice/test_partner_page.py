@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import uuid
 from datetime import timedelta
 
@@ -49,6 +50,15 @@ def test_it_leads_to_each_list_with_its_count(
         assert admin_client.get(link.address).context["cl"].result_count >= 1
     lead = admin_client.get(reverse("admin:partners_partner_activity", args=[story.partner.pk]))
     assert lead["Location"] == address(story)
+
+
+def test_it_says_that_the_partner_is_suspended(admin_client: Client, story: Story) -> None:
+    told = []
+    for hold in (None, False, True):
+        if hold is not None:
+            story.partner.suspend(hold_deliveries=hold)
+        told += re.findall(r"Situação:</strong> <span[^>]*>([^<]*)<", admin_client.get(address(story)).content.decode())
+    assert told == ["ativo", "suspenso", "suspenso, entregas retidas"]
 
 
 def test_the_plot_has_the_events_of_a_day_by_hour_and_state(admin_client: Client, story: Story) -> None:

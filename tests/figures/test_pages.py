@@ -191,8 +191,13 @@ def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner)
 
 
 def test_the_funnel(admin_client: Client, figures: Partner) -> None:
+    ReasonHour.objects.create(
+        hour=hour_of(timezone.now()), partner=figures, bank="ipe", stage="offer", code="other", count=1
+    )
     page = admin_client.get(PAGES[2])
     text = text_of(page)
+    assert "Por que não houve oferta, por resposta de banco Motivo Código Respostas de bancos" in text
+    assert "Outro motivo do banco. other 1" in text
     assert "Consultas 3.600" in text
     assert "Com ofertas 1.500 41,7% da etapa anterior R$ 12.000.002" in text
     assert "Pagas 120 66,7% da etapa anterior R$ 600.000" in text
@@ -236,7 +241,7 @@ def test_an_hour_alone_is_a_point() -> None:
     assert bars["pointRadius"] == 0
 
 
-@pytest.mark.parametrize(("page", "most"), [("/admin/", 16), (PAGES[0], 7), (PAGES[1], 10), (PAGES[2], 6)])
+@pytest.mark.parametrize(("page", "most"), [("/admin/", 16), (PAGES[0], 8), (PAGES[1], 11), (PAGES[2], 6)])
 def test_a_page_costs_few_statements(
     admin_client: Client, figures: Partner, django_assert_max_num_queries: Any, page: str, most: int
 ) -> None:

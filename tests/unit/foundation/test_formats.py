@@ -207,6 +207,13 @@ def test_a_bearer_token_is_blackened_and_the_rest_is_left_as_it_is() -> None:
     assert without_personal_data(harmless) == harmless
 
 
+def test_the_visible_prefix_of_a_key_is_told() -> None:
+    """The audit trail names the key by it. With one character more it is blackened."""
+    assert without_personal_data("Chave cpk_live_x_-Y9zA… emitida.") == "Chave [oculto]… emitida."
+    told = "Chave cpk_live_x_-Y9z… emitida."
+    assert without_personal_data(told) == told
+
+
 @pytest.mark.parametrize(
     ("text", "read"),
     [
