@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
-from django.db.models import QuerySet
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
@@ -51,7 +55,7 @@ class ModelFilter(FixedChoicesFilter):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ("at", "coloured_action", "who", "address", "object_page", "what_changed", "detail")
+    list_display = ("at", "coloured_action", "who", "address", "object_page", "what_changed", "told_detail")
     list_filter = (WhoFilter, ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
     list_filter_submit = True
     list_per_page = 50
@@ -66,7 +70,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         "object_page",
         "object_id",
         "change_table",
-        "detail",
+        "told_detail",
         "request_id",
     )
 
@@ -124,15 +128,57 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="mudanças")
     def what_changed(self, entry: AuditEntry) -> str:
-        return ", ".join(entry.changes)
+        return ", ".join(_title(entry, name) for name in entry.changes)
 
     @admin.display(description="mudanças")
     def change_table(self, entry: AuditEntry) -> SafeString | str:
-        rows = [(name, *(_told(each) for each in pair)) for name, pair in entry.changes.items()]
+        rows = [(_title(entry, name), *(_told(each) for each in pair)) for name, pair in entry.changes.items()]
         return table(("Campo", "Antes", "Depois"), rows) if rows else "—"
+
+    @admin.display(description="detalhe")
+    def told_detail(self, entry: AuditEntry) -> str:
+        """The entry's sentence. Of a refused page, which the entry names by its route, the name of the page."""
+        found = _PAGE.fullmatch(entry.detail) if entry.action == Action.DENIED else None
+        if found is None:
+            return entry.detail or "—"
+        models = (each for each in apps.get_models() if each._meta.label_lower.replace(".", "_") == found["model"])
+        model = next(models, None)
+        what = f"{_STEPS.get(found['step'], found['step'])}: {model._meta.verbose_name}" if model else found["model"]
+        return f"{what} ({'leitura' if found['method'] == 'GET' else 'envio de formulário'})"
+
+
+#: The method and the route of a page about rows of one model.
+_PAGE = re.compile(r"(?P<method>[A-Z]+) admin:(?P<model>[a-z]+_[a-z]+)_(?P<step>\w+)")
+_STEPS = {"changelist": "lista", "change": "página", "add": "novo", "delete": "excluir", "history": "histórico"}
+#: Fields of pages that are no columns of a model.
+_OF_PAGES = {"new_id": "id", "usable_password": "entrada por senha", "set_usable_password": "entrada por senha"}
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+def _title(entry: AuditEntry, name: str) -> str:
+    """A changed field as the pages call it. `name` is a field of the entry's model, or `kind row: field` for a row of
+    another model of its page."""
+    about, separator, field = name.rpartition(": ")
+    kind, _, row = about.partition(" ")
+    models = [each for each in apps.get_models() if each._meta.model_name == kind] if separator else []
+    if models:
+        return f"{models[0]._meta.verbose_name} {row}: {_field_title(models[0], field)}"
+    try:
+        return _field_title(apps.get_model(entry.model), name)
+    except (LookupError, ValueError):  # an entry about no row, or about one of an earlier release
+        return _OF_PAGES.get(name, name)
+
+
+def _field_title(model: type[Model], name: str) -> str:
+    try:
+        return str(getattr(model._meta.get_field(name), "verbose_name", name))
+    except FieldDoesNotExist:
+        return _OF_PAGES.get(name, name)
 
 
 def _told(value: Any) -> str:
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return f"{timezone.localtime(datetime.fromisoformat(value)):%d/%m/%Y %H:%M:%S}"
     if value is None or value == []:
         return "—"
     if isinstance(value, bool):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib import admin
 from django.contrib.auth.models import Group, Permission, User
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
@@ -22,6 +23,7 @@ from structlog.testing import capture_logs
 
 from foundation import audit
 from foundation.audit import Action
+from foundation.backoffice.trail import AuditEntryAdmin
 from foundation.command_line import FOREIGN, CommandLine
 from foundation.commands import AuditedCommand
 from foundation.encryption import blind_index
@@ -171,6 +173,30 @@ def test_what_an_operator_may_not_do_is_told(db: None) -> None:
     [entry] = entries()
     assert (entry.action, entry.who, entry.object_id) == (Action.DENIED, "curiosa", str(partner.pk))
     assert entry.detail == "GET admin:partners_partner_change"
+    assert AuditEntryAdmin(AuditEntry, admin.site).told_detail(entry) == "página: parceiro (leitura)"
+
+
+def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(admin_client: Client) -> None:
+    """Before the fix, the page said "rate_limit", and times in UTC with microseconds."""
+    partner = PartnerFactory(providers=["ipe"])
+    allowance = f"allowance {partner.allowances.get()}: portfolio"
+    given = {
+        "rate_limit": [None, 60],
+        "new_id": [None, "x"],
+        allowance: ["A", "B"],
+        "created_at": [None, "2026-11-22T15:04:05.123456+00:00"],
+        "of a later release": [1, 2],
+    }
+    entry = audit.record(Action.CHANGED, obj=partner, changes=given)
+    shown = admin_client.get(page(entry)).content.decode()
+    for words in ("chamadas por minuto", ": carteira", "22/11/2026 12:04:05", "of a later release"):
+        assert words in shown
+    for name in ("rate_limit", "new_id", "portfolio", "123456"):
+        assert name not in shown
+    entry.refresh_from_db()
+    assert entry.changes == given
+    command = audit.record(Action.COMMAND, changes={"since": [None, "2026-11-01"]})
+    assert "since" in admin_client.get(page(command)).content.decode()
 
 
 @pytest.mark.parametrize(
