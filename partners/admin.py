@@ -24,6 +24,7 @@ from unfold.decorators import action, display
 
 from foundation.audit import Action
 from foundation.backoffice.admins import LabelledInline
+from foundation.backoffice.cells import computed_once
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.backoffice.exporting import ExportMixin
 from foundation.formats import counted
@@ -173,7 +174,10 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         return ", ".join(allowance.provider_id for allowance in partner.allowances.all()) or "nenhum"
 
     @display(description="Uso agora e hoje")
+    @computed_once
     def use(self, partner: Partner) -> str:
+        """The use of the saved limits: `partner` may hold values of a form that was refused."""
+        partner = Partner.objects.only("pk", *LIMITS).get(pk=partner.pk)
         try:
             now = limits.today(partner)
         except RedisError:

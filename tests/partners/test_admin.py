@@ -286,6 +286,8 @@ def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, part
     usage.count_cpf("52998224725")
     shown = admin_client.get(page(partner)).content.decode()
     assert "1 de 60 chamadas no minuto; nenhuma consulta em andamento, sem limite; 1 de 100 CPFs hoje" in shown
+    refused = admin_client.post(page(partner), partner_form(partner, rate_limit="0", daily_cpf_limit="100"))
+    assert "1 de 60 chamadas no minuto" in refused.content.decode()
 
 
 @pytest.mark.parametrize(
