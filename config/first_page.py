@@ -41,13 +41,14 @@ _NAMES = 5
 @dataclass(frozen=True)
 class Concern:
     """One line of the page. `count` is 0 if nothing is wrong. `what` adds words to the number. `since` is the time of
-    the oldest row concerned."""
+    the oldest row concerned, which the page calls `oldest`."""
 
     title: str
     count: int
     what: str
     address: str
     since: datetime | None = None
+    oldest: str = "o mais antigo"
 
     @property
     def waited(self) -> str:
@@ -171,9 +172,8 @@ def _webhook_concerns(late: datetime) -> Iterator[Concern]:
     yield Concern("Eventos de webhook falhados", failed, "", f"{address}?state__exact=failed")
     refusing = _refusing_partners()
     since = min((first for _, first in refusing), default=None)
-    yield Concern(
-        "Parceiros que não recebem agora", len(refusing), _named([name for name, _ in refusing]), waiting, since
-    )
+    names = _named([name for name, _ in refusing])
+    yield Concern("Parceiros que não recebem agora", len(refusing), names, waiting, since, "evento mais antigo")
     yield Concern("Eventos atrasados", found["overdue"], "A entrega está em execução?", waiting, found["overdue_since"])
     yield Concern(
         "Eventos retidos, ou à espera de URL ou segredo do parceiro", found["mute"], "", waiting, found["mute_since"]

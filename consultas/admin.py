@@ -5,6 +5,7 @@ Rows are searched by CPF in a POST form, because a URL must not contain a CPF.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin, messages
@@ -115,6 +116,11 @@ class QueryAdmin(PersonalRowsAdmin):
         return table(("Banco", "Situação", "Ofertas", "Tempo", "Erro ou motivos", "Falta ao titular"), rows)
 
 
+def _percent(rate: Decimal | None) -> str:
+    """A rate as `1,99%`, without final zeros."""
+    return "—" if rate is None else f"{rate.normalize():f}%".replace(".", ",")
+
+
 @admin.register(Offer)
 class OfferAdmin(PersonalRowsAdmin):
     list_display = (
@@ -147,9 +153,9 @@ class OfferAdmin(PersonalRowsAdmin):
         "table_code",
         "insurance",
         "first_due_date",
-        "cet_monthly",
-        "cet_annual",
-        "cet_source",
+        "monthly_cet",
+        "annual_cet",
+        "source_of_cet",
         "tax",
         "insurance_price",
         "quoted_at",
@@ -177,7 +183,19 @@ class OfferAdmin(PersonalRowsAdmin):
 
     @admin.display(description="taxa ao mês", ordering="interest_rate")
     def rate(self, offer: Offer) -> str:
-        return f"{offer.interest_rate.normalize():f}%".replace(".", ",")
+        return _percent(offer.interest_rate)
+
+    @admin.display(description="CET ao mês")
+    def monthly_cet(self, offer: Offer) -> str:
+        return _percent(offer.cet_monthly)
+
+    @admin.display(description="CET ao ano")
+    def annual_cet(self, offer: Offer) -> str:
+        return _percent(offer.cet_annual)
+
+    @admin.display(description="origem do CET")
+    def source_of_cet(self, offer: Offer) -> str:
+        return {"bank": "do banco", "computed": "calculado"}.get(offer.cet_source or "", "—")
 
     @admin.display(description="seguro", ordering="with_insurance")
     def insurance(self, offer: Offer) -> str:

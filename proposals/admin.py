@@ -19,7 +19,7 @@ from unfold.decorators import action, display
 
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin
-from foundation.backoffice.cells import computed_once, link_to, table
+from foundation.backoffice.cells import computed_once, link_to, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import mask_cpf, to_reais_text
 from partners.models import SECRETS_OF_PARTNER
@@ -27,7 +27,7 @@ from proposals import envelope
 from proposals.erasing_admin import ErasureAdmin, ErasureRequestAdmin
 from proposals.models import BankCall, Proposal
 from proposals.reconciling import bring_forward
-from proposals.timeline import moments, origin_of, took
+from proposals.timeline import measured, moments, origin_of
 from providers.admin import BankFilter
 
 #: Registered here because Django looks for admin classes in this module.
@@ -101,7 +101,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         "paid_to",
         "signature_expires_at",
         "disbursed_at",
-        "disbursed_amount",
+        "paid_amount",
         "trouble",
         "attempts",
         "reconciles",
@@ -184,6 +184,10 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
             told = f"PIX, chave {pix['tipo_chave']}" if pix else "—"
         return f"{told}. {paid['observacao']}" if paid["observacao"] else told
 
+    @admin.display(description="valor pago")
+    def paid_amount(self, proposal: Proposal) -> str:
+        return "—" if proposal.disbursed_amount is None else reais(proposal.disbursed_amount)
+
     @admin.display(description="erro")
     def trouble(self, proposal: Proposal) -> str:
         return f"{proposal.error['message']} ({proposal.error['code']})" if proposal.error else "—"
@@ -209,7 +213,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         """The proposal's timeline, limited to what the reader may see (`get_object`)."""
         told = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
         rows = (
-            (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, took(each.took), each.word)
+            (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, measured(each), each.word)
             for each in told
         )
         return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)

@@ -43,6 +43,12 @@ class Moment:
     outcome: str
     took: timedelta | None = None
     word: str = ""
+    measure: str = ""  # what `took` measures, where it is not the line's own action
+
+
+def measured(moment: Moment) -> str:
+    """The moment's duration, and what it measures: `5 min desde que foi aberto`. Empty without a duration."""
+    return f"{took(moment.took)} {moment.measure}".strip() if moment.took is not None else ""
 
 
 def took(duration: timedelta | None) -> str:
@@ -97,7 +103,8 @@ def _moves(proposal: Proposal) -> Iterator[Moment]:
     before = proposal.created_at
     for each in sorted(proposal.moves.all(), key=lambda move: (move.at, move.pk)):
         what = f"{names.get(each.from_status, '(nova)')} → {names[each.to_status]}"
-        yield Moment(each.at, what, each.get_cause_display(), each.at - before, each.native_word)
+        cause, spent = each.get_cause_display(), each.at - before
+        yield Moment(each.at, what, cause, spent, each.native_word, "na situação anterior")
         before = each.at
 
 
@@ -124,7 +131,7 @@ def _session(authorization_id: str) -> Iterator[Moment]:
     yield Moment(session.created_at, page, session.get_status_display())
     if hasattr(session, "evidence"):
         accepted = session.evidence.accepted_at
-        yield Moment(accepted, "o titular autorizou", "aceita", accepted - session.created_at)
+        yield Moment(accepted, "o titular autorizou", "aceita", accepted - session.created_at, measure="desde o pedido")
     if session.revoked_at is not None:
         yield Moment(session.revoked_at, "autorização revogada", "revogada")
 
@@ -136,7 +143,7 @@ def _steps(proposal: Proposal) -> Iterator[Moment]:
         yield Moment(step.opened_at, page, "aberto")
         if step.closed_at is not None:
             duration = step.closed_at - step.opened_at
-            yield Moment(step.closed_at, page, step.get_state_display(), duration)
+            yield Moment(step.closed_at, page, step.get_state_display(), duration, measure="desde que foi aberto")
 
 
 def _webhooks(proposal: Proposal) -> Iterator[Moment]:
@@ -145,7 +152,7 @@ def _webhooks(proposal: Proposal) -> Iterator[Moment]:
     for event in events.values():
         page = link_to("webhooks_event", event.pk, f"webhook {event.name}")
         waited = event.delivered_at - event.created_at if event.delivered_at else None
-        yield Moment(event.created_at, page, event.get_state_display(), waited)
+        yield Moment(event.created_at, page, event.get_state_display(), waited, measure="até ser entregue")
     for attempt in Attempt.objects.filter(event__in=events).defer("excerpt"):
         answer = f"HTTP {attempt.status}" if attempt.status else attempt.get_fault_display()
         page = link_to(

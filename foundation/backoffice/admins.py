@@ -52,6 +52,7 @@ class RobustAdmin(ModelAdmin):
     # Each of these counts would read all rows.
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
+    empty_value_display = "—"
     paginator = BoundedPaginator
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:

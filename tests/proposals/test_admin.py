@@ -108,7 +108,7 @@ def test_page_shows_the_facts_that_the_partner_reads(admin_client: Client, propo
     paid = {"contract_number": "CCB-7", "disbursed_amount": Decimal("4987.65")}
     proposal.adopt(BankProposal("N-77", "paid", ProposalStatus.DISBURSED, **paid), Cause.RECONCILE)
     page = admin_client.get(page_of(proposal)).content.decode()
-    for text in ("order:7", "CCB-7", "4987,65", "banco 001, conta corrente ****90"):
+    for text in ("order:7", "CCB-7", "R$ 4.987,65", "banco 001, conta corrente ****90"):
         assert text in page
     ended = an_unknown_one(proposal.partner)
     ended.adopt(BankProposal("N-78", "no", ProposalStatus.CANCELLED), Cause.RECONCILE)
@@ -143,8 +143,8 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td data-title" in row]
     plain = [re.sub(r"<[^>]+>", "", line) for line in told]
     assert plain[:2] == ["consulta agregada | concluída | 2,5 s", "passo do titular: biometria | aberto | "]
-    assert "passo do titular: biometria | concluída | 5 min" in plain
-    assert "webhook proposal.created | entregue | 3 h 0 min" in plain
+    assert "passo do titular: biometria | concluída | 5 min desde que foi aberto" in plain
+    assert "webhook proposal.created | entregue | 3 h 0 min até ser entregue" in plain
     assert plain[-2:] == [
         f"entrega nº 1 de proposal.created | {Fault.TIMEOUT.label} | 40 ms",
         "entrega nº 2 de proposal.created | HTTP 200 | 80 ms",
