@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import ManyToManyField, Q
+from django.db.models import ManyToManyField, Q, QuerySet
 from django.forms import ModelMultipleChoiceField
 from django.http import HttpRequest
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -58,6 +58,24 @@ class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
+    list_display = ("username", "roles", "first_name", "last_name", "email", "is_active", "is_staff")
+    readonly_fields = ("last_login", "date_joined")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        users: QuerySet[User] = super().get_queryset(request)
+        return users.prefetch_related("groups")
+
+    @admin.display(description="papéis")
+    def roles(self, user: User) -> str:
+        names = sorted(group.name.removeprefix("Papel: ") for group in user.groups.all())
+        return ", ".join([*(["superusuário"] if user.is_superuser else []), *names]) or "—"
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The account's page. Only an inactive account's page leads to its deletion, which takes the account's history
+        along: whoever leaves is made inactive."""
+        user = context.get("original")
+        shown = {**context, "show_delete": user is not None and not user.is_active}
+        return super().render_change_form(request, shown, *args, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
         """The fieldsets. Only superusers see and change permissions."""

@@ -224,7 +224,7 @@ def test_a_colleague_gets_a_role_and_reads_only(desk: Desk, story: Story, operat
     page.get_by_role("button", name="Salvar", exact=True).click()
     page.locator("#result_list").get_by_role("link", name="rui", exact=True).click()
     page.get_by_role("link", name="Auditoria").first.click()
-    expect(page.locator("#result_list")).to_contain_text("groups")
+    expect(page.locator("#result_list")).to_contain_text("grupos")
     page = desk.open(page_of(story.partner), colleague)
     expect(page.get_by_text(story.partner.name).first).to_be_visible()
     for name in ("Salvar", "Emitir chave", "Suspender"):

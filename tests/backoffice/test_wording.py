@@ -44,8 +44,6 @@ def test_the_history_of_an_account_is_in_portuguese(admin_client: Client) -> Non
         "is_staff": "on",
         "is_active": "on",
         "groups": [Group.objects.create(name="mesa").pk],
-        "date_joined_0": "21/11/2026",
-        "date_joined_1": "18:00:00",
     }
     assert admin_client.post(page(other), form).status_code == 302
     told = admin_client.get(page(other, "history")).content.decode()
@@ -156,6 +154,21 @@ def test_the_menu_leads_to_the_guide_where_its_pages_were_made(
     shown = admin_client.get(address)
     assert shown.status_code == 200
     assert b"Guia do operador" in b"".join(shown)  # type: ignore[arg-type]  # the file, and closed
+
+
+def test_an_account_shows_its_roles_and_is_made_inactive_rather_than_deleted(admin_client: Client) -> None:
+    user = User.objects.create_user("rui", password="uma-senha-bem-longa")
+    user.groups.add(Group.objects.get(name="Papel: suporte"))
+    listed = admin_client.get(reverse("admin:auth_user_changelist")).content.decode()
+    for text in ("Papéis", ">suporte<", ">superusuário<"):
+        assert text in listed
+    shown = admin_client.get(page(user)).content.decode()
+    assert "date_joined_0" not in shown
+    assert "last_login_0" not in shown
+    assert page(user, "delete") not in shown
+    User.objects.update(is_active=False)
+    User.objects.filter(is_superuser=True).update(is_active=True)
+    assert page(user, "delete") in admin_client.get(page(user)).content.decode()
 
 
 def test_a_history_says_what_it_leaves_out_and_an_audit_entry_has_none(admin_client: Client) -> None:
