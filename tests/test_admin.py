@@ -216,6 +216,7 @@ def test_the_first_page_says_who_waits_the_longest(admin_client: Client) -> None
     page = admin_client.get("/admin/").content.decode()
     assert "A espera mais longa: 1\xa0dia" in page
     assert "o mais antigo há 2\xa0horas" in page
+    assert "evento mais antigo há 1\xa0dia" in page
     assert "Financeira Um" in page
 
 

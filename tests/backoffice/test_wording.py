@@ -17,6 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.first_page import waited
+from consultas.models import Offer
 from foundation import audit
 from foundation.models import Action
 from tests.factories import PartnerFactory, ProviderFactory
@@ -78,6 +79,16 @@ def test_an_offer_without_insurance_is_no_fault(admin_client: Client) -> None:
     an_offer(PartnerFactory(providers=["ipe"]), "ipe")
     shown = admin_client.get(reverse("admin:consultas_offer_changelist")).content.decode()
     assert "sem seguro" in shown
+
+
+def test_a_cost_is_shown_as_people_write_it(admin_client: Client) -> None:
+    """Before the fix, the page said "1,990000" and "bank"."""
+    offer = an_offer(PartnerFactory(providers=["ipe"]), "ipe")
+    for source, told in (("bank", "do banco"), ("computed", "calculado")):
+        Offer.objects.update(cet_monthly="1.990000", cet_annual=None, cet_source=source)
+        shown = admin_client.get(page(offer)).content.decode()
+        for text in ("1,99%", told, "—"):
+            assert f">{text}</div>" in shown
 
 
 @pytest.mark.parametrize("model", list(admin.site._registry), ids=lambda model: model._meta.label)
