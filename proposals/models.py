@@ -18,10 +18,10 @@ from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from foundation.errors import ApiError, error_from_dict
 from partners.models import Partner
 from proposals import envelope, reasons
+from proposals.attempts import NEVER_ACCEPTED, Submittable, next_look
 from proposals.killpoints import die_at
 from proposals.statuses import MOVES, NOT_LIVE, moves_between
 from proposals.trail import BankCall, Cause, Move
-from proposals.tries import NEVER_ACCEPTED, Submittable, next_look
 from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason
 from providers.types import BankProposal, ProposalStatus

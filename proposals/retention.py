@@ -23,8 +23,8 @@ from consultas.models import Offer, Query, Step
 from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
+from proposals.attempts import NEVER_ACCEPTED
 from proposals.models import Erasure, Proposal
-from proposals.tries import NEVER_ACCEPTED
 
 log = structlog.get_logger(__name__)
 

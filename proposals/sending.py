@@ -19,10 +19,10 @@ from authorizations import evidence
 from authorizations.models import Evidence
 from foundation.errors import ApiError, InvalidInput, NotFound
 from proposals import dataset
+from proposals.attempts import TIMEOUTS_PER_ATTEMPT
 from proposals.calls import adapter, call_bank
 from proposals.killpoints import die_at
 from proposals.models import BankCall, Cause, Proposal
-from proposals.tries import TIMEOUTS_PER_ATTEMPT
 from providers.errors import BankFailure, OfferExpired, ProviderRejected
 from providers.operation import BankClient
 from providers.types import BankProposal

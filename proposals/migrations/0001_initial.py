@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import proposals.tries
+import proposals.attempts
 import foundation.encryption
 import uuid
 from django.db import migrations, models
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('provider', models.CharField(max_length=40, verbose_name='banco')),
                 ('cpf_index', models.CharField(max_length=64)),
-                ('reference', models.CharField(default=proposals.tries.new_reference, max_length=64, unique=True, verbose_name='nossa referência')),
+                ('reference', models.CharField(default=proposals.attempts.new_reference, max_length=64, unique=True, verbose_name='nossa referência')),
                 ('dataset', foundation.encryption.EncryptedJSONField(verbose_name='dados enviados')),
                 ('terms', foundation.encryption.EncryptedJSONField(verbose_name='oferta')),
                 ('status', models.CharField(choices=[('created', 'criada'), ('in_analysis', 'em análise'), ('awaiting_signature', 'aguardando assinatura'), ('signed', 'assinada'), ('disbursed', 'paga'), ('rejected', 'recusada'), ('cancelled', 'cancelada'), ('expired', 'expirada')], default='created', max_length=20, verbose_name='situação')),
