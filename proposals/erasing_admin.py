@@ -42,6 +42,12 @@ def _counts(found: dict[str, int]) -> str:
     return ", ".join(f"{_COUNTED[name]}: {number}" for name, number in found.items() if number) or "nada"
 
 
+def _names(partners: list[str] | None) -> str:
+    if partners is None:
+        return "não registrados"
+    return ", ".join(partners) or "nenhum"
+
+
 class ConfirmForm(CpfForm):
     """The CPF again, as a typed confirmation. `index` is the keyed hash of the CPF that was previewed."""
 
@@ -65,7 +71,7 @@ class ErasureAdmin(PersonalRowsAdmin):
 
     list_display = ("at", "by", "what_went", "what_stays", "what_is_left")
     date_hierarchy = "at"
-    fields = readonly_fields = ("at", "by", "cpf_index", "what_went", "what_stays", "what_is_left")
+    fields = readonly_fields = ("at", "by", "cpf_index", "what_went", "what_stays", "what_is_left", "whom_to_inform")
     actions_list = ("find", "erase")
 
     def has_erase_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
@@ -82,6 +88,10 @@ class ErasureAdmin(PersonalRowsAdmin):
     @admin.display(description="a repetir")
     def what_is_left(self, erasure: Erasure) -> str:
         return _counts(erasure.left)
+
+    @admin.display(description="parceiros a avisar")
+    def whom_to_inform(self, erasure: Erasure) -> str:
+        return _names(erasure.partners)
 
     @action(description=TITLE, permissions=["erase"], icon="person_remove")
     def erase(self, request: HttpRequest) -> HttpResponse:
@@ -114,13 +124,12 @@ class ErasureAdmin(PersonalRowsAdmin):
     def _preview(self, request: HttpRequest, cpf: str) -> HttpResponse:
         index = blind_index("cpf", cpf)
         audit.record(Action.SEARCHED, request=request, model=Erasure, object_id=index)
-        partners = retention.partners_of(cpf)
         found = retention.preview(cpf)
         rows = [
             ("Será apagado", _counts(found.erased)),
             ("Fica, como prova", _counts(found.kept)),
             ("Em andamento: repita depois", _counts(found.left)),
-            ("Parceiros a avisar", ", ".join(partners) or "nenhum"),
+            ("Parceiros a avisar", _names(found.partners)),
         ]
         asked = erasing.waiting_for(cpf) if settings.ERASURE_BY_TWO else None
         text = "Não há como desfazer. O parceiro não é avisado pelo serviço: avise-o, para que apague o que tem."
@@ -151,7 +160,7 @@ class ErasureAdmin(PersonalRowsAdmin):
                 audit.record(Action.PUSHED, request=request, model=ErasureRequest, object_id=index, detail=told)
                 self.message_user(request, told, messages.WARNING)
                 return HttpResponseRedirect(self.list_address)
-            told = f"Apagados: {_counts(erasure.erased)}."
+            told = f"Apagados: {_counts(erasure.erased)}. Parceiros a avisar: {_names(erasure.partners)}."
             audit.record(Action.ERASED, request=request, obj=erasure, detail=told)
         self.message_user(request, told, messages.SUCCESS)
         if any(erasure.left.values()):

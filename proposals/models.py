@@ -347,6 +347,8 @@ class Erasure(models.Model):
     erased = models.JSONField("apagados")
     kept = models.JSONField("mantidos como prova")
     left = models.JSONField("deixados para repetir")
+    #: Names of the partners that had rows of the holder. None: erased before this was stored.
+    partners = models.JSONField("parceiros a avisar", null=True)
 
     class Meta:
         verbose_name = "exclusão de dados"

@@ -82,6 +82,7 @@ def _erase(cpf: str, by: str) -> Erasure:
     index = blind_index("cpf", cpf)
     # All partners are named, so that PostgreSQL can use the index on partner and holder.
     mine = Proposal.objects.filter(partner__in=list(Partner.objects.values_list("pk", flat=True)), cpf_index=index)
+    partners = _partners_of(index)
     locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
     unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
     gone = [str(key) for key in unwanted.values_list("pk", flat=True)]
@@ -112,13 +113,13 @@ def _erase(cpf: str, by: str) -> Erasure:
             "proposals": mine.exclude(submission=Phase.ACCEPTED).count(),
             "queries": queries.running,
         },
+        partners=partners,
     )
 
 
-def partners_of(cpf: str) -> list[str]:
-    """The names of the partners that have or had rows of the holder `cpf`. They keep their own data and must be
-    informed. Call before the erasure."""
-    index = blind_index("cpf", cpf)
+def _partners_of(index: str) -> list[str]:
+    """The names of the partners that have rows of the holder with the keyed hash `index`. They keep their own data and
+    must be informed."""
     found: set[uuid.UUID] = set()
     for model in (Query, Offer, Step, Session, Proposal):
         found |= set(model._default_manager.filter(cpf_index=index).order_by().values_list("partner_id", flat=True))

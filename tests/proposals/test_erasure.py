@@ -403,7 +403,13 @@ def test_an_operator_erases_a_holder(admin_client: Client, partner: Partner) -> 
     for personal in (FULL_FLOW, "900.000.001-75"):
         assert personal not in page
     assert tables_with(FULL_FLOW) == set()
-    assert Erasure.objects.get().by == "admin"
+    assert f"Parceiros a avisar: {partner.name}." in page
+    erasure = Erasure.objects.get()
+    assert (erasure.by, erasure.partners) == ("admin", [partner.name])
+    page = admin_client.get(f"{LIST}{erasure.pk}/change/").content.decode()
+    assert partner.name in page, "whom to inform is still known after the erasure"
+    Erasure.objects.update(partners=None)
+    assert "não registrados" in admin_client.get(f"{LIST}{erasure.pk}/change/").content.decode()
 
 
 def test_another_cpf_than_the_one_looked_at_erases_nothing(admin_client: Client, partner: Partner) -> None:
