@@ -20,8 +20,8 @@ TIMEOUT_S = 60
 
 @dataclass
 class Outcome:
-    """The results of one run, times in seconds. `statuses` counts HTTP statuses (0: no answer). `lost` counts the banks
-    missing in the replies of an open load."""
+    """The results of one run. `times`, in seconds, and `offers` belong to calls answered with 200. `statuses` counts
+    HTTP statuses (0: no answer). `lost` counts the banks missing in the replies of an open load."""
 
     seconds: float = 0.0
     times: list[float] = field(default_factory=list)
@@ -93,10 +93,11 @@ async def calls(
                 async with session.request(method, f"{url}/partners/v1{path}", json=sent(), headers=headers) as answer:
                     told = await answer.json()
                     status = answer.status
-                    outcome.offers.append(len(told.get("proposals", ())))
             except (aiohttp.ClientError, TimeoutError):
                 status = 0
-            outcome.times.append(time.monotonic() - began)
+            if status == 200:
+                outcome.times.append(time.monotonic() - began)
+                outcome.offers.append(len(told.get("proposals", ())))
             outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
 
     began = time.monotonic()

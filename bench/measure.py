@@ -129,7 +129,7 @@ def closed_load(rig: Rig, service: Subject, queries: int, slowest_s: float) -> d
         "queries": count,
         "in_flight": queries,
         "slowest_bank_s": slowest_s,
-        "failures": outcome.failures,
+        "statuses": {str(status): count for status, count in sorted(outcome.statuses.items())},
         "offers_each": sorted(set(outcome.offers)),
         "added_p50_ms": round((outcome.percentile(0.5) - slowest_s) * 1000),
         "added_p99_ms": round((outcome.percentile(0.99) - slowest_s) * 1000),
