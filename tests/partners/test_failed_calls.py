@@ -27,6 +27,12 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> failed_calls.Notes:
     return failed_calls.notes
 
 
+@pytest.fixture(autouse=True)
+def no_older_rows(db: None) -> None:
+    """The web process of earlier tests may have written their failed calls after the tables were emptied."""
+    FailedCall.objects.all().delete()
+
+
 def told() -> list[tuple[object, ...]]:
     rows = FailedCall.objects.order_by("pk")
     return list(rows.values_list("partner", "method", "route", "status", "code", "field"))
