@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 from django.db.backends.postgresql import base
 from gevent import get_hub
 from gevent.monkey import is_module_patched
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 from psycopg.abc import PQGen
 from psycopg_pool import ConnectionPool
 
@@ -25,6 +26,20 @@ def check_if_readable(connection: Connection[Any]) -> None:
     """
     if has_something_to_read(connection.fileno()):
         ConnectionPool.check_connection(connection)
+
+
+def check_before_use(pool: ConnectionPool[Any], connection: Connection[Any]) -> None:
+    """Check `connection`, which `pool` is about to hand out. Raises OperationalError if it is gone, and then replaces
+    every other idle connection that is gone.
+
+    A restart of the database ends all of them. The pool would find them one by one and pause 0, 1, 2 and 4 s in
+    between: with five idle connections, a request waited longer than it may and was answered with 500.
+    """
+    try:
+        check_if_readable(connection)
+    except OperationalError:
+        pool.check()
+        raise
 
 
 class PatientConnection(Connection[Any]):
@@ -57,6 +72,6 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """The process's pool, or None. Overridden because Django's settings cannot name a check."""
         pool: ConnectionPool[Any] | None = super().pool
         if pool is not None and pool._check is ConnectionPool.check_connection:
-            pool._check = check_if_readable
+            pool._check = partial(check_before_use, pool)
             pool.connection_class = PatientConnection
         return pool

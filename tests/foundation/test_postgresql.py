@@ -57,6 +57,33 @@ def test_a_notice_is_read_and_the_connection_kept(pooled: Counting) -> None:
     assert pooled.execute("SELECT 1").fetchone() is not None
 
 
+def test_one_request_outlives_the_end_of_all_idle_connections(transactional_db: None) -> None:
+    """Before the fix, the pool paused longer after each dead connection, and the request waited in vain for 10 s."""
+    idle = 6
+    # The pool belongs to the alias.
+    own = base.DatabaseWrapper(
+        {
+            **connection.settings_dict,
+            "CONN_HEALTH_CHECKS": True,
+            "OPTIONS": {"pool": {"min_size": idle, "max_size": idle, "timeout": 10}},
+        },
+        alias="pooled",
+    )
+    assert own.pool is not None
+    try:
+        own.pool.open(wait=True)
+        with connection.cursor() as cursor:
+            end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = ANY(%s)"
+            cursor.execute(end, [[each.info.backend_pid for each in own.pool._pool]])
+            assert cursor.fetchall() == [(True,)] * idle
+        with own.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            assert cursor.fetchone() == (1,)
+    finally:
+        own.close()
+        own.close_pool()
+
+
 def test_a_greenlet_waits_for_answers_and_errors(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "is_module_patched", lambda _: True)  # as in web processes and workers
     parameters = {**connection.get_connection_params(), "autocommit": True}
