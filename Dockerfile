@@ -1,4 +1,4 @@
-# The guide's web pages. What makes them stays out of the image.
+# The guide's web pages. The tools that build them are not part of the image.
 FROM python:3.12-slim AS guide
 WORKDIR /srv/app
 COPY requirements-docs.txt .

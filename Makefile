@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 py = $(VENV)/bin/python
-# Python keeps what it has compiled, whatever the caller's environment says: without it a process needs four times as
-# long to start, and the tests start many.
+# Python stores compiled files, even if the caller's environment says otherwise. Without them a process takes four times
+# as long to start, and the tests start many.
 unexport PYTHONDONTWRITEBYTECODE
 
 # What a production deployment must set (docs/operations.md), with values that serve checks only.
@@ -16,7 +16,7 @@ production = ENVIRONMENT=production SECRET_KEY="$(secret)" FIELD_ENCRYPTION_KEYS
 
 pins = $(py) -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q
 
-# Node's tools check the API reference; a machine without Node does without them, and says so.
+# Node's tools check the API reference. On a machine without Node this check is skipped with a message.
 has_node = node -e 'process.exit(process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null
 redocly = var/node/node_modules/@redocly/cli/bin/cli.js
 lint_openapi = if [ -f $(redocly) ]; then echo "redocly lint var/openapi.yaml"; \
@@ -80,7 +80,7 @@ var/node/installed: tests/node/package.json tests/node/package-lock.json
 	@if npm ci --prefix var/node --ignore-scripts --no-audit --no-fund --loglevel=error; then touch $@; \
 		else echo "- npm could not install them: what needs them is skipped"; fi
 
-requirements: deps-dev ## pin again what requirements*.in ask for; ARGS=--upgrade for newer versions
+requirements: deps-dev ## pin the versions for requirements*.in again; ARGS=--upgrade for newer versions
 	$(pins) $(ARGS) requirements.in -o requirements.txt
 	$(pins) $(ARGS) requirements-dev.in -o requirements-dev.txt
 	$(pins) -c requirements-dev.txt requirements-docs.in -o requirements-docs.txt
