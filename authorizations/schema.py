@@ -46,26 +46,20 @@ _EVIDENCE = {
 }
 
 
-class OpenedSchema(drf.Serializer[Any]):
+class AuthorizationOpenedSchema(drf.Serializer[Any]):
     authorization_id = drf.CharField(help_text="Quem o conhece é tido pelo titular: não o registre nem o exponha.")
     url = drf.URLField(help_text="Link para o titular.")
     expires_at = drf.DateTimeField(help_text="72 horas depois da abertura.")
     partner_reference = drf.CharField(allow_null=True, help_text="A referência que o parceiro deu à sessão.")
 
-    class Meta:
-        ref_name = "AuthorizationOpened"
 
-
-class GeolocationSchema(drf.Serializer[Any]):
+class EvidenceGeolocationSchema(drf.Serializer[Any]):
     lat = drf.FloatField(help_text="Latitude em graus, WGS 84.")
     lng = drf.FloatField(help_text="Longitude em graus, WGS 84.")
     accuracy = drf.FloatField(allow_null=True, help_text="Metros.")
 
-    class Meta:
-        ref_name = "EvidenceGeolocation"
 
-
-class DeviceSchema(drf.Serializer[Any]):
+class EvidenceDeviceSchema(drf.Serializer[Any]):
     userAgent = drf.CharField(required=False, help_text="`User-Agent` segundo o navegador.")
     platform = drf.CharField(required=False, help_text="Plataforma, como `Android`.")
     language = drf.CharField(required=False, help_text="Idioma, como `pt-BR`.")
@@ -73,37 +67,30 @@ class DeviceSchema(drf.Serializer[Any]):
     screen = drf.CharField(required=False, help_text="Largura, altura e densidade da tela.")
     deviceModel = drf.CharField(required=False, help_text="Modelo do aparelho.")
 
-    class Meta:
-        ref_name = "EvidenceDevice"
 
-
-class PhoneConfirmationSchema(drf.Serializer[Any]):
+class EvidencePhoneConfirmationSchema(drf.Serializer[Any]):
     number = drf.CharField(help_text="O telefone declarado, mascarado.")
     sent_at = drf.DateTimeField(help_text="Quando o código foi entregue ao gateway de SMS, UTC.")
     confirmed_at = drf.DateTimeField(help_text="Quando o titular informou o código, UTC.")
 
-    class Meta:
-        ref_name = "EvidencePhoneConfirmation"
-
 
 class EvidenceSchema(drf.Serializer[Any]):
     ip = drf.IPAddressField(help_text="Visto pelo serviço.")
-    geolocation = GeolocationSchema(allow_null=True, help_text="Onde o titular estava; nulo se não foi coletado.")
+    geolocation = EvidenceGeolocationSchema(
+        allow_null=True, help_text="Onde o titular estava; nulo se não foi coletado."
+    )
     geolocation_status = drf.ChoiceField(["collected", "not_collected"], help_text="Se a localização foi coletada.")
-    device = DeviceSchema(help_text="Só o que o navegador do titular informou.")
+    device = EvidenceDeviceSchema(help_text="Só o que o navegador do titular informou.")
     user_agent = drf.CharField(allow_null=True, help_text="Visto pelo serviço.")
     terms_version = drf.CharField(help_text="Versão dos termos que o titular viu.")
     terms_sha256 = drf.CharField(help_text="SHA-256 do texto dos termos, em hexadecimal.")
     accepted_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
-    phone_confirmation = PhoneConfirmationSchema(
+    phone_confirmation = EvidencePhoneConfirmationSchema(
         allow_null=True, help_text="O código por SMS com que o titular confirmou o telefone; nulo se não foi pedido."
     )
 
-    class Meta:
-        ref_name = "Evidence"
 
-
-class SessionSchema(OpenedSchema):
+class AuthorizationSchema(AuthorizationOpenedSchema):
     status = drf.ChoiceField(
         Session.Status.choices,
         help_text="`pending`: o titular ainda não respondeu; `authorized`: aceitou; `declined`: não autorizou; "
@@ -117,37 +104,25 @@ class SessionSchema(OpenedSchema):
         required=False, help_text="Presente quando o titular não autorizou; `status` é então `declined`."
     )
 
-    class Meta:
-        ref_name = "Authorization"
-
 
 class TermsTextSchema(drf.Serializer[Any]):
     version = drf.CharField(help_text="Versão dos termos.")
     sha256 = drf.CharField(help_text="Do texto em UTF-8.")
     text = drf.CharField(help_text="O texto, como o titular o lê.")
 
-    class Meta:
-        ref_name = "TermsText"
 
-
-class TermsSchema(drf.Serializer[Any]):
+class AuthorizationTermsSchema(drf.Serializer[Any]):
     status = drf.CharField(help_text="`pending` ou `authorized`.")
     holder_name = drf.CharField(help_text="Nome do titular.")
     masked_cpf = drf.CharField(help_text="CPF do titular, mascarado.")
     terms = TermsTextSchema(help_text="Os termos que a sessão mostra.")
     expires_at = drf.DateTimeField(help_text="Até quando o link vale, UTC.")
 
-    class Meta:
-        ref_name = "AuthorizationTerms"
 
-
-class AcceptedSchema(drf.Serializer[Any]):
+class AuthorizationAcceptedSchema(drf.Serializer[Any]):
     authorization_id = drf.CharField(help_text="O `authorization_id` da sessão.")
     status = drf.CharField(help_text="`authorized`.")
     authorized_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
-
-    class Meta:
-        ref_name = "AuthorizationAccepted"
 
 
 _TAGS = ["Aceite do titular"]
@@ -165,8 +140,8 @@ opened = extend_schema(
     description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão, com 200.",
     request=OpenSerializer,
     responses={
-        200: OpenedSchema,
-        201: OpenedSchema,
+        200: AuthorizationOpenedSchema,
+        201: AuthorizationOpenedSchema,
         **errors(InvalidInput(details=[Detail("cpf", "Informe um CPF válido: 11 dígitos, sem máscara.")])),
     },
     examples=[
@@ -182,7 +157,7 @@ session = extend_schema(
     summary="Situação de uma sessão e, quando autorizada, a evidência",
     description="A evidência é o que o serviço viu no aceite e o que o navegador do titular informou.",
     parameters=_PARAMETERS,
-    responses={200: SessionSchema, **errors(_UNKNOWN, body=False)},
+    responses={200: AuthorizationSchema, **errors(_UNKNOWN, body=False)},
     examples=[
         response_example("Pendente", {**_OPENED, "status": "pending"}),
         response_example("Autorizada", {**_OPENED, "status": "authorized", "evidence": _EVIDENCE}),
@@ -202,7 +177,7 @@ revoke = extend_schema(
     ),
     parameters=_PARAMETERS,
     request=RevokeSerializer,
-    responses={200: SessionSchema, **errors(_UNKNOWN, InvalidState(), _LONG_REASON)},
+    responses={200: AuthorizationSchema, **errors(_UNKNOWN, InvalidState(), _LONG_REASON)},
     examples=[
         request_example("A pedido do titular", {"motivo": "Pedido do titular no chat."}),
         response_example(
@@ -226,7 +201,7 @@ terms = extend_schema(
     summary="Os termos que a sessão mostra",
     description="Para conferir o que o titular lê: o texto, a versão e o resumo SHA-256.",
     parameters=_PARAMETERS,
-    responses={200: TermsSchema, **errors(_UNKNOWN, Gone(), key=False, body=False)},
+    responses={200: AuthorizationTermsSchema, **errors(_UNKNOWN, Gone(), key=False, body=False)},
     examples=[
         response_example(
             "Pendente",
@@ -251,7 +226,7 @@ accept = extend_schema(
     parameters=_PARAMETERS,
     request={"application/json": AcceptSerializer},
     responses={
-        200: AcceptedSchema,
+        200: AuthorizationAcceptedSchema,
         **errors(
             _UNKNOWN,
             Gone(),
@@ -298,36 +273,24 @@ class EndSchema(EventSchema):
     partner_reference = drf.CharField(allow_null=True, help_text="A referência que o parceiro deu à sessão.")
 
 
-class CompletedSchema(EndSchema):
+class AuthorizationCompletedEventSchema(EndSchema):
     status = drf.ChoiceField(["authorized"], help_text="A situação da sessão.")
     authorized_at = drf.DateTimeField(help_text="Quando o titular aceitou.")
 
-    class Meta:
-        ref_name = "AuthorizationCompletedEvent"
 
-
-class DeclinedSchema(EndSchema):
+class AuthorizationDeclinedEventSchema(EndSchema):
     status = drf.ChoiceField(["declined"], help_text="A situação da sessão.")
     declined_at = drf.DateTimeField(help_text="Quando o titular respondeu que não autoriza.")
 
-    class Meta:
-        ref_name = "AuthorizationDeclinedEvent"
 
-
-class RevokedSchema(EndSchema):
+class AuthorizationRevokedEventSchema(EndSchema):
     status = drf.ChoiceField(["revoked"], help_text="A situação da sessão.")
     revoked_at = drf.DateTimeField(help_text="Quando foi revogada.")
 
-    class Meta:
-        ref_name = "AuthorizationRevokedEvent"
 
-
-class ExpiredSchema(EndSchema):
+class AuthorizationExpiredEventSchema(EndSchema):
     status = drf.ChoiceField(["expired"], help_text="A situação da sessão.")
     expired_at = drf.DateTimeField(help_text="O `expires_at` da sessão.")
-
-    class Meta:
-        ref_name = "AuthorizationExpiredEvent"
 
 
 def _end(name: str, body: type[EndSchema], summary: str, when: str, **fields: str) -> OpenApiWebhook:
@@ -339,7 +302,7 @@ def _end(name: str, body: type[EndSchema], summary: str, when: str, **fields: st
 _ASKED_FOR = "Só para cadastros que pedem este evento. "
 completed_event = _end(
     "authorization.completed",
-    CompletedSchema,
+    AuthorizationCompletedEventSchema,
     "O titular aceitou pelo link",
     "A partir dele o `authorization_id` vale nas consultas desse CPF.",
     status="authorized",
@@ -347,7 +310,7 @@ completed_event = _end(
 )
 declined_event = _end(
     "authorization.declined",
-    DeclinedSchema,
+    AuthorizationDeclinedEventSchema,
     "O titular não autorizou",
     f"{_ASKED_FOR}O link deixa de abrir; um novo pedido abre outra sessão.",
     status="declined",
@@ -355,7 +318,7 @@ declined_event = _end(
 )
 revoked_event = _end(
     "authorization.revoked",
-    RevokedSchema,
+    AuthorizationRevokedEventSchema,
     "Uma sessão foi revogada",
     f"{_ASKED_FOR}Pelo parceiro ou pelo operador; nenhuma nova consulta se apoia nela.",
     status="revoked",
@@ -363,7 +326,7 @@ revoked_event = _end(
 )
 expired_event = _end(
     "authorization.expired",
-    ExpiredSchema,
+    AuthorizationExpiredEventSchema,
     "O prazo de um link acabou sem resposta do titular",
     f"{_ASKED_FOR}Vem até cerca de um minuto depois do fim do prazo.",
     status="expired",

@@ -15,9 +15,6 @@ from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavaila
 class AuctionRateSchema(drf.Serializer[Any]):
     monthly_rate = drf.FloatField(help_text="Fração: 0.0199 é 1,99% ao mês.")
 
-    class Meta:
-        ref_name = "AuctionRate"
-
 
 class AuctionSimulationSchema(drf.Serializer[Any]):
     installment_face_value = drf.FloatField(help_text="Reais por mês.")
@@ -27,17 +24,11 @@ class AuctionSimulationSchema(drf.Serializer[Any]):
     annual_cet = drf.FloatField(help_text="Custo efetivo total, por cento ao ano.")
     first_due_date = drf.DateTimeField(help_text="Vencimento da primeira parcela.")
 
-    class Meta:
-        ref_name = "AuctionSimulation"
-
 
 class AuctionProposalDataSchema(drf.Serializer[Any]):
     disbursed_issue_amount = drf.FloatField(help_text="Reais. O lance de fato: é este que se mostra ao titular.")
     number_of_installments = drf.IntegerField(help_text="Meses do lance.")
     simulation = AuctionSimulationSchema(help_text="De onde vêm a parcela e o custo total.")
-
-    class Meta:
-        ref_name = "AuctionProposalData"
 
 
 class AuctionProposalSchema(drf.Serializer[Any]):
@@ -45,16 +36,13 @@ class AuctionProposalSchema(drf.Serializer[Any]):
     issuer_proposal_key = drf.CharField(required=False, allow_null=True, help_text="Chave do lance na instituição.")
     proposal_data = AuctionProposalDataSchema(help_text="As condições do lance.")
 
-    class Meta:
-        ref_name = "AuctionProposal"
-
 
 def _as_it_comes(field: type[drf.Field[Any, Any, Any, Any]], **options: Any) -> drf.Field[Any, Any, Any, Any]:
     """A field that the institution passes through. It may be null or missing, so partners must not depend on it."""
     return field(required=False, allow_null=True, **options)
 
 
-class AuctionSchema(drf.Serializer[Any]):
+class AuctionRecordSchema(drf.Serializer[Any]):
     disbursed_issue_amount = drf.FloatField(help_text="Reais que o trabalhador pediu no leilão; só como contexto.")
     number_of_installments = drf.IntegerField(help_text="Meses que o trabalhador pediu.")
     consigned_credit_balance = drf.FloatField(
@@ -82,9 +70,6 @@ class AuctionSchema(drf.Serializer[Any]):
     proposal_key = _as_it_comes(drf.CharField, help_text="Chave da proposta, a do caminho.")
     auction_key = _as_it_comes(drf.CharField, help_text="Chave do leilão.")
     issuer_proposal_request_key = _as_it_comes(drf.CharField, help_text="Chave do pedido de lance.")
-
-    class Meta:
-        ref_name = "AuctionRecord"
 
 
 _AUCTION: dict[str, Any] = {
@@ -150,7 +135,7 @@ auction = extend_schema(
     ],
     request=None,
     responses={
-        200: AuctionSchema,
+        200: AuctionRecordSchema,
         **errors(ProviderNotAllowed(), NotFound(), ProviderUnavailable(), ProviderError(), body=False),
     },
     examples=[response_example("Registro", _AUCTION)],

@@ -19,11 +19,8 @@ class LeadBankSchema(drf.Serializer[Any]):
     status = drf.ChoiceField(STATUSES, help_text="Como a consulta terminou neste banco.")
     offers = drf.IntegerField(help_text="Quantas ofertas.")
 
-    class Meta:
-        ref_name = "LeadBank"
 
-
-class LeadSchema(EventSchema):
+class LeadEventSchema(EventSchema):
     external_reference = drf.UUIDField(help_text="O `simulationGroupId`.")
     cpf = drf.CharField(help_text="CPF do titular, 11 dígitos.")
     simulation_group_id = drf.UUIDField(help_text="O `simulationGroupId` da consulta.")
@@ -32,11 +29,8 @@ class LeadSchema(EventSchema):
     providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
     best_offer = OfferSchema(allow_null=True, help_text="A de maior valor; no empate, a de menor taxa.")
 
-    class Meta:
-        ref_name = "LeadEvent"
 
-
-class QueryCompletedSchema(EventSchema):
+class QueryCompletedEventSchema(EventSchema):
     external_reference = drf.UUIDField(help_text="O `queryId`.")
     query_id = drf.UUIDField(help_text="O `queryId` da consulta.")
     partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
@@ -46,11 +40,8 @@ class QueryCompletedSchema(EventSchema):
     )
     providers = LeadBankSchema(many=True, help_text="Todos os bancos consultados.")
 
-    class Meta:
-        ref_name = "QueryCompletedEvent"
 
-
-class AuthorizationResultSchema(EventSchema):
+class AuthorizationResultEventSchema(EventSchema):
     external_reference = drf.CharField(help_text="O CPF.")
     query_id = drf.UUIDField(help_text="O `queryId` da consulta que abriu o passo.")
     partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
@@ -65,15 +56,12 @@ class AuthorizationResultSchema(EventSchema):
     reason = ReasonSchema(allow_null=True, help_text="Por que não há ofertas; nulo se há.")
     offers = OfferSchema(many=True, help_text="Vazia, a não ser com `approved`. Cada oferta tem o seu `offerId`.")
 
-    class Meta:
-        ref_name = "AuthorizationResultEvent"
-
 
 _GROUP = "7d1e9f0e-7f0a-4c0e-9a53-0a4f3a3f9b12"
 
 lead_event = webhook(
     "lead",
-    LeadSchema,
+    LeadEventSchema,
     "Uma consulta agregada guardou ofertas",
     "Um por consulta. As consultas em fluxo, de um só banco e as que repetem respostas não o enviam.",
     _GROUP,
@@ -89,7 +77,7 @@ lead_event = webhook(
 )
 query_completed_event = webhook(
     "query.completed",
-    QueryCompletedSchema,
+    QueryCompletedEventSchema,
     "Uma consulta chegou ao fim",
     "De todas as rotas, uma vez por consulta; só para cadastros que o pedem. As ofertas se buscam em "
     "`GET /consultas/{queryId}`.",
@@ -105,7 +93,7 @@ query_completed_event = webhook(
 )
 authorization_result_event = webhook(
     "authorization_result",
-    AuthorizationResultSchema,
+    AuthorizationResultEventSchema,
     "O titular concluiu, recusou ou deixou expirar um passo externo",
     "Dois bancos do mesmo CPF, ou um que primeiro recusa e depois aprova, enviam eventos com o mesmo par "
     "(`external_reference`, `event`): descarte repetições pelo `webhook-id`.",

@@ -17,16 +17,15 @@ _CET_SOURCE = "`bank`: informado pelo banco. `computed`: calculado pela Resoluç
 
 
 def in_snake_case(
-    shown: type[drf.Serializer[Any]], ref_name: str, *, without: Collection[str] = ()
+    shown: type[drf.Serializer[Any]], name: str, *, without: Collection[str] = ()
 ) -> type[drf.Serializer[Any]]:
-    """A serializer `ref_name` with the fields of `shown`, in snake case, but for those in `without`."""
+    """A serializer class `name` with the fields of `shown` in snake case, except those in `without`."""
     fields: dict[str, drf.Field[Any, Any, Any, Any]] = {
-        _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", name): copy.deepcopy(field)
-        for name, field in shown._declared_fields.items()
-        if name not in without
+        _CAPITAL.sub(lambda letter: f"_{letter[0].lower()}", each): copy.deepcopy(field)
+        for each, field in shown._declared_fields.items()
+        if each not in without
     }
-    meta = type("Meta", (), {"ref_name": ref_name})
-    return type(f"{ref_name}Schema", (drf.Serializer,), {**fields, "Meta": meta, "__module__": __name__})
+    return type(name, (drf.Serializer,), {**fields, "__module__": __name__})
 
 
 class OfferSchema(drf.Serializer[Any]):
@@ -62,12 +61,9 @@ class OfferSchema(drf.Serializer[Any]):
         child=drf.CharField(), help_text="O que difere do pedido e por quê, em frases; vazia se nada difere."
     )
 
-    class Meta:
-        ref_name = "Offer"
-
 
 #: Offers of an individual query are not stored, and are spelled the other way.
-IndividualOfferSchema = in_snake_case(OfferSchema, "IndividualOffer", without=("offerId", "providerData"))
+IndividualOfferSchema = in_snake_case(OfferSchema, "IndividualOfferSchema", without=("offerId", "providerData"))
 
 
 OFFER = {

@@ -24,9 +24,6 @@ class ActionSchema(drf.Serializer[Any]):
     url = drf.URLField(allow_null=True, help_text="Link para o titular; nulo se não há link.")
     detail = drf.CharField(help_text="O que o titular precisa fazer, em uma frase.")
 
-    class Meta:
-        ref_name = "Action"
-
 
 class VinculoSchema(drf.Serializer[Any]):
     matricula = drf.CharField(help_text="Matrícula no empregador.")
@@ -35,9 +32,6 @@ class VinculoSchema(drf.Serializer[Any]):
     jobTitle = drf.CharField(allow_null=True, help_text="Cargo; nulo se o banco não informa.")
     admissionDate = drf.DateField(allow_null=True, help_text="Data de admissão; nula se o banco não informa.")
     margin = drf.FloatField(allow_null=True, help_text="Margem consignável em reais; nula se o banco não informa.")
-
-    class Meta:
-        ref_name = "Vinculo"
 
 
 class ProviderResultSchema(drf.Serializer[Any]):
@@ -63,9 +57,6 @@ class ProviderResultSchema(drf.Serializer[Any]):
         help_text="Verdadeiro se o banco autorizou o termo com a evidência enviada, sem passo do titular."
     )
 
-    class Meta:
-        ref_name = "ProviderResult"
-
 
 class EmployerSchema(drf.Serializer[Any]):
     cnpj = drf.CharField(help_text="CNPJ do empregador, 14 caracteres.")
@@ -74,11 +65,8 @@ class EmployerSchema(drf.Serializer[Any]):
     provider = drf.CharField(help_text="Banco que informou este vínculo.")
     margin = drf.FloatField(allow_null=True, help_text="Margem consignável em tempo real; nula se o banco não informa.")
 
-    class Meta:
-        ref_name = "Employer"
 
-
-class AggregatedSchema(drf.Serializer[Any]):
+class AggregatedResponseSchema(drf.Serializer[Any]):
     queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
     partnerReference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
     complete = drf.BooleanField(help_text="Verdadeiro quando todos os bancos têm o seu resultado final.")
@@ -93,14 +81,11 @@ class AggregatedSchema(drf.Serializer[Any]):
         allow_null=True, help_text="Identificador do grupo de ofertas guardadas; nulo se nenhuma foi guardada."
     )
 
-    class Meta:
-        ref_name = "AggregatedResponse"
+
+IndividualVinculoSchema = in_snake_case(VinculoSchema, "IndividualVinculoSchema")
 
 
-IndividualVinculoSchema = in_snake_case(VinculoSchema, "IndividualVinculo")
-
-
-class EnvelopeSchema(drf.Serializer[Any]):
+class IndividualEnvelopeSchema(drf.Serializer[Any]):
     query_id = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
     partner_reference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
@@ -127,9 +112,6 @@ class EnvelopeSchema(drf.Serializer[Any]):
         help_text="Verdadeiro se o banco autorizou o termo com a evidência enviada, sem passo do titular."
     )
     provider_data = drf.DictField(allow_null=True, help_text="O que o banco informa além disso.")
-
-    class Meta:
-        ref_name = "IndividualEnvelope"
 
 
 QUERY_ID = "0d5a3c1e-7f0a-4c0e-9a53-0a4f3a3f9b10"

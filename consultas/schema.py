@@ -5,7 +5,15 @@ from __future__ import annotations
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from consultas.admission import OverCapacity
-from consultas.result_schema import AGGREGATED, ANSWERED, QUERY_ID, SO_FAR, WAITING, AggregatedSchema, EnvelopeSchema
+from consultas.result_schema import (
+    AGGREGATED,
+    ANSWERED,
+    QUERY_ID,
+    SO_FAR,
+    WAITING,
+    AggregatedResponseSchema,
+    IndividualEnvelopeSchema,
+)
 from consultas.serializers import AggregatedQueryRequest, IndividualQueryRequest, QueryRequest
 from consultas.stream_schema import STREAM, STREAM_EVENT
 from foundation.errors import Detail, InvalidInput, NotFound
@@ -68,7 +76,7 @@ aggregated = extend_schema(
         "resto se busca em `GET /consultas/{queryId}`. A consulta vai até o fim também se a conexão cair."
     ),
     request=AggregatedQueryRequest,
-    responses={200: AggregatedSchema, **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
+    responses={200: AggregatedResponseSchema, **errors(_FAULTS, _OUTSIDE, *_REFUSED, ProviderUnavailable())},
     examples=[
         *_EXAMPLES,
         _NARROWED,
@@ -88,7 +96,7 @@ query = extend_schema(
     ),
     parameters=[_QUERY_ID],
     request=None,
-    responses={200: AggregatedSchema, **errors(NotFound(), body=False)},
+    responses={200: AggregatedResponseSchema, **errors(NotFound(), body=False)},
     examples=[response_example("Concluída", AGGREGATED), response_example("Em andamento", SO_FAR)],
 )
 streamed = extend_schema(
@@ -158,7 +166,7 @@ individual = extend_schema(
     ],
     request=IndividualQueryRequest,
     responses={
-        200: EnvelopeSchema,
+        200: IndividualEnvelopeSchema,
         **errors(_FAULTS, ProviderNotAllowed(), NotFound("Banco desconhecido."), *_REFUSED),
     },
     examples=[*_EXAMPLES, response_example("Ofertas", ANSWERED), response_example("Ação pendente", WAITING)],

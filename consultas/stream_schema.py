@@ -20,17 +20,11 @@ class StartEventSchema(drf.Serializer[Any]):
     partnerReference = drf.CharField(allow_null=True, help_text="A `partner_reference` da consulta; nula sem ela.")
     message = drf.CharField(help_text="Uma frase para quem acompanha.")
 
-    class Meta:
-        ref_name = "StartEvent"
-
 
 class ProviderStartEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["provider_start"], help_text="Sempre `provider_start`: o banco foi perguntado.")
     queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
     provider = drf.CharField(help_text="Identificador do banco.")
-
-    class Meta:
-        ref_name = "ProviderStartEvent"
 
 
 class ProviderResultEventSchema(ProviderResultSchema):
@@ -44,9 +38,6 @@ class ProviderResultEventSchema(ProviderResultSchema):
         ),
     )
 
-    class Meta:
-        ref_name = "ProviderResultEvent"
-
 
 class ProviderErrorEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["provider_error"], help_text="Sempre `provider_error`: o banco não respondeu.")
@@ -56,16 +47,10 @@ class ProviderErrorEventSchema(drf.Serializer[Any]):
     reasons = ReasonSchema(many=True, help_text=REASONS)
     elapsedMs = drf.IntegerField(help_text="Milissegundos desde o início da consulta.")
 
-    class Meta:
-        ref_name = "ProviderErrorEvent"
-
 
 class CompleteEventSchema(drf.Serializer[Any]):
     event = drf.ChoiceField(["complete"], help_text="Sempre `complete`: o último evento.")
     queryId = drf.UUIDField(help_text="Identificador da consulta, para `GET /consultas/{queryId}`.")
-
-    class Meta:
-        ref_name = "CompleteEvent"
 
 
 #: The content of each `data:` of the stream.

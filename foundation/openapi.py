@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from drf_spectacular.openapi import AutoSchema
-from rest_framework.serializers import BaseSerializer, Field
+from rest_framework.serializers import BaseSerializer, Field, Serializer
 
 Document = dict[str, Any]
 EVENT_STREAM = "text/event-stream"
@@ -22,6 +22,10 @@ class OperationSchema(AutoSchema):
 
     def get_description(self) -> str:  # type: ignore[override]  # the signature of drf-spectacular, not of DRF
         return ""
+
+    def get_serializer_name(self, serializer: Serializer[Any], direction: Literal["request", "response"]) -> str:
+        """A component has the name of its serializer's class, without "Schema" at the end."""
+        return super().get_serializer_name(serializer, direction).removesuffix("Schema")
 
     def _map_serializer_field(
         self, field: Field[Any, Any, Any, Any], direction: str, bypass_extensions: bool = False

@@ -29,15 +29,12 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):
         }
 
 
-class DetailSchema(serializers.Serializer[Any]):
+class ErrorDetailSchema(serializers.Serializer[Any]):
     field = serializers.CharField(allow_null=True, help_text="Nome com pontos, como `titular.nome_mae`.")
     message = serializers.CharField(help_text="O que está errado, em português.")
     allowed = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="Os valores que valem, onde são uma lista."
     )
-
-    class Meta:
-        ref_name = "ErrorDetail"
 
 
 class ReasonSchema(serializers.Serializer[Any]):
@@ -52,9 +49,6 @@ class ReasonSchema(serializers.Serializer[Any]):
     message = serializers.CharField(help_text="O motivo em português, para pessoas.")
     retryable = serializers.BooleanField(help_text="Se a mesma chamada pode dar certo mais tarde.")
 
-    class Meta:
-        ref_name = "Reason"
-
 
 class ErrorSchema(serializers.Serializer[Any]):
     code = serializers.ChoiceField(
@@ -63,7 +57,7 @@ class ErrorSchema(serializers.Serializer[Any]):
     message = serializers.CharField(help_text="O que houve, em português, para pessoas.")
     retryable = serializers.BooleanField(help_text="Se vale repetir a mesma chamada.")
     field = serializers.CharField(allow_null=True, help_text="O primeiro campo com falha, com pontos; nulo se nenhum.")
-    details = DetailSchema(many=True, required=False, help_text="Só com `invalid_input`: todas as falhas.")
+    details = ErrorDetailSchema(many=True, required=False, help_text="Só com `invalid_input`: todas as falhas.")
     proposal_id = serializers.UUIDField(required=False, help_text="Só quando o erro trata de uma proposta guardada.")
     status = serializers.CharField(
         required=False,
@@ -79,9 +73,6 @@ class ErrorSchema(serializers.Serializer[Any]):
         help_text="Só com `offer_expired`: a oferta mais próxima do mesmo banco na consulta mais nova do titular, como "
         "a consulta a deu; nulo se o banco não deu nenhuma depois da que venceu.",
     )
-
-    class Meta:
-        ref_name = "Error"
 
 
 def request_example(name: str, value: Any) -> OpenApiExample:

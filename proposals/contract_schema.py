@@ -16,13 +16,10 @@ from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
 EVIDENCE_USES = ["required", "optional", "ignored"]
 
 
-class ReplacementSchema(drf.Serializer[Any]):
+class DisbursementReplacementSchema(drf.Serializer[Any]):
     given = drf.CharField(help_text="O que se pede, como `pix.telefone`.")
     paid = drf.CharField(help_text="O que o banco usa no lugar, como `pix.cpf`.")
     remark = drf.CharField(help_text="A explicação, em português.")
-
-    class Meta:
-        ref_name = "DisbursementReplacement"
 
 
 class DisbursementFactsSchema(drf.Serializer[Any]):
@@ -30,16 +27,13 @@ class DisbursementFactsSchema(drf.Serializer[Any]):
     account_types = drf.ListField(child=drf.ChoiceField(ACCOUNT_KINDS), help_text="Os `tipo_conta` que o banco aceita.")
     pix = drf.BooleanField(help_text="Se o banco paga por PIX.")
     pix_keys = drf.ListField(child=drf.ChoiceField(PIX_KINDS), help_text="Os `tipo_chave` que o banco aceita.")
-    replacements = ReplacementSchema(many=True, help_text="O que o banco troca por outra forma de receber.")
+    replacements = DisbursementReplacementSchema(many=True, help_text="O que o banco troca por outra forma de receber.")
     portfolios_without_pix = drf.ListField(
         child=drf.CharField(), help_text="As carteiras (`providerData.portfolio` da oferta) que recusam PIX."
     )
 
-    class Meta:
-        ref_name = "DisbursementFacts"
 
-
-class QueryFactsSchema(drf.Serializer[Any]):
+class ProviderQueryFactsSchema(drf.Serializer[Any]):
     geolocation = drf.ChoiceField(
         EVIDENCE_USES, help_text="Se o banco exige a localização, a aceita ou não tem onde pô-la."
     )
@@ -47,9 +41,6 @@ class QueryFactsSchema(drf.Serializer[Any]):
         EVIDENCE_USES, help_text="O mesmo da autorização dada no aplicativo do parceiro."
     )
     notifies_holder = drf.BooleanField(help_text="Se uma consulta pode enviar uma mensagem ao titular.")
-
-    class Meta:
-        ref_name = "ProviderQueryFacts"
 
 
 class ProviderSchema(drf.Serializer[Any]):
@@ -67,37 +58,25 @@ class ProviderSchema(drf.Serializer[Any]):
         child=drf.CharField(), help_text="Os campos sem os quais o banco não aceita a proposta."
     )
     schema = drf.DictField(help_text="O JSON Schema (2020-12) do corpo de `POST /proposals` para este banco.")
-    query = QueryFactsSchema(help_text="O que o banco usa de uma consulta.")
+    query = ProviderQueryFactsSchema(help_text="O que o banco usa de uma consulta.")
     status = drf.ChoiceField(
         contract.STATUSES,
         help_text="`available`; `degraded`: volta aos poucos de uma falha; `unavailable`: ninguém o chama agora, por "
         "falhas ou por manutenção (o motivo `bank_closed` das consultas diz até quando).",
     )
 
-    class Meta:
-        ref_name = "Provider"
-
 
 class ProvidersSchema(drf.Serializer[Any]):
     providers = ProviderSchema(many=True, help_text="Os bancos do contrato, por nome.")
 
-    class Meta:
-        ref_name = "Providers"
 
-
-class OptionSchema(drf.Serializer[Any]):
+class FieldOptionSchema(drf.Serializer[Any]):
     value = drf.CharField(help_text="O que se envia no campo.")
     label = drf.CharField(help_text="O texto para pessoas.")  # type: ignore[assignment]
 
-    class Meta:
-        ref_name = "FieldOption"
 
-
-class OptionsSchema(drf.Serializer[Any]):
-    options = OptionSchema(many=True, help_text="O que o campo aceita neste banco.")
-
-    class Meta:
-        ref_name = "FieldOptions"
+class FieldOptionsSchema(drf.Serializer[Any]):
+    options = FieldOptionSchema(many=True, help_text="O que o campo aceita neste banco.")
 
 
 _PROVIDER: dict[str, Any] = {
@@ -167,6 +146,6 @@ options = extend_schema(
         OpenApiParameter("uf", str, OpenApiParameter.QUERY, description="A UF, para uma lista de cidades."),
     ],
     request=None,
-    responses={200: OptionsSchema, **errors(_UNKNOWN, body=False)},
+    responses={200: FieldOptionsSchema, **errors(_UNKNOWN, body=False)},
     examples=[response_example("Cidades", {"options": [{"value": "CAMPINAS", "label": "Campinas"}]})],
 )

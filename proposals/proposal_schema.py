@@ -22,18 +22,12 @@ class DeliverySchema(drf.Serializer[Any]):
     )
     destination = drf.CharField(allow_null=True, help_text="Telefone mascarado, quando o banco envia o link.")
 
-    class Meta:
-        ref_name = "Delivery"
 
-
-class SignatureSchema(drf.Serializer[Any]):
+class SignatureActionSchema(drf.Serializer[Any]):
     type = drf.ChoiceField(["signature"], help_text="Sempre `signature`.")
     url = drf.URLField(help_text="Link em que o titular assina.")
     expires_at = drf.DateTimeField(allow_null=True, help_text="Até quando o link vale, UTC; nulo se o banco não diz.")
     delivery = DeliverySchema(help_text="Quem entrega o link ao titular.")
-
-    class Meta:
-        ref_name = "SignatureAction"
 
 
 class PaidAccountSchema(drf.Serializer[Any]):
@@ -41,15 +35,9 @@ class PaidAccountSchema(drf.Serializer[Any]):
     conta = drf.CharField(help_text="Mascarada: os dois últimos dígitos, como `****90`.")
     tipo_conta = drf.ChoiceField(ACCOUNT_KINDS, help_text="O tipo em que o banco credita.")
 
-    class Meta:
-        ref_name = "PaidAccount"
-
 
 class PaidPixSchema(drf.Serializer[Any]):
     tipo_chave = drf.ChoiceField(PIX_KINDS, help_text="O tipo da chave em que o banco paga.")
-
-    class Meta:
-        ref_name = "PaidPix"
 
 
 class DisbursementSchema(drf.Serializer[Any]):
@@ -58,9 +46,6 @@ class DisbursementSchema(drf.Serializer[Any]):
     observacao = drf.CharField(
         allow_null=True, help_text="O que o banco faz diferente do enviado, como pagar em outra chave; nulo se nada."
     )
-
-    class Meta:
-        ref_name = "Disbursement"
 
 
 class FactsSchema(drf.Serializer[Any]):
@@ -91,38 +76,26 @@ class ProposalSchema(FactsSchema):
         STATUSES, help_text="Situação da proposta. `disbursed`, `rejected`, `cancelled` e `expired` são finais."
     )
     offer = OfferSchema(help_text="A oferta enviada, como a consulta a deu.")
-    action = SignatureSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
+    action = SignatureActionSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")
     error = ErrorSchema(allow_null=True, help_text="O que houve na última tentativa; nulo se nada.")
     provider_data = drf.DictField(help_text="O que o banco informa além disso, como o banco informa.")
     created_at = drf.DateTimeField(help_text="Quando foi enviada, UTC.")
     updated_at = drf.DateTimeField(help_text="Quando mudou pela última vez, UTC.")
 
-    class Meta:
-        ref_name = "Proposal"
 
-
-class HistorySchema(drf.Serializer[Any]):
+class ProposalHistorySchema(drf.Serializer[Any]):
     status = drf.ChoiceField(STATUSES, help_text="A situação.")
     at = drf.DateTimeField(help_text="Desde quando, UTC.")
     reason = ReasonSchema(allow_null=True, help_text="Por que a proposta acabou assim, sem dinheiro; senão nulo.")
 
-    class Meta:
-        ref_name = "ProposalHistory"
-
 
 class ProposalDetailSchema(ProposalSchema):
-    history = HistorySchema(many=True, help_text="Todas as situações da proposta, a primeira primeiro.")
-
-    class Meta:
-        ref_name = "ProposalDetail"
+    history = ProposalHistorySchema(many=True, help_text="Todas as situações da proposta, a primeira primeiro.")
 
 
 class ProposalPageSchema(drf.Serializer[Any]):
     proposals = ProposalSchema(many=True, help_text="As propostas da página, a mais nova primeiro.")
     next_cursor = drf.CharField(allow_null=True, help_text="Nulo na última página.")
-
-    class Meta:
-        ref_name = "ProposalPage"
 
 
 class SignatureNoticeSchema(drf.Serializer[Any]):
@@ -130,11 +103,8 @@ class SignatureNoticeSchema(drf.Serializer[Any]):
     expires_at = drf.DateTimeField(allow_null=True, help_text="Até quando o link vale, UTC; nulo se o banco não diz.")
     delivery = DeliverySchema(help_text="Quem entrega o link ao titular.")
 
-    class Meta:
-        ref_name = "SignatureNotice"
 
-
-class MoveSchema(FactsSchema, EventSchema):
+class ProposalEventSchema(FactsSchema, EventSchema):
     external_reference = drf.UUIDField(help_text="O `proposal_id`.")
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
     offer_id = drf.UUIDField(help_text="O `offerId` da oferta enviada.")
@@ -144,9 +114,6 @@ class MoveSchema(FactsSchema, EventSchema):
         allow_null=True,
         help_text="Com `awaiting_signature`, como a assinatura é pedida. O link vem só nas respostas da API.",
     )
-
-    class Meta:
-        ref_name = "ProposalEvent"
 
 
 DATASET = {

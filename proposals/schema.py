@@ -18,8 +18,8 @@ from proposals.proposal_schema import (
     FACTS,
     PROPOSAL,
     STATUSES,
-    MoveSchema,
     ProposalDetailSchema,
+    ProposalEventSchema,
     ProposalPageSchema,
     ProposalSchema,
     at_status,
@@ -34,15 +34,9 @@ class BankSchema(drf.Serializer[Any]):
     code = drf.CharField(help_text="Código COMPE.")
     name = drf.CharField(help_text="Nome da instituição.")
 
-    class Meta:
-        ref_name = "Bank"
-
 
 class BanksSchema(drf.Serializer[Any]):
     banks = BankSchema(many=True, help_text="As instituições, por código.")
-
-    class Meta:
-        ref_name = "Banks"
 
 
 _CREATED = at_status("created", "pending_formalization")
@@ -219,7 +213,7 @@ banks = extend_schema(
 
 move_event = webhook(
     "proposal.<status>",
-    MoveSchema,
+    ProposalEventSchema,
     "Uma proposta mudou de estado",
     "Só para cadastros que pedem `proposal`. `event` termina com o novo estado, como `proposal.disbursed`.",
     "c1a5b9de-52a1-4bb0-8a51-6f6f3c1f8d01",

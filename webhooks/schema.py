@@ -74,7 +74,7 @@ def name_headers(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     return result
 
 
-class RegistrationSchema(drf.Serializer[Any]):
+class WebhookRegistrationSchema(drf.Serializer[Any]):
     url = drf.CharField(allow_null=True, help_text="O endereço que recebe os eventos; nulo enquanto não há nenhum.")
     events = drf.ListField(
         child=drf.ChoiceField(WebhookEvent.values),
@@ -85,9 +85,6 @@ class RegistrationSchema(drf.Serializer[Any]):
         "operador, quando o emite."
     )
     retired_secrets = drf.IntegerField(help_text="Quantos segredos trocados ainda assinam `webhook-signature`.")
-
-    class Meta:
-        ref_name = "WebhookRegistration"
 
 
 class _EventSchema(drf.Serializer[Any]):
@@ -101,22 +98,16 @@ class _EventSchema(drf.Serializer[Any]):
     created_at = drf.DateTimeField(help_text="Quando o evento aconteceu.")
 
 
-class EventRowSchema(_EventSchema):
+class WebhookEventRowSchema(_EventSchema):
     attempts = drf.IntegerField(help_text="Quantas tentativas houve.")
 
-    class Meta:
-        ref_name = "WebhookEventRow"
 
-
-class EventPageSchema(drf.Serializer[Any]):
-    events = EventRowSchema(many=True, help_text="Do mais novo ao mais antigo.")
+class WebhookEventPageSchema(drf.Serializer[Any]):
+    events = WebhookEventRowSchema(many=True, help_text="Do mais novo ao mais antigo.")
     next_cursor = drf.CharField(allow_null=True, help_text="Para pedir a página seguinte; nulo na última.")
 
-    class Meta:
-        ref_name = "WebhookEventPage"
 
-
-class AttemptSchema(drf.Serializer[Any]):
+class WebhookAttemptSchema(drf.Serializer[Any]):
     number = drf.IntegerField(help_text="A primeira é 1.")
     at = drf.DateTimeField(help_text="Quando começou.")
     url = drf.CharField(help_text="O endereço que o cadastro tinha nesse momento.")
@@ -125,17 +116,11 @@ class AttemptSchema(drf.Serializer[Any]):
     duration_ms = drf.IntegerField(help_text="Duração, em milissegundos.")
     answer = drf.CharField(allow_null=True, help_text="O início da resposta recebida; nulo quando veio vazia.")
 
-    class Meta:
-        ref_name = "WebhookAttempt"
 
-
-class EventDetailSchema(_EventSchema):
-    attempts = AttemptSchema(many=True, help_text="Todas as tentativas, na ordem em que foram feitas.")
+class WebhookEventDetailSchema(_EventSchema):
+    attempts = WebhookAttemptSchema(many=True, help_text="Todas as tentativas, na ordem em que foram feitas.")
     delivered_at = drf.DateTimeField(allow_null=True, help_text="Quando foi confirmado.")
     body = drf.DictField(allow_null=True, help_text="O corpo enviado; nulo depois de apagado.")
-
-    class Meta:
-        ref_name = "WebhookEventDetail"
 
 
 _EVENT_ID = "evt_6a1f0c9e7f0a4c0e9a530a4f3a3f9b11"
@@ -182,7 +167,7 @@ registration = extend_schema(
     summary="O que o cadastro do parceiro diz de webhooks",
     description="URL, segredo e eventos são do operador: uma chave roubada não desvia eventos.",
     request=None,
-    responses={200: RegistrationSchema, **errors(body=False)},
+    responses={200: WebhookRegistrationSchema, **errors(body=False)},
     examples=[
         response_example(
             "Cadastro",
@@ -208,7 +193,7 @@ listed = extend_schema(
         _filter("cursor", "O `next_cursor` da página anterior."),
     ],
     request=None,
-    responses={200: EventPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
+    responses={200: WebhookEventPageSchema, **errors(InvalidInput("Cursor inválido.", field="cursor"), body=False)},
     examples=[response_example("Última página", {"events": [_ROW], "next_cursor": None})],
 )
 detailed = extend_schema(
@@ -218,7 +203,7 @@ detailed = extend_schema(
     description="O corpo vem até que o seu prazo de guarda termine; depois é nulo.",
     parameters=[_PATH],
     request=None,
-    responses={200: EventDetailSchema, **errors(NotFound(), body=False)},
+    responses={200: WebhookEventDetailSchema, **errors(NotFound(), body=False)},
     examples=[response_example("Que falhou", _DETAIL)],
 )
 resent = extend_schema(
@@ -229,7 +214,7 @@ resent = extend_schema(
     "tentativa que ele espera é feita já. Sem corpo. Depois que o conteúdo foi apagado: 409.",
     parameters=[_PATH],
     request=None,
-    responses={202: EventRowSchema, **errors(NotFound(), InvalidState(), body=False)},
+    responses={202: WebhookEventRowSchema, **errors(NotFound(), InvalidState(), body=False)},
     examples=[response_example("Na fila", _QUEUED, 202)],
 )
 tested = extend_schema(
@@ -239,16 +224,13 @@ tested = extend_schema(
     description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. O `id` da resposta é o "
     "`webhook-id` da entrega. Sem URL ou segredo: 409.",
     request=None,
-    responses={202: EventRowSchema, **errors(InvalidState(), body=False)},
+    responses={202: WebhookEventRowSchema, **errors(InvalidState(), body=False)},
     examples=[response_example("Na fila", {**_QUEUED, "event": "webhook.test", "attempts": 0}, 202)],
 )
 
 
 class TestEventSchema(EventSchema):
     external_reference = drf.UUIDField(help_text="Diferente em cada envio de teste.")
-
-    class Meta:
-        ref_name = "TestEvent"
 
 
 test_event = webhook(
