@@ -18,7 +18,7 @@ from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.errors import InvalidInput, NotFound
 from foundation.formats import iso_utc
 from partners.models import Partner
-from providers.types import Geolocation
+from providers.types.query import Geolocation
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)

@@ -12,7 +12,7 @@ from foundation.errors import InvalidInput
 from foundation.fields import USER_AGENT_LENGTH, Block, BooleanField, ChoiceField, NumberField, TextField
 from foundation.format_fields import CPFField, PhoneField, ReferenceField
 from foundation.validation import field_faults
-from providers.types import Geolocation
+from providers.types.query import Geolocation
 
 _COLLECTED = ("geolocation", "device")
 _EARTH_M = 40_075_000  # the circumference of the earth in metres: no location is less accurate

@@ -25,7 +25,8 @@ from foundation.backoffice.cells import computed_once, reais, table
 from foundation.backoffice.people import PersonalRowsAdmin
 from foundation.formats import counted, mask_cpf
 from providers.admin import BankFilter
-from providers.types import ActionType, QueryStatus
+from providers.types.answer import QueryStatus
+from providers.types.steps import ActionType
 from webhooks.models import reference_index
 
 ANSWERS = {

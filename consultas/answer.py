@@ -8,7 +8,8 @@ from typing import Any
 
 from providers.errors import BankFailure
 from providers.reasons import Reason
-from providers.types import BankAction, BankOffer, Employment, QueryStatus
+from providers.types.answer import BankOffer, Employment, QueryStatus
+from providers.types.steps import BankAction
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from foundation.errors import ApiError
 from providers import operation, registry
 from providers.bank import Bank, Connection
 from providers.errors import BankFailure, BankTimedOut, ProviderError, ProviderUnavailable
-from providers.types import QueryStatus
+from providers.types.answer import QueryStatus
 
 log = structlog.get_logger(__name__)
 

@@ -25,7 +25,7 @@ from consultas.models import Query
 from foundation import encryption, statements
 from foundation.database import outlasts_restart
 from providers.errors import BankFailure, BankTimedOut
-from providers.types import BankOffer
+from providers.types.answer import BankOffer
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)

@@ -13,7 +13,9 @@ from foundation import leases
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from partners.models import Partner
 from providers.price import CetSource
-from providers.types import ActionType, BankAction, BankOffer, BankQuery
+from providers.types.answer import BankOffer
+from providers.types.query import BankQuery
+from providers.types.steps import ActionType, BankAction
 
 #: The assumed term in months, if an amount or an installment is requested without one.
 ASSUMED_TERM = 48

@@ -11,7 +11,8 @@ from uuid import UUID
 
 from consultas.models import ASSUMED_TERM
 from foundation.formats import iso_utc, to_reais_text
-from providers.types import BankOffer, BankQuery
+from providers.types.answer import BankOffer
+from providers.types.query import BankQuery
 
 _PRICE = ("cetMonthly", "cetAnnual", "cetSource", "iof", "insuranceValue", "quotedAt", "validUntil")
 

@@ -16,7 +16,7 @@ from foundation import statements
 from foundation.database import outlasts_restart
 from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.types import BankOffer
+from providers.types.answer import BankOffer
 
 # One statement for all offers of a query: with 40 rows several times faster than an INSERT built row by row.
 # Sorted, so that two queries for one holder can't lock each other's rows crosswise.

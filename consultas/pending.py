@@ -29,7 +29,9 @@ from providers.bank import Bank
 from providers.errors import BankFailure
 from providers.operation import BankClient
 from providers.reasons import Reason
-from providers.types import BankAction, BankQuery, BankResult, QueryStatus, StepOutcome
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.query import BankQuery
+from providers.types.steps import BankAction, StepOutcome
 from webhooks import outbox
 
 log = structlog.get_logger(__name__)

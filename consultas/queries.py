@@ -30,7 +30,7 @@ from foundation.errors import Detail, InvalidInput, NotFound
 from partners.models import AllowedBank, Partner
 from providers import registry
 from providers.errors import BankTimedOut, ProviderNotAllowed, ProviderUnavailable
-from providers.types import BankQuery
+from providers.types.query import BankQuery
 
 _REUSE = "UPDATE consultas_query SET answers = %s, simulation_group = %s WHERE id = %s AND finished_at IS NULL"
 

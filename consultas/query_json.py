@@ -15,7 +15,8 @@ from consultas.models import Query
 from consultas.offer_json import offer, snake_offer, sort_offers
 from foundation.formats import iso_utc
 from providers.reasons import Reason
-from providers.types import BankAction, BankOffer, Employment, QueryStatus, StepOutcome
+from providers.types.answer import BankOffer, Employment, QueryStatus
+from providers.types.steps import BankAction, StepOutcome
 
 #: Rendered offers, and rendered offers by bank.
 Offers = list[dict[str, Any]]

@@ -9,7 +9,8 @@ from rest_framework import serializers as drf
 from consultas.offer_schema import OFFER, SNAKE_OFFER, IndividualOfferSchema, OfferSchema, in_snake_case
 from consultas.query_json import PROCESSING
 from partners.schema import ReasonSchema
-from providers.types import ActionType, QueryStatus
+from providers.types.answer import QueryStatus
+from providers.types.steps import ActionType
 
 STATUSES = [item.value for item in QueryStatus]
 #: The statuses of a bank in the aggregated response.

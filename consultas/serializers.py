@@ -21,11 +21,7 @@ from foundation.fields import (
     TextField,
 )
 from foundation.format_fields import CPFField, EmailField, IPField, PhoneField, ReferenceField
-from providers.types import (
-    AppAuthorization,
-    AppEvidence,
-    Geolocation,
-)
+from providers.types.query import AppAuthorization, AppEvidence, Geolocation
 
 CENT = Decimal("0.01")
 

@@ -19,7 +19,8 @@ from consultas.models import Query, Step
 from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
 from proposals.models import Move
 from providers.reasons import ReasonCode
-from providers.types import ProposalStatus, QueryStatus
+from providers.types.answer import QueryStatus
+from providers.types.proposal import ProposalStatus
 
 #: The upper bounds, in milliseconds, of the classes of answer times. The last class has no bound.
 LATENCY_BOUNDS_MS = (100, 250, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7500, 10_000, 15_000, 20_000, 25_000)

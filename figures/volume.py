@@ -29,7 +29,8 @@ from partners.models import Allowance, Partner
 from providers import registry
 from providers.models import Provider
 from providers.reasons import Reason, ReasonCode
-from providers.types import BankQuery, QueryStatus
+from providers.types.answer import QueryStatus
+from providers.types.query import BankQuery
 
 #: The prefix of all seeded partners' names, and the request id of all seeded queries and proposals.
 NAME, MARK = "Volume", "volume"

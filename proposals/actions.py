@@ -18,7 +18,7 @@ from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
 from providers import registry
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
-from providers.types import ProposalStatus
+from providers.types.proposal import ProposalStatus
 
 log = structlog.get_logger(__name__)
 

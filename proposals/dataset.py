@@ -18,10 +18,10 @@ from foundation.formats import is_one_word
 from partners.models import Partner
 from providers import rules
 from providers.bank import Bank
-from providers.types import (
+from providers.types.answer import BankOffer
+from providers.types.submission import (
     Address,
     BankAccount,
-    BankOffer,
     BankSubmission,
     DeclaredEmployment,
     Disbursement,

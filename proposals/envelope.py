@@ -10,7 +10,7 @@ from proposals import dataset
 from proposals.dataset import CHANNELS
 from providers import registry
 from providers.bank import Bank
-from providers.types import ProposalStatus
+from providers.types.proposal import ProposalStatus
 
 if TYPE_CHECKING:
     from proposals.models import Move, Proposal

@@ -24,7 +24,7 @@ from proposals.statuses import MOVES, NOT_LIVE, moves_between
 from proposals.trail import BankCall, Cause, Move
 from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason
-from providers.types import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 from webhooks import outbox
 
 __all__ = ["BankCall", "Cause", "Erasure", "Move", "Proposal"]

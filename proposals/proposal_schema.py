@@ -10,7 +10,7 @@ from consultas.offer_schema import OFFER, OfferSchema
 from partners.schema import ErrorSchema, ReasonSchema
 from proposals.envelope import NEXT_ACTIONS
 from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
-from providers.types import ProposalStatus
+from providers.types.proposal import ProposalStatus
 from webhooks.schema import EventSchema
 
 STATUSES = [item.value for item in ProposalStatus]

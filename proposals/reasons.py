@@ -6,7 +6,7 @@ from providers import registry
 from providers.bank import Bank
 from providers.errors import OfferExpired
 from providers.reasons import Reason, ReasonCode, ReasonSource
-from providers.types import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 
 
 def of_refusal(provider: str, error: Exception) -> Reason:

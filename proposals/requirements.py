@@ -22,7 +22,8 @@ from proposals import compe, dataset
 from proposals.serializers import ACCOUNT_KINDS, PIX_EMAIL_LENGTH, PIX_KINDS, SubmissionRequest
 from providers import registry
 from providers.bank import Bank
-from providers.types import Address, BankAccount, BankSubmission, Disbursement, Holder, PixKey, given
+from providers.types import given
+from providers.types.submission import Address, BankAccount, BankSubmission, Disbursement, Holder, PixKey
 
 #: The form of a PIX key by its kind, as `serializers` checks it.
 _PIX_KEYS: dict[str, Document] = {

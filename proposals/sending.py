@@ -25,7 +25,7 @@ from proposals.killpoints import die_at
 from proposals.models import BankCall, Cause, Proposal
 from providers.errors import BankFailure, OfferExpired, ProviderRejected
 from providers.operation import BankClient
-from providers.types import BankProposal
+from providers.types.proposal import BankProposal
 
 Operation = BankCall.Operation
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from providers.types import ProposalStatus
+from providers.types.proposal import ProposalStatus
 
 #: The possible moves from each status. A status that is not a key is final.
 MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {

@@ -23,16 +23,11 @@ from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
 from providers.reasons import Reason, ReasonCode, folded, refusals_of
 from providers.tokens import Token
-from providers.types import (
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Disbursement,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-)
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import BankQuery
+from providers.types.steps import StepOutcome
+from providers.types.submission import BankSubmission, Disbursement
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -38,7 +38,11 @@ from providers.metrics import bank_call
 from providers.models import enabled_connections
 from providers.places import Places
 from providers.tokens import Token, TokenCache, tokens
-from providers.types import BankProposal, BankQuery, BankResult, BankSubmission, StepOutcome
+from providers.types.answer import BankResult
+from providers.types.proposal import BankProposal
+from providers.types.query import BankQuery
+from providers.types.steps import StepOutcome
+from providers.types.submission import BankSubmission
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from foundation.formats import BRASILIA
 from providers.limits import MAX_RATE, rounded
 
 if TYPE_CHECKING:
-    from providers.types import BankOffer
+    from providers.types.answer import BankOffer
 
 DAYS_A_YEAR = 365
 MONTHS_A_YEAR = 12

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from foundation.errors import Detail
 from foundation.formats import unaccented
 from providers.errors import ProviderRejected
-from providers.types import AppEvidence, BankQuery, BankResult, BankSubmission, QueryStatus
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.query import AppEvidence, BankQuery
+from providers.types.submission import BankSubmission
 
 if TYPE_CHECKING:
     from providers.bank import Bank

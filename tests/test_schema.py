@@ -29,7 +29,9 @@ from consultas.schema import QUERY
 from partners.models import WebhookEvent
 from proposals.models import Cause
 from proposals.proposal_schema import DATASET
-from providers.types import BankProposal, ProposalStatus, QueryStatus, StepOutcome
+from providers.types.answer import QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.steps import StepOutcome
 from tests import contract
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory

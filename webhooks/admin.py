@@ -26,7 +26,7 @@ from foundation.backoffice.exporting import ExportMixin
 from foundation.backoffice.people import NOT_IN_ADDRESSES
 from foundation.formats import counted, cpf_is_valid, mask_cpf, only_digits, without_personal_data
 from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent, default_webhook_events
-from providers.types import ProposalStatus
+from providers.types.proposal import ProposalStatus
 from webhooks.models import (
     AlreadyPurged,
     Attempt,

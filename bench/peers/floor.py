@@ -95,7 +95,7 @@ def record(simulator: str) -> dict[str, list[Call]]:
     from bench.load import body
     from providers import operation
     from providers.models import Provider
-    from providers.types import BankQuery
+    from providers.types.query import BankQuery
 
     asked = body()
     query = BankQuery(

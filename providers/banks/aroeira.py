@@ -30,17 +30,11 @@ from providers.bank import Bank, basic_auth
 from providers.errors import BankClosed, BankFailure, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.tokens import Token
-from providers.types import (
-    AppAuthorization,
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Employment,
-    ProposalStatus,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import AppAuthorization, BankQuery
+from providers.types.submission import BankSubmission
 
 #: The bank's city codes by state and city: a copy of its GET /combos/cidades.
 CITIES: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("aroeira_cities.json").read_text("utf-8"))

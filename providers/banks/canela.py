@@ -26,23 +26,12 @@ from providers.bank import Bank
 from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
-from providers.types import (
-    ActionType,
-    AppAuthorization,
-    BankAction,
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Disbursement,
-    Employment,
-    Geolocation,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import AppAuthorization, BankQuery, Geolocation
+from providers.types.steps import ActionType, BankAction, StepOutcome
+from providers.types.submission import BankSubmission, Disbursement
 
 TOKEN_REFUSED, LOGIN_REFUSED = "token invalido", "usuario ou senha invalidos"  # the bank's words
 NOTHING_TO_OFFER = "SEM_OFERTA"

@@ -20,21 +20,12 @@ from providers.bank import Bank
 from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
-from providers.types import (
-    ActionType,
-    BankAction,
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Employment,
-    Geolocation,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import BankQuery, Geolocation
+from providers.types.steps import ActionType, BankAction, StepOutcome
+from providers.types.submission import BankSubmission
 
 log = structlog.get_logger(__name__)
 

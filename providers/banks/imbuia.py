@@ -23,22 +23,12 @@ from providers.bank import Bank
 from providers.errors import Conflict, OfferExpired, ProviderRejected, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
-from providers.types import (
-    ActionType,
-    AppAuthorization,
-    BankAction,
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Employment,
-    Geolocation,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import AppAuthorization, BankQuery, Geolocation
+from providers.types.steps import ActionType, BankAction, StepOutcome
+from providers.types.submission import BankSubmission
 
 QUERY = "application/vnd.imbuia.consulta_v3+json"
 LIVENESS = "application/vnd.imbuia.biometria_v1+json"

@@ -18,16 +18,11 @@ from providers.bank import Bank, basic_auth
 from providers.errors import Conflict, ProviderRejected
 from providers.http import Reply
 from providers.tokens import Token
-from providers.types import (
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Employment,
-    ProposalStatus,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import BankQuery
+from providers.types.submission import BankSubmission
 
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 GENDERS = {"M": "male", "F": "female"}

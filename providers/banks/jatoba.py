@@ -20,20 +20,11 @@ from providers.errors import Conflict, OfferExpired, ProviderError, ProviderReje
 from providers.http import Reply
 from providers.reasons import ReasonCode, folded, refusals_of
 from providers.tokens import Token
-from providers.types import (
-    AppAuthorization,
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Disbursement,
-    Employment,
-    PixKey,
-    ProposalStatus,
-    QueryStatus,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import AppAuthorization, BankQuery
+from providers.types.submission import BankSubmission, Disbursement, PixKey
 
 PROPOSALS = "/v1/consignado-privado/propostas"
 NO_OFFER = "20"

@@ -18,21 +18,12 @@ from providers.bank import Bank
 from providers.errors import Conflict, ProviderRejected, StepOwed
 from providers.http import Reply
 from providers.tokens import Token
-from providers.types import (
-    ActionType,
-    BankAccount,
-    BankAction,
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Employment,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import BankQuery
+from providers.types.steps import ActionType, BankAction, StepOutcome
+from providers.types.submission import BankAccount, BankSubmission
 
 AUTHORIZE_FIRST = 202
 # At this bank H means homem and M means mulher. The contract's M (male) is therefore the bank's H.

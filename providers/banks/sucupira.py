@@ -22,19 +22,11 @@ from providers.bank import Bank
 from providers.errors import BankFailure, Conflict, ProviderRejected
 from providers.http import Reply
 from providers.tokens import Token
-from providers.types import (
-    AppAuthorization,
-    BankOffer,
-    BankProposal,
-    BankQuery,
-    BankResult,
-    BankSubmission,
-    Employment,
-    Geolocation,
-    IdentityDocument,
-    ProposalStatus,
-    given,
-)
+from providers.types import given
+from providers.types.answer import BankOffer, BankResult, Employment
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import AppAuthorization, BankQuery, Geolocation
+from providers.types.submission import BankSubmission, IdentityDocument
 
 WITHOUT_PIX = "CLT-ESPECIAL"
 DUE_DATE = "data-vencimento-inicial"

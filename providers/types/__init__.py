@@ -7,59 +7,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from providers.types.query import (
-    ActionType,
-    AppAuthorization,
-    AppEvidence,
-    BankAction,
-    BankOffer,
-    BankQuery,
-    BankResult,
-    Employment,
-    Geolocation,
-    QueryStatus,
-    StepOutcome,
-)
-from providers.types.submission import (
-    Address,
-    BankAccount,
-    BankProposal,
-    BankSubmission,
-    DeclaredEmployment,
-    Disbursement,
-    Holder,
-    IdentityDocument,
-    PersonalReference,
-    PixKey,
-    ProposalStatus,
-)
-
-__all__ = [
-    "ActionType",
-    "Address",
-    "AppAuthorization",
-    "AppEvidence",
-    "BankAccount",
-    "BankAction",
-    "BankOffer",
-    "BankProposal",
-    "BankQuery",
-    "BankResult",
-    "BankSubmission",
-    "DeclaredEmployment",
-    "Disbursement",
-    "Employment",
-    "Geolocation",
-    "Holder",
-    "IdentityDocument",
-    "PersonalReference",
-    "PixKey",
-    "ProposalStatus",
-    "QueryStatus",
-    "StepOutcome",
-    "given",
-]
-
 T = TypeVar("T")
 
 

@@ -1,30 +1,13 @@
-"""A submission to a bank and the resulting proposal: the holder, and where the money goes. Units as in
-`providers.types`."""
+"""A submission to a bank: the holder, and where the money goes. Units as in `providers.types`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
-from enum import StrEnum
-from typing import Any
 
-from foundation.formats import sentence
-from providers.limits import MAX_NATIVE_ID, MAX_PAID, check_text, rounded
-from providers.types.query import BankOffer, BankQuery
-
-
-class ProposalStatus(StrEnum):
-    """Normalized status of a proposal, as the contract spells it."""
-
-    CREATED = "created"
-    IN_ANALYSIS = "in_analysis"
-    AWAITING_SIGNATURE = "awaiting_signature"
-    SIGNED = "signed"
-    DISBURSED = "disbursed"
-    REJECTED = "rejected"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
+from providers.types.answer import BankOffer
+from providers.types.query import BankQuery
 
 
 @dataclass(frozen=True)
@@ -144,31 +127,3 @@ class BankSubmission:
     channel: str | None = None
     portfolio: str | None = None
     query: BankQuery | None = None
-
-
-@dataclass(frozen=True)
-class BankProposal:
-    """A proposal as the bank reports it. `native_id` is the bank's identifier, `native_status` its status word.
-    `reason` is its sentence for refusing the proposal, cleaned by `formats.sentence`.
-
-    `status` is None for an unknown word; the caller then keeps the status that it has. Raises ValueError for an
-    identifier or a word beyond `providers.limits`. A long word is cut when it is stored.
-    """
-
-    native_id: str
-    native_status: str
-    status: ProposalStatus | None
-    signature_url: str | None = None
-    signature_expires_at: datetime | None = None
-    disbursed_at: datetime | None = None
-    disbursed_amount: Decimal | None = None
-    contract_number: str | None = None
-    reason: str | None = None
-    data: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "reason", sentence(self.reason or "") or None)
-        check_text(self.native_id, MAX_NATIVE_ID)
-        check_text(self.contract_number or "", MAX_NATIVE_ID)
-        rounded(self.disbursed_amount or Decimal(0), 2, MAX_PAID)
-        check_text(self.native_status)

@@ -12,7 +12,7 @@ from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.encryption import sealed
 from foundation.errors import InvalidInput
 from partners.models import Partner
-from providers.types import Geolocation
+from providers.types.query import Geolocation
 from tests.authorizations.clients import CPF, NAME, HolderClient, PartnerClient, public
 
 

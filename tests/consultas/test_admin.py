@@ -16,7 +16,8 @@ from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.types import ActionType, BankAction, QueryStatus
+from providers.types.answer import QueryStatus
+from providers.types.steps import ActionType, BankAction
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
 from tests.proposals.rows import an_offer

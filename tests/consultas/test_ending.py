@@ -21,7 +21,7 @@ from foundation import interim_results
 from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.errors import BankTimedOut, ProviderUnavailable
-from providers.types import BankOffer, QueryStatus
+from providers.types.answer import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.processes import wait_until

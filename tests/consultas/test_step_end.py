@@ -19,7 +19,8 @@ from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.models import Provider
 from providers.operation import BankClient
-from providers.types import ActionType, BankResult, QueryStatus
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.steps import ActionType
 from tests.factories import PartnerFactory
 from tests.processes import Simulator
 from tests.providers.conftest import at, nothing_remembered_of_banks

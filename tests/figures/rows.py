@@ -20,7 +20,7 @@ from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Cause, Move, Proposal
 from providers.reasons import Reason, ReasonCode
-from providers.types import BankOffer, QueryStatus
+from providers.types.answer import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.providers.samples import a_query

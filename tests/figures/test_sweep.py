@@ -27,7 +27,8 @@ from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHo
 from partners.models import Partner
 from proposals.models import Proposal
 from providers.reasons import ReasonCode
-from providers.types import BankResult, QueryStatus, StepOutcome
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.steps import StepOutcome
 from tests.factories import PartnerFactory
 from tests.figures.rows import a_counted_query, a_moved_proposal, an_answer, an_ended_step
 from tests.proposals.rows import a_step, an_offer

@@ -16,7 +16,7 @@ from rest_framework.renderers import JSONRenderer
 
 from foundation.errors import InvalidInput
 from foundation.json import FastJSONRenderer, is_json, parse_json_object
-from providers.types import QueryStatus
+from providers.types.answer import QueryStatus
 from tests.factories import issue_key
 
 URL = "/partners/v1/probe"

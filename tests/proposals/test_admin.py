@@ -20,7 +20,7 @@ from consultas.models import Offer, Query
 from partners.models import Partner
 from proposals.models import BankCall, Cause, Proposal
 from providers.errors import ProviderRejected
-from providers.types import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory, update_encrypted
 from tests.partners.test_admin import staff

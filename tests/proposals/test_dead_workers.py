@@ -16,7 +16,7 @@ from partners.models import Partner
 from proposals import dead_workers, reconciling, sending
 from proposals.models import Cause, Proposal
 from providers.errors import ProviderRejected
-from providers.types import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.leases import dead_worker, living_worker
 from tests.proposals.rows import a_proposal, a_step, an_offer
 

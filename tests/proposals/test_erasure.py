@@ -36,7 +36,9 @@ from proposals import erasing, retention
 from proposals.erasing import ErasureRequest
 from proposals.models import BankCall, Cause, Erasure, Proposal
 from providers.errors import BankTimedOut, ProviderRejected
-from providers.types import BankProposal, BankResult, ProposalStatus, QueryStatus, StepOutcome
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.steps import StepOutcome
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.processes import wait_until

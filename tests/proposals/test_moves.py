@@ -15,7 +15,7 @@ from consultas.models import Offer
 from partners.models import Partner
 from proposals import envelope
 from proposals.models import Cause, Move, Proposal
-from providers.types import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory, issue_key
 from tests.proposals.datasets import JUST_SUBMITTED
 from tests.proposals.rows import a_proposal, an_offer

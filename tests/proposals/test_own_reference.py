@@ -15,7 +15,7 @@ from partners.models import Partner
 from proposals import submission
 from proposals.dataset import to_bank
 from proposals.models import Cause, Proposal
-from providers.types import BankProposal, ProposalStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.client import Client
 from tests.factories import PartnerFactory, issue_key
 from tests.processes import Simulator

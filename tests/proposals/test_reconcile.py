@@ -28,7 +28,7 @@ from providers import operation, registry
 from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
 from providers.operation import BankClient
-from providers.types import BankSubmission
+from providers.types.submission import BankSubmission
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, an_offer, shown

@@ -25,7 +25,8 @@ from partners.models import Partner
 from proposals.models import BankCall, Cause, Move, Proposal
 from proposals.tasks import purge
 from providers.errors import BankTimedOut, ProviderRejected
-from providers.types import BankProposal, ProposalStatus, QueryStatus
+from providers.types.answer import QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
 from tests.factories import PartnerFactory
 from tests.plans import assert_indexed
 from tests.processes import Programs, wait_until

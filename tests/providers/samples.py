@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import providers
-from providers.types import (
+from providers.types.answer import BankOffer
+from providers.types.query import AppAuthorization, AppEvidence, BankQuery, Geolocation
+from providers.types.submission import (
     Address,
-    AppAuthorization,
-    AppEvidence,
     BankAccount,
-    BankOffer,
-    BankQuery,
     BankSubmission,
     DeclaredEmployment,
-    Geolocation,
     Holder,
     IdentityDocument,
     PersonalReference,

@@ -20,17 +20,10 @@ from providers.errors import BankClosed, Conflict, OfferExpired, ProviderRejecte
 from providers.http import Reply
 from providers.operation import BankClient
 from providers.rules import UNKNOWN_CITY
-from providers.types import (
-    AppAuthorization,
-    AppEvidence,
-    BankAccount,
-    BankOffer,
-    BankSubmission,
-    Geolocation,
-    PixKey,
-    ProposalStatus,
-    QueryStatus,
-)
+from providers.types.answer import BankOffer, QueryStatus
+from providers.types.proposal import ProposalStatus
+from providers.types.query import AppAuthorization, AppEvidence, Geolocation
+from providers.types.submission import BankAccount, BankSubmission, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
 from tests.providers.manuals import submission_body

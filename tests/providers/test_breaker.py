@@ -13,7 +13,8 @@ from foundation.redis import redis
 from providers.banks.ipe import Ipe
 from providers.breaker import ALL, Breaker
 from providers.errors import BankFailure, BankTimedOut, ProviderRejected, ProviderUnavailable
-from providers.types import BankQuery, BankResult, QueryStatus
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.query import BankQuery
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of, fail, half_open
 from tests.providers.samples import FULL_FLOW, HOLDERS, a_query

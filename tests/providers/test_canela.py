@@ -21,16 +21,11 @@ from foundation.errors import InvalidInput, InvalidState, Unauthorized
 from providers.banks.canela import Canela
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
-from providers.types import (
-    ActionType,
-    AppAuthorization,
-    BankAccount,
-    DeclaredEmployment,
-    PixKey,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-)
+from providers.types.answer import QueryStatus
+from providers.types.proposal import ProposalStatus
+from providers.types.query import AppAuthorization
+from providers.types.steps import ActionType, StepOutcome
+from providers.types.submission import BankAccount, DeclaredEmployment, PixKey
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect, at

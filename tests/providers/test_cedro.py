@@ -20,14 +20,9 @@ from providers import rules
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
 from providers.tokens import Token
-from providers.types import (
-    ActionType,
-    BankAccount,
-    PersonalReference,
-    PixKey,
-    QueryStatus,
-    StepOutcome,
-)
+from providers.types.answer import QueryStatus
+from providers.types.steps import ActionType, StepOutcome
+from providers.types.submission import BankAccount, PersonalReference, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, at, lenient
 from tests.providers.manuals import query_body, submission_body

@@ -24,15 +24,10 @@ from providers.operation import BankClient
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.simulator.catalogue import REFUSALS
 from providers.tokens import forget_all
-from providers.types import (
-    AppAuthorization,
-    BankOffer,
-    BankProposal,
-    Geolocation,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-)
+from providers.types.answer import BankOffer, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.query import AppAuthorization, Geolocation
+from providers.types.steps import StepOutcome
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, between, fail, half_open
 from tests.providers.samples import CREDENTIALS, FULL_FLOW, HOLDERS, OWING, STRANGER, a_query, a_submission, ceiling

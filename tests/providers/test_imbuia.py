@@ -18,14 +18,10 @@ from foundation.errors import InvalidInput, Unauthorized
 from providers.banks.imbuia import Imbuia
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
-from providers.types import (
-    ActionType,
-    BankAccount,
-    PixKey,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-)
+from providers.types.answer import QueryStatus
+from providers.types.proposal import ProposalStatus
+from providers.types.steps import ActionType, StepOutcome
+from providers.types.submission import BankAccount, PixKey
 from tests.processes import Simulator
 from tests.providers.callbacks import simulator_calling
 from tests.providers.conftest import Connect, at

@@ -15,15 +15,10 @@ from foundation.errors import InvalidState, NotFound
 from providers import rules
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
-from providers.types import (
-    BankAccount,
-    BankOffer,
-    Employment,
-    Geolocation,
-    PixKey,
-    ProposalStatus,
-    QueryStatus,
-)
+from providers.types.answer import BankOffer, Employment, QueryStatus
+from providers.types.proposal import ProposalStatus
+from providers.types.query import Geolocation
+from providers.types.submission import BankAccount, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, at, lenient
 from tests.providers.manuals import query_body, submission_body

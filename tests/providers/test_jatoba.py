@@ -18,15 +18,10 @@ from providers.banks.jatoba import WITHOUT_GEOLOCATION
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.operation import BankClient
-from providers.types import (
-    AppAuthorization,
-    AppEvidence,
-    BankAccount,
-    Geolocation,
-    PixKey,
-    ProposalStatus,
-    QueryStatus,
-)
+from providers.types.answer import QueryStatus
+from providers.types.proposal import ProposalStatus
+from providers.types.query import AppAuthorization, AppEvidence, Geolocation
+from providers.types.submission import BankAccount, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
 from tests.providers.manuals import query_body, submission_body

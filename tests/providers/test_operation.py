@@ -14,7 +14,10 @@ from providers.breaker import Breaker
 from providers.errors import BankFailure, BankSwitchedOff, ProviderError, ProviderUnavailable
 from providers.models import Provider
 from providers.tokens import Token
-from providers.types import BankProposal, BankQuery, BankResult, BankSubmission
+from providers.types.answer import BankResult
+from providers.types.proposal import BankProposal
+from providers.types.query import BankQuery
+from providers.types.submission import BankSubmission
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of
 from tests.providers.samples import CREDENTIALS, a_query, a_submission

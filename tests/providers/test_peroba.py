@@ -17,15 +17,11 @@ from providers.banks.peroba import Peroba
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.operation import BankClient
-from providers.types import (
-    ActionType,
-    BankOffer,
-    Geolocation,
-    PixKey,
-    ProposalStatus,
-    QueryStatus,
-    StepOutcome,
-)
+from providers.types.answer import BankOffer, QueryStatus
+from providers.types.proposal import ProposalStatus
+from providers.types.query import Geolocation
+from providers.types.steps import ActionType, StepOutcome
+from providers.types.submission import PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of
 from tests.providers.manuals import submission_body

@@ -10,12 +10,8 @@ from foundation.errors import InvalidInput
 from providers import rules
 from providers.banks.ipe import Ipe
 from providers.errors import ProviderRejected
-from providers.types import (
-    BankQuery,
-    BankResult,
-    Employment,
-    QueryStatus,
-)
+from providers.types.answer import BankResult, Employment, QueryStatus
+from providers.types.query import BankQuery
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of
 from tests.providers.samples import a_query

@@ -17,16 +17,10 @@ from providers.banks.sucupira import Sucupira
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.operation import BankClient
-from providers.types import (
-    AppAuthorization,
-    AppEvidence,
-    BankOffer,
-    DeclaredEmployment,
-    Geolocation,
-    IdentityDocument,
-    PixKey,
-    ProposalStatus,
-)
+from providers.types.answer import BankOffer
+from providers.types.proposal import ProposalStatus
+from providers.types.query import AppAuthorization, AppEvidence, Geolocation
+from providers.types.submission import DeclaredEmployment, IdentityDocument, PixKey
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, adapter_of, client_of, lenient
 from tests.providers.manuals import submission_body

@@ -9,7 +9,7 @@ from msgspec import Struct
 from providers.bank import Bank, Connection
 from providers.http import Reply as BankReply
 from providers.tokens import Token
-from providers.types import BankProposal
+from providers.types.proposal import BankProposal
 from tests.providers.conftest import client_of
 from tests.receiver import Received, Receiver, Reply
 

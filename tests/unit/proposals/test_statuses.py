@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from proposals.statuses import MOVES, moves_between
-from providers.types import ProposalStatus
+from providers.types.proposal import ProposalStatus
 
 FINAL = {ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED}
 S = ProposalStatus

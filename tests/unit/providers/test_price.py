@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from providers.price import CetSource, DueTimes, annual_of, cet, due_days, effective_rate, monthly_of
-from providers.types import BankOffer
+from providers.types.answer import BankOffer
 
 QUOTED = date(2026, 11, 22)
 

@@ -23,7 +23,9 @@ from providers.errors import (
 from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded, refusals_of
 from providers.simulator.catalogue import REFUSALS
 from providers.simulator.lab import REASONS
-from providers.types import BankProposal, BankResult, ProposalStatus, QueryStatus, StepOutcome
+from providers.types.answer import BankResult, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.steps import StepOutcome
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 SOURCES = {"bank": "banco", "holder": "titular", "partner": "parceiro", "service": "serviço"}

@@ -9,13 +9,9 @@ from typing import Any
 from providers import rules
 from providers.bank import Bank
 from providers.banks.ipe import Ipe
-from providers.types import (
-    AppAuthorization,
-    AppEvidence,
-    BankOffer,
-    BankSubmission,
-    PixKey,
-)
+from providers.types.answer import BankOffer
+from providers.types.query import AppAuthorization, AppEvidence
+from providers.types.submission import BankSubmission, PixKey
 from tests.providers.samples import a_query, a_submission
 
 

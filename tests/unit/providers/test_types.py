@@ -11,7 +11,9 @@ import pytest
 from consultas.models import Offer
 from proposals.models import Proposal
 from providers.errors import ProviderRejected
-from providers.types import BankOffer, BankProposal, BankResult, Employment, QueryStatus, StepOutcome
+from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
+from providers.types.proposal import BankProposal
+from providers.types.steps import StepOutcome
 
 OFFER = BankOffer(
     native_offer_id="n-1",

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from providers import registry
 from providers.bank import Bank
-from providers.types import ProposalStatus
+from providers.types.proposal import ProposalStatus
 
 
 @pytest.fixture(params=registry.names())

@@ -1,0 +1,166 @@
+"""A bank's answer to a query: offers, employments, or a step of the holder. Units as in `providers.types`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+from foundation.formats import sentence
+from providers import price
+from providers.limits import MAX_AMOUNT, MAX_INSTALLMENTS, MAX_RATE, TEXT_LENGTHS, check_text, rounded
+from providers.types.steps import BankAction, StepOutcome
+
+
+class QueryStatus(StrEnum):
+    """The status of a query at one bank, as the contract spells it."""
+
+    OK = "ok"
+    NO_OFFERS = "no_offers"
+    REQUIRES_ACTION = "requires_action"
+    PENDING = "pending"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Employment:
+    """An employment (vínculo) as a bank reports it. `margin` is None if the bank does not report it.
+
+    Raises ValueError for a margin beyond `providers.limits`.
+    """
+
+    registration: str
+    employer_cnpj: str
+    employer_name: str
+    job_title: str | None = None
+    admission_date: date | None = None
+    margin: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        if self.margin is not None:
+            object.__setattr__(self, "margin", rounded(self.margin, 2, MAX_AMOUNT))
+
+
+@dataclass(frozen=True)
+class BankOffer:
+    """One normalized offer: amounts with two decimals, the rate with at most 6. `registration` names the employment;
+    `BankResult.answer` fills in that employment's employer. `native` holds the bank's other identifiers of the offer.
+
+    An adapter sets the price facts that its bank gives, and None for the others: `cet_monthly` and `cet_annual` in
+    percent, `iof` and `insurance_value` in reais, `valid_until`. `price.complete_cet` computes missing CET values and
+    `cet_source`. `quoted_at` is when the bank's answer was read. Raises ValueError for values beyond
+    `providers.limits`.
+    """
+
+    native_offer_id: str
+    loan_value: Decimal
+    installment_value: Decimal
+    installments: int
+    interest_rate: Decimal
+    total_amount: Decimal
+    table_code: str
+    with_insurance: bool
+    first_due_date: date | None
+    registration: str
+    employer_cnpj: str = ""
+    employer_name: str = ""
+    native: dict[str, Any] = field(default_factory=dict)
+    cet_monthly: Decimal | None = None
+    cet_annual: Decimal | None = None
+    cet_source: price.CetSource | None = None
+    iof: Decimal | None = None
+    insurance_value: Decimal | None = None
+    valid_until: datetime | None = None
+    quoted_at: datetime | None = field(default_factory=lambda: datetime.now(UTC), compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("loan_value", "installment_value", "total_amount"):
+            object.__setattr__(self, name, rounded(getattr(self, name), 2, MAX_AMOUNT))
+        object.__setattr__(self, "interest_rate", rounded(self.interest_rate, 6, MAX_RATE))
+        if not 0 < self.installments <= MAX_INSTALLMENTS:
+            raise ValueError("a bank's term beyond the limits")
+        for name, length in TEXT_LENGTHS.items():
+            check_text(getattr(self, name), length)
+        for value in self.native.values():
+            if isinstance(value, str):
+                check_text(value)
+        for name in ("iof", "insurance_value"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, rounded(value, 2, MAX_AMOUNT))
+        if self.cet_source is None:
+            for name, value in zip(("cet_monthly", "cet_annual", "cet_source"), price.complete_cet(self), strict=True):
+                object.__setattr__(self, name, value)
+
+    def of_employer(self, cnpj: str, name: str) -> BankOffer:
+        """The same offer with its employer. Only the employer is checked. Raises ValueError beyond the limits."""
+        check_text(cnpj, TEXT_LENGTHS["employer_cnpj"])
+        check_text(name, TEXT_LENGTHS["employer_name"])
+        found = copy(self)
+        object.__setattr__(found, "employer_cnpj", cnpj)
+        object.__setattr__(found, "employer_name", name)
+        return found
+
+
+@dataclass(frozen=True)
+class BankResult:
+    """A bank's answer to a query or to a check of an open step.
+
+    `status` is never ERROR, because failures and refusals are raised (see `providers.errors`). `reasons` are the bank's
+    own sentences, cleaned by `formats.sentence`; empty ones are dropped. `step` is the state of the external step, or
+    None if the answer involved none.
+    """
+
+    status: QueryStatus
+    offers: tuple[BankOffer, ...] = ()
+    employments: tuple[Employment, ...] = ()
+    action: BankAction | None = None
+    step: StepOutcome | None = None
+    reasons: tuple[str, ...] = ()
+    term_auto_authorized: bool = False
+    data: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        told = (sentence(reason) for reason in self.reasons)
+        object.__setattr__(self, "reasons", tuple(reason for reason in told if reason))
+
+    @classmethod
+    def answer(
+        cls,
+        offers: Iterable[BankOffer],
+        employments: Iterable[Employment],
+        reasons: Iterable[str | None] = (),
+        *,
+        step: StepOutcome | None = None,
+        term_auto_authorized: bool = False,
+    ) -> BankResult:
+        """The answer of a bank that looked for offers: OK with offers, NO_OFFERS without.
+
+        Every offer gets the employer of the employment with its registration. Reasons are dropped if there are offers,
+        because they would not explain why there are none. An offer without an amount, an installment or a total above
+        zero is dropped: some banks compute one for a request of a few cents, and it cannot be submitted. Raises
+        KeyError for an offer whose registration is not among `employments`.
+        """
+        by_registration = {each.registration: each for each in employments}
+        found = tuple(
+            offer.of_employer(work.employer_cnpj, work.employer_name)
+            for offer in offers
+            if (work := by_registration[offer.registration])
+            and min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
+        )
+        return cls(
+            QueryStatus.OK if found else QueryStatus.NO_OFFERS,
+            offers=found,
+            employments=tuple(by_registration.values()),
+            step=step,
+            reasons=() if found else tuple(reason for reason in reasons if reason),
+            term_auto_authorized=term_auto_authorized,
+        )
+
+    @classmethod
+    def ended(cls, step: StepOutcome, reason: str | None) -> BankResult:
+        """The result for an external step that ended without approval."""
+        return cls(QueryStatus.NO_OFFERS, step=step, reasons=(reason,) if reason else ())
