@@ -125,6 +125,17 @@ class BankSwitchedOff(ProviderUnavailable):
         super().__init__(sent=False, held_back=True)
 
 
+def refusal_by_status(status: int, words: str) -> ApiError:
+    """The error for a refusal whose meaning is in the HTTP status: 404 is NotFound, 409 a Conflict, every other status
+    a negative decision. `words` are the bank's."""
+    match status:
+        case 404:
+            return NotFound()
+        case 409:
+            return Conflict(words)
+    return ProviderRejected(words)
+
+
 def as_submission_error(error: ApiError) -> ApiError:
     """The error for a bank's refusal of a submission.
 

@@ -33,7 +33,7 @@ from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment
 from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import AppAuthorization, BankQuery
+from providers.types.query import AppAuthorization, BankQuery, Person
 from providers.types.submission import BankSubmission
 
 #: The bank's city codes by state and city: a copy of its GET /combos/cidades.
@@ -191,7 +191,7 @@ class Aroeira(Bank):
         elif query.installment_value is not None:
             wish = {"tipo_simulacao": "3", "valor": to_reais_text(query.installment_value)}
         return {
-            **_person(query.name, query.cpf, to_br_date(query.birth_date), query.phone, query.email),
+            **_person(query.person),
             **wish,
             "seguro": "S" if query.with_insurance else "N",
             # The bank lends more if an app collected the evidence.
@@ -269,7 +269,7 @@ class Aroeira(Bank):
         return {
             "codigo_externo": submission.reference,
             "id_simulacao": simulation,
-            **_person(holder.name, holder.cpf, to_br_date(holder.birth_date), submission.phone, submission.email),
+            **_person(submission.person),
             "sexo": holder.sex,
             "nome_mae": holder.mother_name,
             "estado_civil": Aroeira.marital_statuses[given(holder.marital_status)],
@@ -312,8 +312,14 @@ def _present(**fields: str | None) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _person(name: str, cpf: str, birth_date: str, phone: str, email: str) -> dict[str, str]:
-    return {"nome": name, "cpf": cpf, "data_nascimento": birth_date, "celular": _phone(phone), "email": email}
+def _person(person: Person) -> dict[str, str]:
+    return {
+        "nome": person.name,
+        "cpf": person.cpf,
+        "data_nascimento": to_br_date(person.birth_date),
+        "celular": _phone(person.phone),
+        "email": person.email,
+    }
 
 
 def _phone(phone: str) -> str:

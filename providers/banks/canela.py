@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, time
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any
@@ -19,17 +19,17 @@ from urllib.parse import quote
 
 from msgspec import Meta, Struct
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import ApiError
 from foundation.formats import BRASILIA, split_phone
 from providers import callbacks
 from providers.bank import Bank
-from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
+from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import AppAuthorization, BankQuery, Geolocation
+from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission, Disbursement
 
@@ -191,13 +191,11 @@ class Canela(Bank):
         fault = reply.read(Fault)  # raises if a gateway sent an error page instead
         if reply.status == 403:
             return NotAuthorized(fault.autorizacao)
-        if reply.status == 404:
-            return NotFound()
-        if reply.status == 409:
-            return Conflict(fault.mensagem)
         if reply.status == 422:
             return ProviderRejected("; ".join(f"{each.campo}: {each.mensagem}" for each in fault.pendencias))
-        return (NotEligible if fault.motivo == NOTHING_TO_OFFER else ProviderRejected)(fault.mensagem)
+        if reply.status == 400 and fault.motivo == NOTHING_TO_OFFER:
+            return NotEligible(fault.mensagem)
+        return refusal_by_status(reply.status, fault.mensagem)
 
     # --- query
 
@@ -289,13 +287,13 @@ def _operation_path(native_id: str) -> str:
     return f"/v3/operacoes/{quote(native_id, safe='')}"
 
 
-def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> dict[str, Any]:
-    area_code, number = split_phone(phone)
+def _person(person: Person) -> dict[str, Any]:
+    area_code, number = split_phone(person.phone)
     return {
-        "cpf": cpf,
-        "nome": name,
-        "dataNascimento": datetime(birth_date.year, birth_date.month, birth_date.day, tzinfo=BRASILIA).isoformat(),
-        "email": email,
+        "cpf": person.cpf,
+        "nome": person.name,
+        "dataNascimento": datetime.combine(person.birth_date, time(), BRASILIA).isoformat(),
+        "email": person.email,
         "telefone": {"ddd": area_code, "numero": number},
     }
 
@@ -303,10 +301,7 @@ def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> di
 def _holder(query: BankQuery) -> dict[str, Any]:
     """The holder and the evidence of the acceptance. The bank expects null for evidence that was not collected."""
     return {
-        "tomador": {
-            **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
-            "sexo": QUERY_SEXES.get(query.sex),
-        },
+        "tomador": {**_person(query.person), "sexo": QUERY_SEXES.get(query.sex)},
         "consentimento": {
             "dataHora": given(query.accepted_at).astimezone(BRASILIA).isoformat(timespec="seconds"),
             "ip": query.client_ip,
@@ -344,7 +339,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
         "identificadorExterno": submission.reference,
         "simulacaoId": submission.offer.native_offer_id,
         "tomador": {
-            **_person(holder.name, holder.cpf, holder.birth_date, submission.phone, submission.email),
+            **_person(submission.person),
             "sexo": SEXES[holder.sex],
             "nomeMae": holder.mother_name,
             "nomePai": holder.father_name,

@@ -14,10 +14,10 @@ from urllib.parse import quote, urlencode
 import structlog
 from msgspec import Struct
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import ApiError
 from foundation.formats import from_iso_utc, iso_utc_seconds, money, split_phone, to_decimal
 from providers.bank import Bank
-from providers.errors import Conflict, ProviderError, ProviderRejected, ProviderUnavailable, StepOwed
+from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
@@ -175,9 +175,7 @@ class Cedro(Bank):
         detail = reply.read(Fault).detail  # raises if a gateway sent an error page instead
         if reply.status == 403:
             return StepOwed("O titular ainda não confirmou a autorização neste banco.")
-        if reply.status == 404:
-            return NotFound()
-        return Conflict(detail) if reply.status == 409 else ProviderRejected(detail)
+        return refusal_by_status(reply.status, detail)
 
     # --- query
 

@@ -16,17 +16,17 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import ApiError
 from foundation.formats import from_iso_utc, iso_utc_seconds, split_phone
 from providers import callbacks
 from providers.bank import Bank
-from providers.errors import Conflict, OfferExpired, ProviderRejected, StepOwed
+from providers.errors import OfferExpired, StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import AppAuthorization, BankQuery, Geolocation
+from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankSubmission
 
@@ -181,11 +181,7 @@ class Imbuia(Bank):
             return StepOwed("O titular ainda não concluiu a prova de vida neste banco.")
         if code == "SIM-004":
             return OfferExpired()
-        if reply.status == 404:
-            return NotFound()
-        if reply.status == 409:
-            return Conflict(words)
-        return ProviderRejected(words)
+        return refusal_by_status(reply.status, words)
 
     # --- query
 
@@ -261,14 +257,7 @@ def _proposal_path(native_id: str) -> str:
 
 def _query_body(query: BankQuery) -> dict[str, Any]:
     return {
-        "trabalhador": {
-            "cpf": query.cpf,
-            "nome": query.name,
-            "data_nascimento": query.birth_date.isoformat(),
-            "email": query.email,
-            "sexo": QUERY_SEXES.get(query.sex),
-            "telefone": _phone(query.phone),
-        },
+        "trabalhador": {**_person(query.person), "sexo": QUERY_SEXES.get(query.sex)},
         "aceite": {
             "data_hora": iso_utc_seconds(given(query.accepted_at)),
             "ip": query.client_ip,
@@ -307,9 +296,15 @@ def _coordinates(place: Geolocation | None) -> dict[str, Any]:
     return {"latitude": place.lat, "longitude": place.lng, "precisao_metros": place.accuracy} if place else {}
 
 
-def _phone(phone: str) -> dict[str, str]:
-    area_code, number = split_phone(phone)
-    return {"codigo_area": area_code, "numero": number}
+def _person(person: Person) -> dict[str, Any]:
+    area_code, number = split_phone(person.phone)
+    return {
+        "cpf": person.cpf,
+        "nome": person.name,
+        "data_nascimento": person.birth_date.isoformat(),
+        "email": person.email,
+        "telefone": {"codigo_area": area_code, "numero": number},
+    }
 
 
 def _wishes(query: BankQuery) -> dict[str, Any]:
@@ -329,16 +324,12 @@ def _proposal_body(submission: BankSubmission) -> dict[str, Any]:
         "identificador_parceiro": submission.reference,
         "id_simulacao": submission.offer.native_offer_id,
         "titular": {
-            "cpf": holder.cpf,
-            "nome": holder.name,
-            "data_nascimento": holder.birth_date.isoformat(),
+            **_person(submission.person),
             "sexo": SEXES[holder.sex],
             "nome_mae": holder.mother_name,
             "nome_pai": holder.father_name,
             "estado_civil": Imbuia.marital_statuses.get(holder.marital_status or ""),
             "naturalidade": {"cidade": holder.birth_city, "uf": holder.birth_state},
-            "email": submission.email,
-            "telefone": _phone(submission.phone),
         },
         "endereco": {
             "cep": address.postal_code,

@@ -12,16 +12,16 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import ApiError
 from foundation.formats import split_phone
 from providers.bank import Bank, basic_auth
-from providers.errors import Conflict, ProviderRejected
+from providers.errors import refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment
 from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import BankQuery
+from providers.types.query import BankQuery, Person
 from providers.types.submission import BankSubmission
 
 TIMESTAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -162,12 +162,7 @@ class Ipe(Bank):
     def refusal(cls, reply: Reply) -> ApiError | None:
         if not 400 <= reply.status < 500:
             return None
-        fault = reply.read(Fault)
-        if reply.status == 404:
-            return NotFound()
-        if reply.status == 409:
-            return Conflict(fault.translation)
-        return ProviderRejected(fault.translation)
+        return refusal_by_status(reply.status, reply.read(Fault).translation)
 
     # --- query
 
@@ -229,7 +224,7 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
     place = query.geolocation
     return {
         "borrower": {
-            **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
+            **_person(query.person),
             **({"gender": gender} if gender else {}),
         },
         "authorization_term": {
@@ -255,13 +250,13 @@ def _query_body(query: BankQuery) -> dict[str, Any]:
     }
 
 
-def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> dict[str, Any]:
-    area_code, number = split_phone(phone)
+def _person(person: Person) -> dict[str, Any]:
+    area_code, number = split_phone(person.phone)
     return {
-        "name": name,
-        "document_number": cpf,
-        "birth_date": _timestamp(birth_date),
-        "email": email,
+        "name": person.name,
+        "document_number": person.cpf,
+        "birth_date": _timestamp(person.birth_date),
+        "email": person.email,
         "phone": {"country_code": "055", "area_code": area_code, "number": number},
     }
 
@@ -272,7 +267,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
         "requester_identifier_key": submission.reference,
         "simulation_key": submission.offer.native_offer_id,
         "borrower": {
-            **_person(holder.name, holder.cpf, holder.birth_date, submission.phone, submission.email),
+            **_person(submission.person),
             "gender": GENDERS[holder.sex],
             "mother_name": holder.mother_name,
             **({"father_name": holder.father_name} if holder.father_name else {}),

@@ -23,7 +23,7 @@ from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import AppAuthorization, BankQuery
+from providers.types.query import AppAuthorization, BankQuery, Person
 from providers.types.submission import BankSubmission, Disbursement, PixKey
 
 PROPOSALS = "/v1/consignado-privado/propostas"
@@ -170,14 +170,7 @@ class Jatoba(Bank):
         elif query.installment_value is not None:
             modality, value = "VALOR_PARCELA", to_cents(query.installment_value)
         return {
-            "cliente": {
-                "cpf": query.cpf,
-                "nome": query.name,
-                "dataNascimento": to_br_date(query.birth_date),
-                "sexo": QUERY_SEXES.get(query.sex),
-                "email": query.email,
-                "telefone": _phone(query.phone),
-            },
+            "cliente": {**_person(query.person), "sexo": QUERY_SEXES.get(query.sex)},
             "termo": self._term(query),
             "simulacao": {
                 "modalidade": modality,
@@ -271,9 +264,15 @@ def _proposal_path(native_id: str, action: str = "") -> str:
     return f"{PROPOSALS}/{quote(native_id, safe='')}{action}"
 
 
-def _phone(phone: str) -> dict[str, str]:
-    area_code, number = split_phone(phone)
-    return {"ddd": area_code, "numero": number}
+def _person(person: Person) -> dict[str, Any]:
+    area_code, number = split_phone(person.phone)
+    return {
+        "cpf": person.cpf,
+        "nome": person.name,
+        "dataNascimento": to_br_date(person.birth_date),
+        "email": person.email,
+        "telefone": {"ddd": area_code, "numero": number},
+    }
 
 
 def _number(value: Decimal) -> str:
@@ -300,15 +299,11 @@ def _app_authorization(app: AppAuthorization) -> dict[str, Any]:
 def _holder(submission: BankSubmission) -> dict[str, Any]:
     holder, address = submission.holder, submission.address
     return {
-        "nome": holder.name,
-        "cpf": holder.cpf,
-        "dataNascimento": to_br_date(holder.birth_date),
+        **_person(submission.person),
         "sexo": SEXES[holder.sex],
         "estadoCivil": Jatoba.marital_statuses[given(holder.marital_status)],
         "nomeMae": holder.mother_name,
         "nomePai": holder.father_name,
-        "email": submission.email,
-        "telefone": _phone(submission.phone),
         "endereco": {
             "cep": address.postal_code,
             "logradouro": address.street,

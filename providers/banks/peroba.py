@@ -12,16 +12,16 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import ApiError
 from foundation.formats import from_iso_utc, iso_utc_seconds, split_phone, to_decimal
 from providers.bank import Bank
-from providers.errors import Conflict, ProviderRejected, StepOwed
+from providers.errors import StepOwed, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import BankQuery
+from providers.types.query import BankQuery, Person
 from providers.types.steps import ActionType, BankAction, StepOutcome
 from providers.types.submission import BankAccount, BankSubmission
 
@@ -141,11 +141,7 @@ class Peroba(Bank):
         if reply.status not in (400, 404, 409):
             return None
         sentence = reply.read(Sentence).mensagem  # raises if a gateway sent an error page instead
-        if reply.status == 404:
-            return NotFound()
-        if reply.status == 409:
-            return Conflict(sentence)
-        return ProviderRejected(sentence)
+        return refusal_by_status(reply.status, sentence)
 
     def _gateway(self) -> dict[str, str]:
         return {"X-Gateway-Key": self.connection.credentials["gateway_key"]}
@@ -216,10 +212,7 @@ def _holder(query: BankQuery) -> dict[str, Any]:
     """The holder and the evidence of the acceptance. The bank expects null for evidence that was not collected."""
     place = query.geolocation
     return {
-        "Cliente": {
-            **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
-            "Genero": QUERY_GENDERS.get(query.sex),
-        },
+        "Cliente": {**_person(query.person), "Genero": QUERY_GENDERS.get(query.sex)},
         "Aceite": {
             "EnderecoIp": query.client_ip,
             "DataHora": iso_utc_seconds(given(query.accepted_at)),
@@ -234,13 +227,13 @@ def _holder(query: BankQuery) -> dict[str, Any]:
     }
 
 
-def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> dict[str, Any]:
-    area_code, number = split_phone(phone)
+def _person(person: Person) -> dict[str, Any]:
+    area_code, number = split_phone(person.phone)
     return {
-        "Nome": name,
-        "Cpf": cpf,
-        "DataNascimento": birth_date.isoformat(),
-        "Email": email,
+        "Nome": person.name,
+        "Cpf": person.cpf,
+        "DataNascimento": person.birth_date.isoformat(),
+        "Email": person.email,
         "Celular": {"Ddd": area_code, "Numero": number},
     }
 
@@ -251,7 +244,7 @@ def _submission_body(submission: BankSubmission, account: BankAccount) -> dict[s
         "IdentificadorExterno": submission.reference,
         "CodigoSimulacao": submission.offer.native_offer_id,
         "Cliente": {
-            **_person(holder.name, holder.cpf, holder.birth_date, submission.phone, submission.email),
+            **_person(submission.person),
             "Genero": GENDERS[holder.sex],
             "NomeMae": holder.mother_name,
             "NomePai": holder.father_name,

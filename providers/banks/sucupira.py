@@ -16,16 +16,16 @@ from urllib.parse import quote
 import jwt
 from msgspec import Struct
 
-from foundation.errors import ApiError, NotFound
+from foundation.errors import ApiError
 from foundation.formats import from_cents, to_cents
 from providers.bank import Bank
-from providers.errors import BankFailure, Conflict, ProviderRejected
+from providers.errors import BankFailure, ProviderRejected, refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
 from providers.types import given
 from providers.types.answer import BankOffer, BankResult, Employment
 from providers.types.proposal import BankProposal, ProposalStatus
-from providers.types.query import AppAuthorization, BankQuery, Geolocation
+from providers.types.query import AppAuthorization, BankQuery, Geolocation, Person
 from providers.types.submission import BankSubmission, IdentityDocument
 
 WITHOUT_PIX = "CLT-ESPECIAL"
@@ -145,15 +145,12 @@ class Sucupira(Bank):
         if reply.status not in (404, 409, 422):
             return None
         errors = reply.read(Errors).errors  # raises if a gateway sent an error page instead
-        if reply.status == 404:
-            return NotFound()
         sentence = "; ".join(
             text if field in SENTENCES else f"{field}: {text}" for field, texts in errors.items() for text in texts
         )
-        if reply.status == 409:
-            return Conflict(sentence)
-        missing = list(errors) == [DUE_DATE] and "ausente" in " ".join(errors[DUE_DATE])
-        return DueDateMissing(sentence) if missing else ProviderRejected(sentence)
+        if reply.status == 422 and list(errors) == [DUE_DATE] and "ausente" in " ".join(errors[DUE_DATE]):
+            return DueDateMissing(sentence)
+        return refusal_by_status(reply.status, sentence)
 
     # --- query
 
@@ -224,10 +221,7 @@ class Sucupira(Bank):
 def _holder(query: BankQuery) -> dict[str, Any]:
     """The holder, the evidence of the signature (null if it was not collected), and the requested loan."""
     return {
-        "cliente": {
-            **_person(query.name, query.cpf, query.birth_date, query.phone, query.email),
-            "genero": query.sex,
-        },
+        "cliente": {**_person(query.person), "genero": query.sex},
         "evidencia": {
             "ip": query.client_ip,
             "aceito-em": _ms(given(query.accepted_at)),
@@ -271,13 +265,13 @@ def _place(place: Geolocation | None) -> dict[str, Any] | None:
     }
 
 
-def _person(name: str, cpf: str, birth_date: date, phone: str, email: str) -> dict[str, Any]:
+def _person(person: Person) -> dict[str, Any]:
     return {
-        "cpf": cpf,
-        "nome": name,
-        "data-nascimento": _midnight(birth_date),
-        "e-mail": email,
-        "telefone": f"+55{phone}",
+        "cpf": person.cpf,
+        "nome": person.name,
+        "data-nascimento": _midnight(person.birth_date),
+        "e-mail": person.email,
+        "telefone": f"+55{person.phone}",
     }
 
 
@@ -288,7 +282,7 @@ def _submission_body(submission: BankSubmission) -> dict[str, Any]:
         "referencia-externa": submission.reference,
         "id-simulacao": submission.offer.native_offer_id,
         "cliente": {
-            **_person(holder.name, holder.cpf, holder.birth_date, submission.phone, submission.email),
+            **_person(submission.person),
             "genero": GENDERS[holder.sex],
             "nome-mae": holder.mother_name,
             "nome-pai": holder.father_name,

@@ -43,6 +43,17 @@ class AppAuthorization:
 
 
 @dataclass(frozen=True)
+class Person:
+    """What a query and a submission both say of the holder. `phone` is 10-11 digits without the country code."""
+
+    name: str
+    cpf: str
+    birth_date: date
+    phone: str
+    email: str
+
+
+@dataclass(frozen=True)
 class BankQuery:
     """A holder's query, the same for every bank.
 
@@ -74,3 +85,7 @@ class BankQuery:
     installment_value: Decimal | None = None
     installments: int | None = None
     with_insurance: bool = True
+
+    @property
+    def person(self) -> Person:
+        return Person(self.name, self.cpf, self.birth_date, self.phone, self.email)

@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from providers.types.answer import BankOffer
-from providers.types.query import BankQuery
+from providers.types.query import BankQuery, Person
 
 
 @dataclass(frozen=True)
@@ -127,3 +127,7 @@ class BankSubmission:
     channel: str | None = None
     portfolio: str | None = None
     query: BankQuery | None = None
+
+    @property
+    def person(self) -> Person:
+        return Person(self.holder.name, self.holder.cpf, self.holder.birth_date, self.phone, self.email)
