@@ -5,7 +5,8 @@ from typing import Any
 
 from celery import Celery
 from celery.app.amqp import AMQP
-from celery.signals import worker_ready
+from celery.signals import task_postrun, worker_ready
+from gevent import getcurrent
 from kombu import Connection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -36,3 +37,10 @@ def settle(**_: Any) -> None:
 
     serve_counts()
     freeze_what_is_loaded()
+
+
+@task_postrun.connect
+def untie_greenlet(**_: Any) -> None:
+    """Called at the end of each task. Celery's pool gives a task's greenlet a method that is bound to this greenlet.
+    Without that reference to itself, the greenlet is freed at its end, together with its database wrapper."""
+    getcurrent().__dict__.pop("terminate", None)

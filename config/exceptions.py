@@ -55,7 +55,7 @@ _FROM_DRF: tuple[tuple[type[Exception], type[ApiError]], ...] = (
 def handle(exception: Exception, context: dict[str, Any]) -> Response:
     """DRF's EXCEPTION_HANDLER: the error object for an exception in an API view."""
     error = _as_api_error(exception)
-    context["request"]._request.api_error = error
+    _remember(context["request"]._request, error)
     response = Response(error.as_dict(), status=error.http_status)
     if isinstance(exception, drf.MethodNotAllowed):
         view: APIView = context["view"]
@@ -86,15 +86,21 @@ def is_api(request: HttpRequest) -> bool:
 def reply(request: HttpRequest, error: ApiError) -> HttpResponse:
     """The error object for the API; a line of plain text elsewhere."""
     if is_api(request):
-        request.api_error = error  # type: ignore[attr-defined]
+        _remember(request, error)
         return JsonResponse(error.as_dict(), status=error.http_status)
     return HttpResponse(error.message + "\n", status=error.http_status, content_type="text/plain; charset=utf-8")
+
+
+def _remember(request: HttpRequest, error: ApiError) -> None:
+    """Set code and field of `error` for `note_failure`. The error itself refers to the request by its traceback. If the
+    request referred to the error, too, only a garbage collection could free both."""
+    request.failure = error.code, error.field  # type: ignore[attr-defined]
 
 
 def note_failure(request: HttpRequest, status: int) -> None:
     """Keep for operators that this API call failed with `status`: the route's pattern, the partner and the reason.
     Bodies and paths are not kept. Neither waits nor raises."""
-    error: ApiError | None = getattr(request, "api_error", None)
+    code, field = getattr(request, "failure", ("", ""))
     sent = request.headers.get(HEADER, "")
     failed_calls.notes.note(
         failed_calls.FailedCall(
@@ -103,8 +109,8 @@ def note_failure(request: HttpRequest, status: int) -> None:
             method=(request.method or "")[:10],
             route=request.resolver_match.route[:200] if request.resolver_match else "(nenhuma)",
             status=status,
-            code=error.code if error else "",
-            field=failed_calls.field_name(error.field) if error else "",
+            code=code,
+            field=failed_calls.field_name(field),
             request_id=request.request_id,  # type: ignore[attr-defined]
         )
     )

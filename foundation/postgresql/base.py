@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import Any, TypeVar
 
 from django.db.backends.postgresql import base
+from django.db.utils import DatabaseErrorWrapper
+from django.utils.functional import cached_property
 from gevent import get_hub
 from gevent.monkey import is_module_patched
 from psycopg import Connection, OperationalError
@@ -65,7 +68,21 @@ class PatientConnection(Connection[Any]):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """The backend `foundation.postgresql`."""
+    """The backend `foundation.postgresql`.
+
+    Each greenlet that uses the database has a wrapper. In Django the wrapper and its parts refer to each other. Here
+    the parts refer to it weakly, so that it is freed with its greenlet and not by a garbage collection, which stops the
+    process.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for part in (self.client, self.creation, self.features, self.introspection, self.ops, self.validation):
+            part.connection = weakref.proxy(self)
+
+    @cached_property
+    def wrap_database_errors(self) -> DatabaseErrorWrapper:
+        return DatabaseErrorWrapper(weakref.proxy(self))
 
     @property
     def pool(self) -> ConnectionPool[Any] | None:
