@@ -87,8 +87,8 @@ class TermsAdmin(ConfirmedActionsAdmin):
         digest yet."""
         if obj is None:
             return ["version", "text"]
-        shown = "wording" if obj.published_at is not None else "text"
-        return [shown if name == "text" else name for name in self.fields]
+        text_field = "wording" if obj.published_at is not None else "text"
+        return [text_field if name == "text" else name for name in self.fields]
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Without the deletion of a selection, which might contain published versions."""
@@ -302,11 +302,11 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     def code(self, session: Session) -> str | None:
         if hasattr(session, "evidence") and session.evidence.phone_confirmation:
             return f"confirmado por {session.evidence.phone_confirmation['number']}"
-        found = PhoneCode.objects.filter(session=session).first()
+        newest = PhoneCode.objects.filter(session=session).first()
         return (
             None
-            if found is None
-            else f"{found.number} de {CODES} pedidos; o último: {found.stage(timezone.now()).label}"
+            if newest is None
+            else f"{newest.number} de {CODES} pedidos; o último: {newest.stage(timezone.now()).label}"
         )
 
     @display(description="Aceita de endereço da API", label={"sim": "danger", "não": "success"})
@@ -329,9 +329,9 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
             index = blind_index("cpf", only_digits(what))
             audit.record(Action.SEARCHED, request=request, model=Session, object_id=index)
             by_cpf = Q(cpf_index=index)
-            found = self.get_queryset(request).filter(by_cpf | Q(authorization_id=what)).values_list("pk", flat=True)
-            if found:
-                ids = ",".join(map(str, found))
+            keys = self.get_queryset(request).filter(by_cpf | Q(authorization_id=what)).values_list("pk", flat=True)
+            if keys:
+                ids = ",".join(map(str, keys))
                 return HttpResponseRedirect(f"{self.list_address}?id__in={ids}")
             form.add_error("what", "Nenhuma sessão encontrada.")
         return self.form_over_list(request, form, title="Localizar sessões", text=NOT_IN_ADDRESSES, button="Localizar")
@@ -384,7 +384,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
             raise PermissionDenied
         session = self.row_of(request, object_id)
         evidence = Evidence.objects.select_related("session__partner", "session__terms").filter(session=session)
-        found = evidence.first()
-        if found is None:
+        row = evidence.first()
+        if row is None:
             raise Http404
-        return found
+        return row

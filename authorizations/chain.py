@@ -100,13 +100,13 @@ def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[s
         holder = [opened(session, name, token) for name, token in tokens]
     except WrongKey:
         return ["os dados da sessão não abrem com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
-    kept = [declared.get(name) if session.erased_at is None else ERASED for name in _HOLDER]
+    copied = [declared.get(name) if session.erased_at is None else ERASED for name in _HOLDER]
     checks = (
         (iso_utc(row.accepted_at) == accepted_at, "a data do aceite foi alterada"),
         (row.from_api_address is from_api_address, "a marca de endereço da API foi alterada"),
         (str(session.partner_id) == partner_id, "a sessão foi passada a outro parceiro"),
         (session.cpf_index == blind_index("cpf", cpf), "o índice do CPF da sessão foi alterado"),
-        (holder == kept, "os dados do titular na sessão foram alterados"),
+        (holder == copied, "os dados do titular na sessão foram alterados"),
     )
     return [fault for is_so, fault in checks if not is_so]
 
@@ -119,5 +119,5 @@ def _uses(trusted_keys: Collection[str]) -> Iterator[tuple[int, int, list[str]]]
     fields = ("number", "hash", "session__use_count", *(f"uses__{name}" for name in _USE))
     rows = Evidence.objects.exclude(session__use_count=0, uses=None).order_by("number", "uses__number")
     for (number, link_hash, count), group in groupby(rows.values_list(*fields).iterator(_CHUNK), lambda row: row[:3]):
-        found = [EvidenceUse(**dict(zip(_USE, row[3:], strict=True))).sealed for row in group if row[3] is not None]
-        yield number, len(found), seal.use_faults(link_hash, found, count, trusted_keys)
+        uses = [EvidenceUse(**dict(zip(_USE, row[3:], strict=True))).sealed for row in group if row[3] is not None]
+        yield number, len(uses), seal.use_faults(link_hash, uses, count, trusted_keys)

@@ -122,8 +122,10 @@ def check(session: Session, code: str, now: datetime) -> dict[str, Any] | WrongC
     if len(digits) != DIGITS:
         return WrongCode(f"Digite os {DIGITS} números do código.")
     if not row.is_right(digits):
-        left = row.count_wrong()
-        return WrongCode("O código não confere. " + (f"Tentativas que restam: {left}." if left else "Peça outro."))
+        tries_left = row.count_wrong()
+        return WrongCode(
+            "O código não confere. " + (f"Tentativas que restam: {tries_left}." if tries_left else "Peça outro.")
+        )
     row.confirm(now)
     return {"number": mask_phone(session.phone), "sent_at": iso_utc(row.sent_at), "confirmed_at": iso_utc(now)}
 

@@ -37,8 +37,8 @@ _NO_DOSSIER = (
     AttributeError,
 )
 
-# Words for the dossier's readers. The keys are the values of `evidence.Told.geolocation_status` and those derived from
-# it.
+# Words for the dossier's readers. The keys are the values of `evidence.BrowserReport.geolocation_status` and those
+# derived from it.
 _WHY_NO_LOCATION = {
     "invalid": "não coletada: o navegador informou um valor inválido",
     "denied": "não coletada: o titular recusou",
@@ -104,8 +104,10 @@ def export(evidence: Evidence, exported_by: str) -> bytes:
 def page(evidence: Evidence, at: datetime, read_by: str) -> str:
     """The readable part: one printable HTML page that loads nothing."""
     content = evidence.content
-    observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session"))
-    rendered_at = shown["page_rendered_at"]
+    observed, from_browser, from_session = (
+        content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session")
+    )
+    rendered_at = from_session["page_rendered_at"]
     count, uses = _uses(evidence)
     return render_to_string(
         "authorizations/dossier.html",
@@ -116,16 +118,16 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "observed": observed,
             "opened_at": datetime.fromisoformat(observed["session_created_at"]),
             "rendered_at": datetime.fromisoformat(rendered_at) if rendered_at else None,
-            "told": told,
+            "from_browser": from_browser,
             "confirmation": _confirmation(evidence),
-            "device": [(_in_words(name), value) for name, value in told["device"].items()],
-            "left_out": [_in_words(name.removeprefix("device.")) for name in told.get("invalid", ())],
+            "device": [(_in_words(name), value) for name, value in from_browser["device"].items()],
+            "left_out": [_in_words(name.removeprefix("device.")) for name in from_browser.get("invalid", ())],
             "declared": content["declared_by_partner"],
-            "shown": shown,
-            "why_no_location": _WHY_NO_LOCATION.get(told["geolocation_reason"]),
+            "from_session": from_session,
+            "why_no_location": _WHY_NO_LOCATION.get(from_browser["geolocation_reason"]),
             "how_sent": _HOW_SENT[observed["sent_as"]],
             # Without our page's token it is unknown whether a holder's browser sent the data.
-            "told_by": "dito pelo navegador do titular" if rendered_at else "dito por quem enviou o aceite",
+            "browser_source": "dito pelo navegador do titular" if rendered_at else "dito por quem enviou o aceite",
             "uses": [(use, _CALLS.get(use.call, use.call)) for use in uses],
             "use_faults": seal.use_faults(evidence.hash, [use.sealed for use in uses], count, seal.trusted_keys()),
             "at": at,
@@ -136,11 +138,11 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
 
 def _confirmation(evidence: Evidence) -> dict[str, Any] | None:
     """The phone confirmation of the evidence, with parsed times."""
-    told = evidence.phone_confirmation
-    if told is None:
+    confirmation = evidence.phone_confirmation
+    if confirmation is None:
         return None
-    times = {name: datetime.fromisoformat(told[name]) for name in ("sent_at", "confirmed_at")}
-    return {"number": told["number"], **times}
+    times = {name: datetime.fromisoformat(confirmation[name]) for name in ("sent_at", "confirmed_at")}
+    return {"number": confirmation["number"], **times}
 
 
 def _in_words(name: str) -> str:

@@ -49,11 +49,11 @@ def expire_due() -> int:
         with transaction.atomic():
             due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
             rows = due.filter(pk__gt=last).select_for_update(skip_locked=True).order_by("pk")
-            found = list(rows.values_list("pk", flat=True)[:BATCH])
-            expired += sum(_expire_one(pk) for pk in found)
-        if len(found) < BATCH:
+            keys = list(rows.values_list("pk", flat=True)[:BATCH])
+            expired += sum(_expire_one(pk) for pk in keys)
+        if len(keys) < BATCH:
             break
-        last = found[-1]
+        last = keys[-1]
     if expired:
         log.info("sessions_expired", sessions=expired)
     return expired

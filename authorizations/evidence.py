@@ -55,7 +55,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Told:
+class BrowserReport:
     """What the holder's browser reported. Nothing in it is verified, and nothing is filled in. `invalid` names the
     values from our page's script that were dropped because they make no sense. They must not prevent the acceptance."""
 
@@ -81,7 +81,7 @@ class QueryEvidence:
 
 
 def accept(
-    authorization_id: str, observed: Observed, told: Told, terms_version: str | None = None, code: str = ""
+    authorization_id: str, observed: Observed, browser: BrowserReport, terms_version: str | None = None, code: str = ""
 ) -> Evidence:
     """Record the holder's acceptance and send the event to the partner. Only the first acceptance counts; a repeat
     returns its evidence, even if it was revoked.
@@ -102,7 +102,7 @@ def accept(
             sessions.use_page(session, observed.page_round)
         confirmation = codes.check(session, code, now)
         if not isinstance(confirmation, codes.WrongCode):
-            evidence = _append(session, _record(session, observed, told, confirmation, now), now)
+            evidence = _append(session, _record(session, observed, browser, confirmation, now), now)
             session.status = Session.Status.AUTHORIZED
             session.save(update_fields=["status"])
             outbox.send(session.partner, EVENT, session.authorization_id, _payload(session, now))
@@ -113,7 +113,7 @@ def accept(
 
 
 def _record(
-    session: Session, observed: Observed, told: Told, confirmation: dict[str, Any] | None, now: datetime
+    session: Session, observed: Observed, browser: BrowserReport, confirmation: dict[str, Any] | None, now: datetime
 ) -> dict[str, Any]:
     """The record: every fact, grouped by its origin."""
     return {
@@ -132,11 +132,11 @@ def _record(
             "from_api_address": observed.from_api_address,
         },
         "told_by_browser": {
-            "geolocation": _as_text(told.geolocation),
-            "geolocation_status": told.geolocation_status,
-            "geolocation_reason": _why_not_collected(observed, told),
-            "device": told.device,
-            "invalid": list(told.invalid),
+            "geolocation": _as_text(browser.geolocation),
+            "geolocation_status": browser.geolocation_status,
+            "geolocation_reason": _why_not_collected(observed, browser),
+            "device": browser.device,
+            "invalid": list(browser.invalid),
         },
         "declared_by_partner": {
             "partner_id": str(session.partner_id),
@@ -172,19 +172,19 @@ def _as_text(geolocation: Geolocation | None) -> dict[str, str | None] | None:
     }
 
 
-def _why_not_collected(observed: Observed, told: Told) -> str | None:
+def _why_not_collected(observed: Observed, browser: BrowserReport) -> str | None:
     """None if there is a location. Otherwise `invalid`, `denied`, `unavailable`, `not_shared` (the holder did not
     answer the page's question), `no_script` (the page could not ask) or `not_told` (the request did not come from our
     page)."""
-    if told.geolocation is not None:
+    if browser.geolocation is not None:
         return None
-    if any(name.startswith(("geolocation", "browser")) for name in told.invalid):
+    if any(name.startswith(("geolocation", "browser")) for name in browser.invalid):
         return "invalid"
-    if told.geolocation_status in ("denied", "unavailable"):
-        return told.geolocation_status
+    if browser.geolocation_status in ("denied", "unavailable"):
+        return browser.geolocation_status
     if observed.page_rendered_at is None:
         return "not_told"
-    return "not_shared" if told.device or told.invalid else "no_script"
+    return "not_shared" if browser.device or browser.invalid else "no_script"
 
 
 def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence:
@@ -249,17 +249,19 @@ def for_query(partner: Partner, cpf: str, authorization_id: str) -> QueryEvidenc
     if timezone.now() - evidence.sealed_at > timedelta(days=settings.AUTHORIZATION_MAX_AGE_DAYS):
         days = settings.AUTHORIZATION_MAX_AGE_DAYS
         raise InvalidInput(f"A autorização tem mais de {days} dias. Peça outra ao titular.", field="authorization_id")
-    observed, told, shown = (content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session"))
+    observed, from_browser, from_session = (
+        content[part] for part in ("observed_by_server", "told_by_browser", "shown_by_session")
+    )
     return QueryEvidence(
         number=evidence.number,
         authorization_id=session.authorization_id,
         ip=observed["ip"],
-        geolocation=_from_text(told["geolocation"]),
+        geolocation=_from_text(from_browser["geolocation"]),
         user_agent=observed["user_agent"],
-        device=told["device"],
+        device=from_browser["device"],
         accepted_at=evidence.sealed_at,
-        terms_version=shown["terms_version"],
-        terms_sha256=shown["terms_sha256"],
+        terms_version=from_session["terms_version"],
+        terms_sha256=from_session["terms_sha256"],
     )
 
 

@@ -275,10 +275,10 @@ class AcceptView(PageFormView):
     def _json(self, authorization_id: str) -> dict[str, Any]:
         """The JSON body. Its form is checked before it matters whether the session exists, except where JSON is not
         taken: there the route does not exist."""
-        taken = not settings.PRODUCTION
+        is_allowed = not settings.PRODUCTION
         with suppress(NotFound):
-            taken = sessions.find(authorization_id).partner.takes_acceptance_without_page
-        if not taken:
+            is_allowed = sessions.find(authorization_id).partner.takes_acceptance_without_page
+        if not is_allowed:
             raise NotFound
         return self.valid(AcceptSerializer, optional=True)
 

@@ -66,8 +66,8 @@ def read(token: object, authorization_id: str, request: HttpRequest) -> Shown | 
 
 
 def _brought_by(request: HttpRequest) -> str | None:
-    found = _BROWSER.fullmatch(request.COOKIES.get(cookie_name(), ""))
-    return found and found[0]
+    match = _BROWSER.fullmatch(request.COOKIES.get(cookie_name(), ""))
+    return match and match[0]
 
 
 def _salt(authorization_id: str, browser: str) -> str:

@@ -313,18 +313,18 @@ class Evidence(models.Model):
     def phone_confirmation(self) -> dict[str, str] | None:
         """The confirmation by a code sent to the declared phone: `number` (masked), `sent_at`, `confirmed_at`. None if
         no code was required."""
-        told: dict[str, str] | None = self.content.get("phone_confirmation")
-        return told
+        confirmation: dict[str, str] | None = self.content.get("phone_confirmation")
+        return confirmation
 
     def as_contract(self) -> dict[str, Any]:
         """The `evidence` object of the partner contract."""
         content = self.content
-        observed, told = content["observed_by_server"], content["told_by_browser"]
+        observed, from_browser = content["observed_by_server"], content["told_by_browser"]
         return {
             "ip": observed["ip"],
-            "geolocation": _as_numbers(told["geolocation"]),
-            "geolocation_status": "collected" if told["geolocation"] else "not_collected",
-            "device": told["device"],
+            "geolocation": _as_numbers(from_browser["geolocation"]),
+            "geolocation_status": "collected" if from_browser["geolocation"] else "not_collected",
+            "device": from_browser["device"],
             "user_agent": observed["user_agent"],
             "terms_version": content["shown_by_session"]["terms_version"],
             "terms_sha256": content["shown_by_session"]["terms_sha256"],

@@ -22,9 +22,9 @@ def purge() -> int:
     """Delete the sessions that nobody accepted and that expired `SESSION_RETENTION_DAYS` ago. Returns their number."""
     before = timezone.now() - timedelta(days=settings.SESSION_RETENTION_DAYS)
     old = Session.objects.exclude(status=Session.Status.AUTHORIZED).filter(expires_at__lt=before)
-    gone = batches.delete_oldest(old, "expires_at", batches.end_of_run(), _unproven())
-    log.info("sessions_purged", sessions=gone)
-    return gone
+    deleted = batches.delete_oldest(old, "expires_at", batches.end_of_run(), _unproven())
+    log.info("sessions_purged", sessions=deleted)
+    return deleted
 
 
 def _unproven() -> Combinable:
@@ -48,14 +48,14 @@ def erase(cpf_index: str) -> Erased:
     transaction."""
     # Locked first: a running acceptance ends before the lock is granted, and a session that has evidence by then is
     # masked.
-    found = list(
+    sessions = list(
         Session.objects.filter(cpf_index=cpf_index).order_by("pk").select_for_update().only("authorization_id")
     )
-    mine = Session.objects.filter(pk__in=[session.pk for session in found])
-    gone, _ = mine.filter(_unproven()).only("pk").delete()
+    mine = Session.objects.filter(pk__in=[session.pk for session in sessions])
+    deleted, _ = mine.filter(_unproven()).only("pk").delete()
     PhoneCode.objects.filter(session__in=mine).delete()
     masked = 0
-    for session in found:
+    for session in sessions:
         row = Session.objects.filter(pk=session.pk)
         row.filter(revocation_reason__isnull=False).update(
             revocation_reason=sealed(session, "revocation_reason", ERASED)
@@ -64,4 +64,4 @@ def erase(cpf_index: str) -> Erased:
         masked += row.filter(erased_at=None).update(
             **holder, return_link=None, return_url=None, erased_at=timezone.now()
         )
-    return Erased(gone, masked, mine.count(), [session.authorization_id for session in found])
+    return Erased(deleted, masked, mine.count(), [session.authorization_id for session in sessions])

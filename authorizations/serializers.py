@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from authorizations.evidence import Told
+from authorizations.evidence import BrowserReport
 from foundation.errors import InvalidInput
 from foundation.fields import USER_AGENT_LENGTH, Block, BooleanField, ChoiceField, NumberField, TextField
 from foundation.format_fields import CPFField, PhoneField, ReferenceField
@@ -112,11 +112,11 @@ class AcceptSerializer(Block):
         return data
 
 
-def reported_by_browser(data: dict[str, Any], invalid: Iterable[str] = ()) -> Told:
+def reported_by_browser(data: dict[str, Any], invalid: Iterable[str] = ()) -> BrowserReport:
     """What the browser reported: validated data of `AcceptSerializer`, and the names of the fields in `invalid`, which
     were dropped."""
     geolocation = data.get("geolocation")
-    return Told(
+    return BrowserReport(
         geolocation=Geolocation(**geolocation) if geolocation else None,
         geolocation_status=data.get("geolocation_status"),
         device={key: text for key, text in (data.get("device") or {}).items() if text},

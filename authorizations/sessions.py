@@ -79,8 +79,8 @@ def open_session(
 
 def _rename(session: Session, partner_reference: str, return_url: str | None) -> None:
     """Store `partner_reference` and `return_url` of a repeated request, if given."""
-    given = {"partner_reference": partner_reference, "return_link": return_url}
-    news = {name: value for name, value in given.items() if value and value != getattr(session, name)}
+    values = {"partner_reference": partner_reference, "return_link": return_url}
+    news = {name: value for name, value in values.items() if value and value != getattr(session, name)}
     if news:
         for name, value in news.items():
             setattr(session, name, value)
@@ -107,8 +107,8 @@ def locked(authorization_id: str, partner: Partner | None = None) -> Session:
     The row is read again after the lock is granted, because joined rows are as before the wait, and the session may
     have been deleted. Raises NotFound.
     """
-    found = find(authorization_id, partner)
-    Session.objects.select_for_update().only("pk").filter(pk=found.pk).first()
+    session = find(authorization_id, partner)
+    Session.objects.select_for_update().only("pk").filter(pk=session.pk).first()
     return find(authorization_id)
 
 

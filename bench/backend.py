@@ -44,11 +44,11 @@ class Caller:
         began = time.monotonic()
         answer = self.session.request(method, self.url + path, json=body, timeout=TIMEOUT_S)
         say(f"{answer.status_code} {answer.reason}, {(time.monotonic() - began) * 1000:.0f} ms", "1")
-        told = answer.json()
-        show(told)
+        result = answer.json()
+        show(result)
         if answer.status_code != status:
             raise NotAsShown(f"HTTP {status} expected")
-        return told
+        return result
 
     def stream(self, body: Any) -> Iterator[tuple[float, dict[str, Any]]]:
         """The events of a streamed query as they arrive, each with the milliseconds since the request."""
@@ -103,8 +103,8 @@ class Receiver:
         """The first event with that name and these fields. Raises NotAsShown if none arrived in time."""
 
         def found() -> dict[str, Any] | None:
-            wanted = {"event": event, **fields}
-            return next((each for each in self.events if wanted.items() <= each.items()), None)
+            expected = {"event": event, **fields}
+            return next((each for each in self.events if expected.items() <= each.items()), None)
 
         with self.news:
             self.news.wait_for(lambda: found() or self.forged, WEBHOOK_WAIT_S)

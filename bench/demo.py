@@ -71,19 +71,19 @@ class Tour:
         title("The operator registers a partner")
         ready = requests.get(f"{self.api}/health/ready", timeout=TIMEOUT_S).json()
         expect(ready["status"] == "ok", f"the service at {self.api} is ready")
-        made = manage(
+        registered = manage(
             "create_partner",
             "Demonstração",
             *("--providers", ",".join(BANKS)),
             *("--webhook-url", self.receiver.url),
             *("--events", "lead,authorization_result,authorization.completed,proposal"),
         )
-        self.receiver.secret = made["webhook_secret"]
+        self.receiver.secret = registered["webhook_secret"]
         try:
-            yield Caller(self.api, made["api_key"])
+            yield Caller(self.api, registered["api_key"])
         finally:
             say()
-            manage("suspend_partner", made["partner_id"])
+            manage("suspend_partner", registered["partner_id"])
 
     @contextmanager
     def holders(self, *scenarios: str) -> Iterator[None]:
@@ -134,11 +134,11 @@ class Tour:
     def by_value(self, partner: Caller) -> None:
         title("By value: more than a bank gives is adjusted, and the answer says how")
         wish = {"loan_value": 20000.00, "prazo": 60, "with_insurance": False, "providers": [OWN, BIOMETRIC]}
-        told = partner.call("POST", "/consultas", {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE, **wish})
-        for offer in told["proposals"]:
+        body = partner.call("POST", "/consultas", {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE, **wish})
+        for offer in body["proposals"]:
             say(f"{offer['provider']}: {_terms(offer)}: {' '.join(offer['adjustments'])}")
-        expect(len(told["proposals"]) == 2, "one offer of each of the two banks, without insurance")
-        expect(all(offer["adjusted"] for offer in told["proposals"]), "both are adjusted")
+        expect(len(body["proposals"]) == 2, "one offer of each of the two banks, without insurance")
+        expect(all(offer["adjusted"] for offer in body["proposals"]), "both are adjusted")
 
     def streamed(self, partner: Caller) -> None:
         title("Streamed: each bank's answer as it lands")
@@ -160,24 +160,24 @@ class Tour:
 
     def one_bank(self, partner: Caller) -> None:
         title("One bank")
-        told = partner.call(
+        body = partner.call(
             "POST", f"/providers/{OWN}/consultas", {"cpf": self.cpfs[f"success_{OWN}"], **HOLDER, **WHERE}
         )
-        expect(told["status"] == "ok" and len(told["offers"]) == 2, "the bank has two offers")
+        expect(body["status"] == "ok" and len(body["offers"]) == 2, "the bank has two offers")
 
     def why_not(self, partner: Caller) -> None:
         title("No offer: every bank says why, as data")
-        told = partner.call("POST", "/consultas", {"cpf": self.cpfs["no_offers"], **HOLDER, **WHERE})
-        codes = {reason["code"] for result in told["providerResults"].values() for reason in result["reasons"]}
+        body = partner.call("POST", "/consultas", {"cpf": self.cpfs["no_offers"], **HOLDER, **WHERE})
+        codes = {reason["code"] for result in body["providerResults"].values() for reason in result["reasons"]}
         expect(codes == {"no_margin"}, "the same code at every bank, whatever its words")
         say("An offer that the bank drops before it is submitted:")
         query = {"cpf": self.cpfs["full_flow"], **HOLDER, **WHERE, "providers": [OWN], "loan_value": 4000.00}
         offer = partner.call("POST", "/consultas", query)["proposals"][0]
         self.lab("POST", "full_flow", "/faults", {"provider": OWN, "fault": "expired_offer"})
         newer = partner.call("POST", "/consultas", query | {"loan_value": 3900.00})
-        told = partner.call("POST", "/proposals", dataset(self.cpfs["full_flow"], offer), status=409)
-        expect(told["reason"]["code"] == "offer_expired", "the error says why")
-        expect(told["replacement"]["offerId"] in _ids(newer), "and names the nearest offer of the newer query")
+        body = partner.call("POST", "/proposals", dataset(self.cpfs["full_flow"], offer), status=409)
+        expect(body["reason"]["code"] == "offer_expired", "the error says why")
+        expect(body["replacement"]["offerId"] in _ids(newer), "and names the nearest offer of the newer query")
 
     def biometrics(self, partner: Caller) -> None:
         title("A pending step: the bank wants to see the holder")
@@ -194,17 +194,17 @@ class Tour:
     def auction(self, partner: Caller) -> None:
         title("Auction look-up: nothing is created at the bank")
         keys = CATALOGUE["auction_keys"]
-        found = partner.call("GET", f"/auction-proposals/{keys['found']}")
-        bid = found["proposal"]["proposal_data"]["disbursed_issue_amount"]
-        expect(bid != found["disbursed_issue_amount"], f"the bid is {_reais(bid)}, not what the worker asked for")
+        record = partner.call("GET", f"/auction-proposals/{keys['found']}")
+        bid = record["proposal"]["proposal_data"]["disbursed_issue_amount"]
+        expect(bid != record["disbursed_issue_amount"], f"the bid is {_reais(bid)}, not what the worker asked for")
         unknown = partner.call("GET", f"/auction-proposals/{keys['unknown']}", status=404)
         expect(unknown["code"] == "not_found", "an unknown key is not_found")
 
     def refusal(self, partner: Caller) -> None:
         title("An error names every fault at once")
         body = {"cpf": "111.222.333-44", **HOLDER, **WHERE, "telefone": "+55 11 98765-4321", "email": ""}
-        told = partner.call("POST", "/consultas", body, status=422)
-        expect([each["field"] for each in told["details"]] == ["cpf", "telefone", "email"], "three fields are named")
+        error = partner.call("POST", "/consultas", body, status=422)
+        expect([each["field"] for each in error["details"]] == ["cpf", "telefone", "email"], "three fields are named")
 
     # --- Proposal -----------------------------------------------------------------------------------------------
 
@@ -226,8 +226,8 @@ class Tour:
         self.completes("full_flow", OWN, "signature")
         self.receiver.wait_for("proposal.disbursed", external_reference=submitted["proposal_id"])
         expect(partner.call("GET", address)["status"] == "disbursed", "the money is on its way to the holder")
-        told = [each["status"] for each in self.receiver.events if each["event"].startswith("proposal.")]
-        say("Moves told by webhook: " + ", ".join(told))
+        statuses = [each["status"] for each in self.receiver.events if each["event"].startswith("proposal.")]
+        say("Moves told by webhook: " + ", ".join(statuses))
 
     # --- Authorization ----------------------------------------------------------------------------------------
 
@@ -246,22 +246,22 @@ class Tour:
         }
         Caller(self.api).call("POST", f"/authorizations/public/{name}/accept", evidence)
         self.receiver.wait_for("authorization.completed", authorization_id=name)
-        known = partner.call("GET", f"/authorizations/{name}")
-        expect(known["evidence"]["ip"] not in ("", None), "the evidence holds the address that the service saw")
-        told = partner.call("POST", "/consultas", {"cpf": self.cpfs["full_flow"], **HOLDER, "authorization_id": name})
-        expect(_statuses(told) == dict.fromkeys(BANKS, "ok"), "with authorization_id instead of client_ip, too")
+        accepted = partner.call("GET", f"/authorizations/{name}")
+        expect(accepted["evidence"]["ip"] not in ("", None), "the evidence holds the address that the service saw")
+        body = partner.call("POST", "/consultas", {"cpf": self.cpfs["full_flow"], **HOLDER, "authorization_id": name})
+        expect(_statuses(body) == dict.fromkeys(BANKS, "ok"), "with authorization_id instead of client_ip, too")
 
 
 def manage(*arguments: str) -> dict[str, Any]:
     """Run an operator's command against the service's database and return its JSON object. Raises NotAsShown."""
     say("manage.py " + " ".join(arguments), "1")
     command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise NotAsShown(f"manage.py {arguments[0]} succeeds: {done.stderr.strip().splitlines()[-1]}")
-    told: dict[str, Any] = json.loads(done.stdout)
-    show(told)
-    return told
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise NotAsShown(f"manage.py {arguments[0]} succeeds: {process.stderr.strip().splitlines()[-1]}")
+    printed: dict[str, Any] = json.loads(process.stdout)
+    show(printed)
+    return printed
 
 
 def _fresh_cpf() -> str:
@@ -300,12 +300,12 @@ def dataset(cpf: str, offer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _statuses(told: dict[str, Any]) -> dict[str, str]:
-    return {name: result["status"] for name, result in told["providerResults"].items()}
+def _statuses(body: dict[str, Any]) -> dict[str, str]:
+    return {name: result["status"] for name, result in body["providerResults"].items()}
 
 
-def _ids(told: dict[str, Any]) -> set[str]:
-    return {offer["offerId"] for offer in told["proposals"]}
+def _ids(body: dict[str, Any]) -> set[str]:
+    return {offer["offerId"] for offer in body["proposals"]}
 
 
 def _terms(offer: dict[str, Any]) -> str:

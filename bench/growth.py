@@ -22,11 +22,11 @@ def growth(rig: Rig, count: int, rounds: int, rows: int) -> dict[str, Any]:
     cause take turns. `rows` is the number of queries in the filled tables (0: not measured)."""
     service = rig.service("growth", ROOT, 4, ("web", "banks"), {"DJANGO_SETTINGS_MODULE": "bench.copies"})
     try:
-        found = _measured(rig, service, count, rounds, rows)
+        figures = _measured(rig, service, count, rounds, rows)
     finally:
         rig.simulator.latency({})
         rig.stop(service)
-    return found
+    return figures
 
 
 def _measured(rig: Rig, service: Subject, count: int, rounds: int, rows: int) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _measured(rig: Rig, service: Subject, count: int, rounds: int, rows: int) ->
     service.wait_ready()
     rig.simulator.latency({})
     measure.one_round(rig, service, count, keys[16])  # opens connections and fetches tokens
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "banks": _by_turns(rig, service, count, rounds, {str(banks): (keys[banks], 1) for banks in BANKS}),
         "partners": _by_turns(rig, service, count, rounds, {str(number): (many[number], 1) for number in PARTNERS}),
         "offers of a bank": _by_turns(
@@ -45,13 +45,13 @@ def _measured(rig: Rig, service: Subject, count: int, rounds: int, rows: int) ->
     if rows:
         before = _by_turns(rig, service, count, rounds, {"few": (keys[8], 1)})
         service.run("manage.py", "seed_volume", "--queries", str(rows))
-        found["rows"] = before | _by_turns(rig, service, count, rounds, {f"{rows:,} queries": (keys[8], 1)})
-    return found
+        figures["rows"] = before | _by_turns(rig, service, count, rounds, {f"{rows:,} queries": (keys[8], 1)})
+    return figures
 
 
 def _keys(service: Subject, count: int, banks: int) -> list[str]:
-    found: list[str] = json.loads(service.run("-m", "bench.partners", str(count), str(banks)))
-    return found
+    keys: list[str] = json.loads(service.run("-m", "bench.partners", str(count), str(banks)))
+    return keys
 
 
 def _by_turns(

@@ -56,9 +56,9 @@ def body() -> dict[str, Any]:
 
 def parameterless() -> dict[str, Any]:
     """A query's body without amount and installment, for a new holder, so that it repeats no other."""
-    asked = body()
-    del asked["loan_value"], asked["prazo"]
-    return asked | {"telefone": f"119{random.randint(0, 99_999_999):08}"}
+    query = body()
+    del query["loan_value"], query["prazo"]
+    return query | {"telefone": f"119{random.randint(0, 99_999_999):08}"}
 
 
 def fetch(url: str, key: str, method: str, path: str, sent: Any) -> Any:
@@ -91,13 +91,13 @@ async def calls(
             headers = {"X-Partner-Api-Key": next(keys)}
             try:
                 async with session.request(method, f"{url}/partners/v1{path}", json=sent(), headers=headers) as answer:
-                    told = await answer.json()
+                    reply = await answer.json()
                     status = answer.status
             except (aiohttp.ClientError, TimeoutError):
                 status = 0
             if status == 200:
                 outcome.times.append(time.monotonic() - began)
-                outcome.offers.append(len(told.get("proposals", ())))
+                outcome.offers.append(len(reply.get("proposals", ())))
             outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
 
     began = time.monotonic()
@@ -119,15 +119,15 @@ async def offered(url: str, key: str, rate: float, seconds: float, slowest_s: fl
         began = time.monotonic()
         try:
             async with session.post(f"{url}/partners/v1/consultas", json=body()) as answer:
-                told = await answer.json()
+                reply = await answer.json()
                 status = answer.status
         except (aiohttp.ClientError, TimeoutError):
-            status, told = 0, {}
+            status, reply = 0, {}
         outcome.statuses[status] = outcome.statuses.get(status, 0) + 1
         if status == 200:
             outcome.times.append(time.monotonic() - began - slowest_s)
-            outcome.offers.append(len(told["proposals"]))
-            outcome.lost += sum(each["status"] == "error" for each in told["providerResults"].values())
+            outcome.offers.append(len(reply["proposals"]))
+            outcome.lost += sum(each["status"] == "error" for each in reply["providerResults"].values())
 
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
         began = time.monotonic()
@@ -162,7 +162,7 @@ async def first_events(url: str, key: str, count: int, in_flight: int) -> list[f
     """Milliseconds until the first event of each of `count` streams, sorted, always `in_flight` at a time. Each stream
     is read to its end. Raises ValueError for a stream without an event."""
     waiting = iter(range(count))
-    found: list[float] = []
+    times_ms: list[float] = []
 
     async def one_after_another(session: aiohttp.ClientSession) -> None:
         for _ in waiting:
@@ -173,9 +173,9 @@ async def first_events(url: str, key: str, count: int, in_flight: int) -> list[f
                         first = time.monotonic()
             if first is None:
                 raise ValueError(f"a stream without an event, HTTP {answer.status}")
-            found.append((first - began) * 1000)
+            times_ms.append((first - began) * 1000)
 
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
     async with aiohttp.ClientSession(headers={"X-Partner-Api-Key": key}, timeout=timeout) as session:
         await asyncio.gather(*(one_after_another(session) for _ in range(in_flight)))
-    return sorted(found)
+    return sorted(times_ms)

@@ -31,20 +31,20 @@ def compared(rig: Rig, subjects: Sequence[Subject], rounds: int, count: int) -> 
     turns with `count` queries each, so that a busy machine slows all of them. Figures are medians over the rounds.
     Ratios to the first subject are given per round."""
     rig.simulator.latency({})
-    found: dict[str, list[dict[str, float]]] = {subject.name: [] for subject in subjects}
+    runs: dict[str, list[dict[str, float]]] = {subject.name: [] for subject in subjects}
     failures = {subject.name: 0 for subject in subjects}
     for _ in range(rounds):
         for subject in subjects:
             figures, outcome = one_round(rig, subject, count)
-            found[subject.name].append(figures)
+            runs[subject.name].append(figures)
             failures[subject.name] += outcome.failures
-    first = found[subjects[0].name]
+    first = runs[subjects[0].name]
     return {
         subject.name: {
-            **{figure: median(each[figure] for each in found[subject.name]) for figure in found[subject.name][0]},
+            **{figure: median(each[figure] for each in runs[subject.name]) for figure in runs[subject.name][0]},
             "failures": failures[subject.name],
-            "cpu_ratios": _ratios(first, found[subject.name], "cpu_ms"),
-            "rate_ratios": _ratios(first, found[subject.name], "queries_per_s"),
+            "cpu_ratios": _ratios(first, runs[subject.name], "cpu_ms"),
+            "rate_ratios": _ratios(first, runs[subject.name], "queries_per_s"),
         }
         for subject in subjects
     }
@@ -170,20 +170,20 @@ def routes(rig: Rig, service: Subject, count: int) -> dict[str, Any]:
         "proposal": ("GET", address, lambda: None),
         "banks": ("GET", "/banks", lambda: None),
     }
-    found = {}
+    costs = {}
     for name, (method, path, body) in calls.items():
         load.fetch(service.url, SANDBOX_KEY, "POST", "/consultas", same)
         before = service.cpu()
         # One after the other, because simultaneous repeats would wait for one another.
         outcome = asyncio.run(load.calls(service.url, SANDBOX_KEY, method, path, body, count, in_flight=1))
         used = service.cpu()
-        found[name] = {
+        costs[name] = {
             "web_ms": round((used["web"] - before["web"]) / count * 1000, 2),
             "p50_ms": round(outcome.percentile(0.5) * 1000, 1),
             "failures": outcome.failures,
         }
-    found["repeat"]["share_of_query"] = round(found["repeat"]["web_ms"] / found["query"]["web_ms"], 2)
-    return found
+    costs["repeat"]["share_of_query"] = round(costs["repeat"]["web_ms"] / costs["query"]["web_ms"], 2)
+    return costs
 
 
 def streaming(simulator: Simulator, service: Subject, rounds: int) -> dict[str, Any]:
@@ -211,9 +211,9 @@ def streaming(simulator: Simulator, service: Subject, rounds: int) -> dict[str, 
 def first_events(simulator: Simulator, service: Subject, count: int) -> dict[str, Any]:
     """The first event of each of `count` streams, four at a time, with banks that take 0.2 s."""
     simulator.latency(dict.fromkeys(BANKS, 200))
-    found = asyncio.run(load.first_events(service.url, SANDBOX_KEY, count, in_flight=4))
+    times_ms = asyncio.run(load.first_events(service.url, SANDBOX_KEY, count, in_flight=4))
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-    return {"streams": count, **{f"{name}_ms": _share(found, share) for name, share in shares.items()}}
+    return {"streams": count, **{f"{name}_ms": _share(times_ms, share) for name, share in shares.items()}}
 
 
 def _share(ordered: Sequence[float], share: float) -> float:
@@ -223,9 +223,9 @@ def _share(ordered: Sequence[float], share: float) -> float:
 def webhooks(rate: float, seconds: float) -> dict[str, Any]:
     """Deliveries at `rate` events a second, by the load program of the fault tests, on servers of its own."""
     command = [sys.executable, "-m", "tests.faults.webhooks_load", "--rate", str(rate), "--seconds", str(seconds)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return {name: found[name] for name in ("rate", "accepted", "missing", "latency_ms", "cpu_ms_per_event")}
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    report: dict[str, Any] = json.loads(process.stdout)
+    return {name: report[name] for name in ("rate", "accepted", "missing", "latency_ms", "cpu_ms_per_event")}
 
 
 def idle(rig: Rig, service: Subject, seconds: float) -> dict[str, Any]:

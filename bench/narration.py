@@ -48,14 +48,14 @@ def _cut(value: Any) -> Any:
         return [_cut(item) for item in (value[:1] if rest else value)] + rest
     if not isinstance(value, dict):
         return value
-    kind, kept = frozenset(value), len(value)
-    if kept > 8 and kind in _kinds_shown:
-        kept = 3
-    elif kept > 3 and kind <= set(BANKS):
-        kept = 1
+    kind, length = frozenset(value), len(value)
+    if length > 8 and kind in _kinds_shown:
+        length = 3
+    elif length > 3 and kind <= set(BANKS):
+        length = 1
     _kinds_shown.add(kind)
-    shown = {name: _cut(item) for name, item in list(value.items())[:kept]}
-    return shown | {"…": f"{len(value) - kept} more"} if kept < len(value) else shown
+    start = {name: _cut(item) for name, item in list(value.items())[:length]}
+    return start | {"…": f"{len(value) - length} more"} if length < len(value) else start
 
 
 def _lines(value: Any, name: str) -> list[str]:

@@ -18,19 +18,19 @@ def main(count: int, banks: int) -> list[str]:
     from providers import registry
     from providers.models import Provider
 
-    known = {bank.name: bank for bank in Provider.objects.all()}
+    banks_by_name = {bank.name: bank for bank in Provider.objects.all()}
     for name in registry.names():
-        if name not in known:
-            like = known[name.removesuffix("_2")]
-            known[name] = Provider.objects.create(
+        if name not in banks_by_name:
+            like = banks_by_name[name.removesuffix("_2")]
+            banks_by_name[name] = Provider.objects.create(
                 name=name, enabled=True, base_url=like.base_url, credentials=like.credentials
             )
     # The original banks come first, then the copies, so that the first eight are the same for every larger number.
-    order = sorted(known, key=lambda name: (name.endswith("_2"), name))[:banks]
+    order = sorted(banks_by_name, key=lambda name: (name.endswith("_2"), name))[:banks]
     keys = []
     for number in range(count):
         partner = Partner.objects.create(name=f"Parceiro {banks}-{number}")
-        Allowance.objects.bulk_create(Allowance(partner=partner, provider=known[name]) for name in order)
+        Allowance.objects.bulk_create(Allowance(partner=partner, provider=banks_by_name[name]) for name in order)
         keys.append(ApiKey.issue(partner, "bench")[1])
     return keys
 

@@ -79,7 +79,7 @@ class Subject:
 
     def run(self, *command: str) -> str:
         """Run a Python program in the subject's source tree and environment. Returns its standard output."""
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, *command],
             cwd=self.tree,
             env={**os.environ, **self.environment},
@@ -87,7 +87,7 @@ class Subject:
             text=True,
             check=True,
         )
-        return done.stdout
+        return process.stdout
 
     def wait_ready(self, path: str = "/health/ready") -> None:
         """Wait until `path` answers 200. Raises SystemExit if it does not in time."""

@@ -135,12 +135,12 @@ def cpu_plot(compared: Mapping[str, Any]) -> str:
 def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two reports that exceed the variation between rounds. Only ratios to the peers are
     compared, because the machine may be a different or busier one."""
-    found = []
+    lines = []
     for name in sorted(old.get("compared", {}).keys() & new.get("compared", {}).keys() - {"service"}):
         for figure in ("cpu_ratios", "rate_ratios"):
             before, after = (report["compared"][name].get(figure) for report in (old, new))
             if before and after and (min(before) > max(after) or max(before) < min(after)):
                 middle = [sorted(each)[len(each) // 2] for each in (before, after)]
                 what = figure.removesuffix("_ratios")
-                found.append(f"{what} of {_NAMES.get(name, name)} / ours: {middle[0]:.2f} before, {middle[1]:.2f} now")
-    return found
+                lines.append(f"{what} of {_NAMES.get(name, name)} / ours: {middle[0]:.2f} before, {middle[1]:.2f} now")
+    return lines

@@ -63,13 +63,13 @@ def public_key_of(name: str, private: str) -> str:
 
 def networks(name: str, default: list[str]) -> list[str]:
     """The comma-separated IP addresses and networks in `name`. Raises for any other item."""
-    found: list[str] = [item.strip() for item in env.list(name, default=default)]
-    for item in found:
+    items: list[str] = [item.strip() for item in env.list(name, default=default)]
+    for item in items:
         try:
             ipaddress.ip_network(item, strict=False)
         except ValueError:
             raise ImproperlyConfigured(f"{name}: {item!r} is neither an address nor a network") from None
-    return found
+    return items
 
 
 def whole(name: str, default: int, least: int = 1) -> int:

@@ -78,11 +78,11 @@ class Source:
         used."""
         if not conditions:
             return []
-        found: dict[Any, Any] = {}
+        by_key: dict[Any, Any] = {}
         for condition in conditions:
             for row in self._all().filter(condition).order_by(f"-{self.at}")[:MOST]:
-                found[row.pk] = row
-        newest = sorted(found.values(), key=lambda row: getattr(row, self.at), reverse=True)
+                by_key[row.pk] = row
+        newest = sorted(by_key.values(), key=lambda row: getattr(row, self.at), reverse=True)
         return [self.found(row) for row in newest[:MOST]]
 
     def _all(self) -> QuerySet[Any]:
@@ -139,11 +139,11 @@ _REFERENCED = [
 
 def search_for(text: str, may_see: Callable[[Source], bool]) -> list[Found]:
     """The rows with `text` as their id, request id, own reference or key prefix."""
-    found: list[Found] = []
+    results: list[Found] = []
     for source, conditions in _conditions(text):
         if may_see(source):
-            found += source.rows(*conditions)
-    return found
+            results += source.rows(*conditions)
+    return results
 
 
 def _conditions(text: str) -> Iterator[tuple[Source, list[Q]]]:
@@ -202,7 +202,7 @@ def search(request: HttpRequest) -> HttpResponse:
     """The page with the search form and its results. A CPF redirects to the holder's page, a single result to its own
     page."""
     form = SearchForm(request.POST if request.method == "POST" else None)
-    found: list[Found] = []
+    results: list[Found] = []
     is_mistyped = False
     if form.is_valid():
         what = form.cleaned_data["what"]
@@ -211,16 +211,16 @@ def search(request: HttpRequest) -> HttpResponse:
             audit.record(audit.Action.SEARCHED, request=request, model=Query, object_id=index)
             return HttpResponseRedirect(f"{reverse('holder')}?cpf_index={index}")
         is_mistyped = bool(_CPF.fullmatch(what)) and len(only_digits(what)) == _CPF_DIGITS
-        found = search_for(what, lambda source: source.is_for(request))
-        if len(found) == 1:
-            return HttpResponseRedirect(found[0].address)
+        results = search_for(what, lambda source: source.is_for(request))
+        if len(results) == 1:
+            return HttpResponseRedirect(results[0].address)
     context = {
         **admin.site.each_context(request),
         "title": "Busca",
         "form": form,
-        "found": found,
+        "found": results,
         "is_mistyped": is_mistyped,
-        "nothing": form.is_bound and not found and not form.errors,
+        "nothing": form.is_bound and not results and not form.errors,
         "most": MOST,
     }
     return TemplateResponse(request, "admin/search.html", context)

@@ -138,19 +138,21 @@ def _concerns(may: Any) -> Iterator[Concern]:
         yield from _webhook_concerns(late)
     if may("consultas.view_step"):
         steps = Step.objects.filter(state=Step.State.OPEN, next_check_at__lt=late)
-        found = steps.aggregate(count=Count("pk"), since=Min("next_check_at"))
+        counts = steps.aggregate(count=Count("pk"), since=Min("next_check_at"))
         address = f"{reverse('admin:consultas_step_changelist')}?state__exact=open"
-        yield Concern("Autorizações externas sem verificação", found["count"], "", address, found["since"])
+        yield Concern("Autorizações externas sem verificação", counts["count"], "", address, counts["since"])
     if may("proposals.view_proposal"):
         unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
-        found = unknown.aggregate(count=Count("pk"), since=Min("created_at"))
+        counts = unknown.aggregate(count=Count("pk"), since=Min("created_at"))
         # The second condition makes PostgreSQL use the index of the first.
-        asked = "submission__exact=unknown&next_reconcile_at__isnull=False"
-        address = f"{reverse('admin:proposals_proposal_changelist')}?{asked}"
-        yield Concern("Propostas de resultado desconhecido", found["count"], "", address, found["since"])
+        filters = "submission__exact=unknown&next_reconcile_at__isnull=False"
+        address = f"{reverse('admin:proposals_proposal_changelist')}?{filters}"
+        yield Concern("Propostas de resultado desconhecido", counts["count"], "", address, counts["since"])
     if may("providers.view_provider"):
-        held = _held_back()
-        yield Concern("Bancos sem chamadas", len(held), "; ".join(held), reverse("admin:providers_provider_changelist"))
+        held_back = _held_back()
+        yield Concern(
+            "Bancos sem chamadas", len(held_back), "; ".join(held_back), reverse("admin:providers_provider_changelist")
+        )
     if may(PERMISSION):
         degraded, address = _degraded(), f"{reverse('figures:banks')}?period={_DEGRADED_PERIOD.name}"
         yield Concern("Bancos com muitas falhas", len(degraded), ", ".join(degraded), address)
@@ -162,7 +164,7 @@ def _webhook_concerns(late: datetime) -> Iterator[Concern]:
     overdue = due & ~UNREACHABLE & Q(next_attempt_at__lt=late) & (Q(claimed_until=None) | Q(claimed_until__lte=now))
     # Two statements, each with its own index. One statement for both states would read all events ever sent.
     failed = Event.objects.filter(state=Event.State.FAILED, purged_at=None).count()
-    found = Event.objects.filter(due).aggregate(
+    counts = Event.objects.filter(due).aggregate(
         overdue=Count("pk", filter=overdue),
         overdue_since=Min("next_attempt_at", filter=overdue),
         mute=Count("pk", filter=UNREACHABLE),
@@ -174,9 +176,11 @@ def _webhook_concerns(late: datetime) -> Iterator[Concern]:
     since = min((first for _, first in refusing), default=None)
     names = _named([name for name, _ in refusing])
     yield Concern("Parceiros que não recebem agora", len(refusing), names, waiting, since, "evento mais antigo")
-    yield Concern("Eventos atrasados", found["overdue"], "A entrega está em execução?", waiting, found["overdue_since"])
     yield Concern(
-        "Eventos retidos, ou à espera de URL ou segredo do parceiro", found["mute"], "", waiting, found["mute_since"]
+        "Eventos atrasados", counts["overdue"], "A entrega está em execução?", waiting, counts["overdue_since"]
+    )
+    yield Concern(
+        "Eventos retidos, ou à espera de URL ou segredo do parceiro", counts["mute"], "", waiting, counts["mute_since"]
     )
 
 
@@ -190,9 +194,13 @@ def _refusing_partners() -> list[tuple[str, datetime]]:
 def _degraded() -> list[str]:
     """The banks whose answers often failed in this hour and the previous one, with the percentage. A bank that is known
     to be closed does not fail."""
-    found = reports.banks_without_times(_DEGRADED_PERIOD.since(timezone.now()))
-    told = [(name, found[name].share("failed") or 0) for name in sorted(found) if found[name].answers >= DEGRADED_LEAST]
-    return [f"{name} ({share:.0f}%)" for name, share in told if share >= DEGRADED_SHARE]
+    figures = reports.banks_without_times(_DEGRADED_PERIOD.since(timezone.now()))
+    shares = [
+        (name, figures[name].share("failed") or 0)
+        for name in sorted(figures)
+        if figures[name].answers >= DEGRADED_LEAST
+    ]
+    return [f"{name} ({share:.0f}%)" for name, share in shares if share >= DEGRADED_SHARE]
 
 
 def _named(names: list[str]) -> str:

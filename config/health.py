@@ -44,8 +44,8 @@ def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[
     if path not in _PATHS or method not in ("GET", "HEAD") or _has_body(environ):
         return None
     began = time.monotonic()
-    status, told = (200, _LIVE) if path == _LIVE_PATH else _readiness()
-    body = json.dumps(told).encode()
+    status, report = (200, _LIVE) if path == _LIVE_PATH else _readiness()
+    body = json.dumps(report).encode()
     headers = [
         ("Content-Type", "application/json"),
         ("Content-Length", str(len(body))),

@@ -97,8 +97,8 @@ def _links(request: HttpRequest, partner: Partner) -> Iterator[Link]:
 
 
 def _count(rows: QuerySet[Model]) -> str:
-    found = rows.order_by().values("pk")[: MOST + 1].count()
-    return f"mais de {shown(MOST)}" if found > MOST else shown(found)
+    count = rows.order_by().values("pk")[: MOST + 1].count()
+    return f"mais de {shown(MOST)}" if count > MOST else shown(count)
 
 
 def _deliveries(partner: Partner) -> Plot:
@@ -123,11 +123,11 @@ def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:
     except InvalidState:
         # The fault's own words are for partners, and send them to the operator.
         settings = reverse("admin:partners_partner_change", args=[quote(partner.pk)])
-        told = _UNSIGNED if partner.webhook_url else _WITHOUT_URL
+        text = _UNSIGNED if partner.webhook_url else _WITHOUT_URL
         link = format_html('<a class="text-link" href="{}">Cadastro, chaves e segredo</a>', settings)
-        messages.error(request, format_html(told, link))
+        messages.error(request, format_html(text, link))
         return HttpResponseRedirect(request.path)
-    told = "Evento de teste enviado."
-    audit.record(audit.Action.PUSHED, request=request, obj=partner, detail=f"{told} {event.pk}")
-    messages.success(request, f"{told} A tentativa aparece aqui em segundos.")
+    text = "Evento de teste enviado."
+    audit.record(audit.Action.PUSHED, request=request, obj=partner, detail=f"{text} {event.pk}")
+    messages.success(request, f"{text} A tentativa aparece aqui em segundos.")
     return HttpResponseRedirect(reverse("admin:webhooks_event_change", args=[quote(event.pk)]))

@@ -53,8 +53,8 @@ def schema(request: HttpRequest) -> HttpResponse:
 def document() -> dict[str, Any]:
     """The schema, generated once per process: it takes half a second of CPU time, and anyone may request it without a
     key."""
-    made: dict[str, Any] = SchemaGenerator(urlconf="config.urls").get_schema(request=None, public=True)
-    return made
+    schema: dict[str, Any] = SchemaGenerator(urlconf="config.urls").get_schema(request=None, public=True)
+    return schema
 
 
 @cache

@@ -84,14 +84,14 @@ class QueryAdmin(PersonalRowsAdmin):
 
     @admin.display(description="pedido")
     def wish(self, query: Query) -> str:
-        wish, told = query.holder(), []
+        wish, parts = query.holder(), []
         if wish.loan_value is not None:
-            told.append(f"valor de {reais(wish.loan_value)}")
+            parts.append(f"valor de {reais(wish.loan_value)}")
         if wish.installment_value is not None:
-            told.append(f"parcela de {reais(wish.installment_value)}")
+            parts.append(f"parcela de {reais(wish.installment_value)}")
         if wish.installments is not None:
-            told.append(f"prazo de {counted(wish.installments, 'mês', 'meses', 'nenhum mês')}")
-        return ", ".join(told) or "sem parâmetros"
+            parts.append(f"prazo de {counted(wish.installments, 'mês', 'meses', 'nenhum mês')}")
+        return ", ".join(parts) or "sem parâmetros"
 
     @admin.display(description="grupo de simulação e lead")
     def lead(self, query: Query) -> SafeString | str:

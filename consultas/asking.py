@@ -52,7 +52,7 @@ def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
         landing.add(_answer(query, bank, connections, steps.get(bank)))
 
-    asked = [gevent.spawn(one, bank) for bank in banks]
+    greenlets = [gevent.spawn(one, bank) for bank in banks]
     telling = gevent.spawn(landing.tell)
     # Answers are stored even if Redis is unavailable, and sent even if the database is.
     in_time = landing.is_complete.wait(query.seconds_left())
@@ -60,7 +60,7 @@ def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     # A bank that this task did not ask, and whose answer is missing, was asked by a worker that died.
     error = ProviderUnavailable() if in_time else BankTimedOut()
     _end(query, list(landing.answers), error, reply_to, waits_for_the_whole, telling)
-    gevent.joinall(asked)
+    gevent.joinall(greenlets)
 
 
 class _Landing:
@@ -83,12 +83,12 @@ class _Landing:
     def tell(self) -> None:
         """Keep the answers in Redis, and send them to the web process if it waits for each, until all are sent or the
         query's deadline."""
-        told = 0
-        while told < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
+        sent = 0
+        while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
             if self._tell is None:
                 self.is_complete.wait(GATHERED_S)
             self._news.clear()
-            news, told = self.answers[told:], len(self.answers)
+            news, sent = self.answers[sent:], len(self.answers)
             landed = {answer.provider: answer for answer in news}
             try:
                 interim_results.keep(str(self._query.id), landed, self._query.seconds_left(), self._tell)

@@ -51,10 +51,10 @@ def offer(provider: str, item: BankOffer, request: BankQuery, offer_id: UUID | N
     }
 
 
-def completed(kept: dict[str, Any]) -> dict[str, Any]:
+def completed(stored: dict[str, Any]) -> dict[str, Any]:
     """A stored rendering by `offer`, with null for price facts that were added after it was stored."""
-    insured = kept.get("providerData", {}).get("withInsurance")
-    return {**dict.fromkeys(_PRICE), "withInsurance": insured, **kept}
+    insured = stored.get("providerData", {}).get("withInsurance")
+    return {**dict.fromkeys(_PRICE), "withInsurance": insured, **stored}
 
 
 def snake_offer(provider: str, item: BankOffer, request: BankQuery) -> dict[str, Any]:
@@ -110,9 +110,11 @@ def adjustments(request: BankQuery, offer: BankOffer) -> list[str]:
     return notes
 
 
-def _moved(what: str, asked: Decimal, given: Decimal) -> str:
-    why = "acima do máximo" if given < asked else "abaixo do mínimo"
-    return f"{what} de R$ {to_reais_text(asked)} {why} disponível; a melhor oferta é de R$ {to_reais_text(given)}."
+def _moved(what: str, requested: Decimal, offered: Decimal) -> str:
+    why = "acima do máximo" if offered < requested else "abaixo do mínimo"
+    return (
+        f"{what} de R$ {to_reais_text(requested)} {why} disponível; a melhor oferta é de R$ {to_reais_text(offered)}."
+    )
 
 
 def _number(value: Decimal | None) -> float | None:

@@ -68,9 +68,9 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
     """
     authorization_id = data.pop("authorization_id", None)
     reference = data.pop("partner_reference", None)
-    seen = evidence.for_query(partner, data["cpf"], authorization_id) if authorization_id else None
-    if seen is not None:
-        data |= _from_session(seen)
+    acceptance = evidence.for_query(partner, data["cpf"], authorization_id) if authorization_id else None
+    if acceptance is not None:
+        data |= _from_session(acceptance)
     asked_portfolio = data.pop("portfolio", None)
     holder = BankQuery(**data)
     query = Query(
@@ -81,7 +81,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         banks=[bank.name for bank in banks],
         portfolios={bank.name: named for bank in banks if (named := bank.portfolio_for(asked_portfolio))},
         authorization_id=authorization_id or "",
-        evidence_number=seen.number if seen else None,
+        evidence_number=acceptance.number if acceptance else None,
         request_id=request_id,
         partner_reference=reference or "",
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
@@ -95,16 +95,16 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
     return query
 
 
-def _from_session(seen: QueryEvidence) -> dict[str, Any]:
+def _from_session(acceptance: QueryEvidence) -> dict[str, Any]:
     """The fields that come from a session's evidence. `client_ip` and `geolocation` of the body are ignored."""
     return {
-        "client_ip": seen.ip,
-        "geolocation": seen.geolocation,
-        "user_agent": seen.user_agent,
-        "device_model": seen.device.get("deviceModel"),
-        "platform": seen.device.get("platform"),
-        "accepted_at": seen.accepted_at,
-        "authorization_reference": f"evidence-{seen.number}",
+        "client_ip": acceptance.ip,
+        "geolocation": acceptance.geolocation,
+        "user_agent": acceptance.user_agent,
+        "device_model": acceptance.device.get("deviceModel"),
+        "platform": acceptance.device.get("platform"),
+        "accepted_at": acceptance.accepted_at,
+        "authorization_reference": f"evidence-{acceptance.number}",
     }
 
 

@@ -87,19 +87,19 @@ def aggregate(query: Query, answers: Sequence[Answer], shown: RenderedOffers) ->
 def employers(answers: Iterable[Answer]) -> list[dict[str, Any]]:
     """Unique employers by CNPJ, each from the first bank by name that reports a margin, otherwise from the first by
     name."""
-    found: dict[str, dict[str, Any]] = {}
+    by_cnpj: dict[str, dict[str, Any]] = {}
     for answer in sorted(answers, key=attrgetter("provider")):
         for each in answer.links:
-            known = found.get(each.employer_cnpj)
-            if known is None or (known["margin"] is None and each.margin is not None):
-                found[each.employer_cnpj] = {
+            employer = by_cnpj.get(each.employer_cnpj)
+            if employer is None or (employer["margin"] is None and each.margin is not None):
+                by_cnpj[each.employer_cnpj] = {
                     "cnpj": each.employer_cnpj,
                     "name": each.employer_name,
                     "matricula": each.registration,
                     "provider": answer.provider,
                     "margin": _number(each.margin),
                 }
-    return list(found.values())
+    return list(by_cnpj.values())
 
 
 def envelope(query: Query, answer: Answer, proposal_id: str | None) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def lead(query: Query, answers: Sequence[Answer], shown: RenderedOffers) -> dict
         "simulation_group_id": str(query.simulation_group),
         "query_id": str(query.id),
         "partner_reference": query.partner_reference or None,
-        "providers": _told(answers),
+        "providers": _outcomes(answers),
         "best_offer": best[0] if best else None,
     }
 
@@ -158,11 +158,11 @@ def completed(query: Query, answers: Sequence[Answer]) -> dict[str, Any]:
         "partner_reference": query.partner_reference or None,
         "kind": query.kind,
         "simulation_group_id": str(query.simulation_group) if query.simulation_group else None,
-        "providers": _told(answers),
+        "providers": _outcomes(answers),
     }
 
 
-def _told(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+def _outcomes(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return [{"provider": answer.provider, "status": answer.status, "offers": len(answer.offers)} for answer in answers]
 
 
@@ -178,13 +178,12 @@ def authorization_result(
     `reason` says why it is empty."""
     request = query.for_bank(provider)
     shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(found, ids, strict=True))
-    told = reason.as_dict() if reason else None
     return {
         "query_id": str(query.id),
         "partner_reference": query.partner_reference or None,
         "provider": provider,
         "status": outcome,
-        "reason": told,
+        "reason": reason.as_dict() if reason else None,
         "offers": sort_offers(shown),
     }
 

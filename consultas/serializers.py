@@ -47,14 +47,14 @@ class AppEvidenceBlock(Block):
     geoLocation = GeolocationBlock(required=False, allow_null=True, help_text="Onde o titular estava.")
 
     def to_internal_value(self, data: Any) -> AppEvidence:
-        told = super().to_internal_value(data)
+        values = super().to_internal_value(data)
         return AppEvidence(
-            user_agent=told.get("userAgent"),
-            operational_system=told.get("operationalSystem"),
-            device_model=told.get("deviceModel"),
-            device_name=told.get("deviceName"),
-            device_type=told.get("deviceType"),
-            geolocation=told.get("geoLocation"),
+            user_agent=values.get("userAgent"),
+            operational_system=values.get("operationalSystem"),
+            device_model=values.get("deviceModel"),
+            device_name=values.get("deviceName"),
+            device_type=values.get("deviceType"),
+            geolocation=values.get("geoLocation"),
         )
 
 
@@ -68,11 +68,11 @@ class AppAuthorizationBlock(Block):
     evidence = AppEvidenceBlock(required=False, allow_null=True, help_text="O que o seu aplicativo viu do aparelho.")
 
     def to_internal_value(self, data: Any) -> AppAuthorization:
-        told = super().to_internal_value(data)
+        values = super().to_internal_value(data)
         return AppAuthorization(
-            authorization_id=told.get("authorizationId"),
-            signature_date=told.get("signatureDate"),
-            evidence=told.get("evidence"),
+            authorization_id=values.get("authorizationId"),
+            signature_date=values.get("signatureDate"),
+            evidence=values.get("evidence"),
         )
 
 
@@ -174,8 +174,8 @@ class QueryRequest(Block):
 
     def to_internal_value(self, data: Any) -> Any:
         """Treats null like absence for fields whose absence has a meaning of its own."""
-        found = super().to_internal_value(data)
-        return {name: value for name, value in found.items() if value is not None or name not in self._DEFAULTED}
+        values = super().to_internal_value(data)
+        return {name: value for name, value in values.items() if value is not None or name not in self._DEFAULTED}
 
     def get_fields(self) -> dict[str, Any]:
         """With an `authorization_id` the session's evidence counts, so the body's own evidence fields are not

@@ -136,8 +136,8 @@ class _Results:
 def _opening(query: Query, beginning: int) -> bytes:
     """The opening events from the number `beginning` on, all in one piece: a write for each would cost more than they
     do."""
-    told = {"queryId": str(query.id), "partnerReference": query.partner_reference or None}
-    opening: list[dict[str, Any]] = [{"event": "start", **told, "message": "Consulta iniciada."}]
+    ids = {"queryId": str(query.id), "partnerReference": query.partner_reference or None}
+    opening: list[dict[str, Any]] = [{"event": "start", **ids, "message": "Consulta iniciada."}]
     opening += [{"event": "provider_start", "queryId": str(query.id), "provider": bank} for bank in query.banks]
     return b"".join(_event(f"o{number}", body) for number, body in enumerate(opening[beginning:], beginning))
 

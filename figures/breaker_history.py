@@ -39,22 +39,22 @@ def fetch() -> int:
     becomes one row."""
     give_back_connection()
     try:
-        found = cast("list[bytes]", redis().lrange(HISTORY, 0, _AT_ONCE - 1))
-        BreakerMove.objects.bulk_create(filter(None, map(_row, found)), ignore_conflicts=True)
+        lines = cast("list[bytes]", redis().lrange(HISTORY, 0, _AT_ONCE - 1))
+        BreakerMove.objects.bulk_create(filter(None, map(_row, lines)), ignore_conflicts=True)
         give_back_connection()
         pipe = redis().pipeline(transaction=False)
-        for each in found:
+        for each in lines:
             pipe.lrem(HISTORY, 1, cast(str, each))
         pipe.execute()
     except RedisError:
         log.warning("breaker_history_unreachable")
         return 0
-    return len(found)
+    return len(lines)
 
 
-def _row(told: bytes) -> BreakerMove | None:
+def _row(line: bytes) -> BreakerMove | None:
     """The row for an entry. None for a caller without a partner, because such an entry cannot be shown to anyone."""
-    bank, scope, is_open, at = json.loads(told)
+    bank, scope, is_open, at = json.loads(line)
     try:
         partner = UUID(scope) if scope != ALL else None
     except ValueError:

@@ -52,7 +52,7 @@ def plot(
 ) -> Plot:
     """A plot of `lines` over `hours`. A day is shown as bars (unless `bars` is False), longer periods as lines. The
     table has the newest non-empty hours, at most 48."""
-    found = list(lines)
+    drawn = list(lines)
     is_a_day = len(hours) <= 48
     is_bars = bars and is_a_day
     label = "%Hh" if is_a_day else "%d/%m %Hh"
@@ -69,16 +69,16 @@ def plot(
                 "borderWidth": 0 if is_bars else 1.5,
                 "fill": stacked and not is_bars,
             }
-            for line in found
+            for line in drawn
         ],
     }
-    told = (
-        [times[index].strftime("%d/%m %Hh"), *(shown(line.values[index]) for line in found)]
+    all_rows = (
+        [times[index].strftime("%d/%m %Hh"), *(shown(line.values[index]) for line in drawn)]
         for index in reversed(range(len(hours)))
-        if any(line.values[index] for line in found)
+        if any(line.values[index] for line in drawn)
     )
-    rows = list(islice(told, _TABLE_ROWS))
-    return Plot(title, json.dumps(data), json.dumps(_options(stacked)), is_bars, [line.name for line in found], rows)
+    rows = list(islice(all_rows, _TABLE_ROWS))
+    return Plot(title, json.dumps(data), json.dumps(_options(stacked)), is_bars, [line.name for line in drawn], rows)
 
 
 def _radii(values: Sequence[int | float | Decimal | None]) -> list[int]:

@@ -155,13 +155,13 @@ def steps(since: datetime, until: datetime, tally: Tally) -> int:
             fruitful.append(step)
         assert step.closed_at is not None  # noqa: S101 - the filter above
         key = (hour_of(step.closed_at), step.provider, step.partner_id)
-        found = step.offers or 0
+        offers = step.offers or 0
         tally.add(
             BankHour,
             key,
             **{f"steps_{step.state}": 1},
-            steps_with_offers=found > 0,
-            step_offers=found,
+            steps_with_offers=offers > 0,
+            step_offers=offers,
             step_offered=step.best_offer or Decimal(0),
         )
         if code := _STEP_CODES.get(Step.State(step.state)):
@@ -198,8 +198,8 @@ def moves(since: datetime, until: datetime, tally: Tally) -> int:
     """Count the moves of proposals in [since, until). Returns their number."""
     rows = Move.objects.filter(at__gte=since, at__lt=until).order_by().select_related("proposal__offer")
     number = 0
-    shown = ("from_status", "to_status", "at", "proposal__partner_id", "proposal__provider", "proposal__reason")
-    for move in _each(rows.only(*shown, "proposal__offer__loan_value")):
+    fields = ("from_status", "to_status", "at", "proposal__partner_id", "proposal__provider", "proposal__reason")
+    for move in _each(rows.only(*fields, "proposal__offer__loan_value")):
         number += 1
         status, proposal = ProposalStatus(move.to_status), move.proposal
         if status not in _MOVES:

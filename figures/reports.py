@@ -89,25 +89,25 @@ class Hours:
 
     def total(self, column: str, since: datetime, until: datetime) -> Decimal:
         """The sum over [since, until). Of the hour that contains `until`, the elapsed share is counted."""
-        found = Decimal(0)
+        total = Decimal(0)
         for hour, row in self.rows.items():
             if since <= hour < until:
                 share = min(Decimal(1), Decimal((until - hour) / HOUR))
-                found += Decimal(row.get(column, 0)) * share
-        return found
+                total += Decimal(row.get(column, 0)) * share
+        return total
 
 
 def hours_of_all(since: datetime) -> Hours:
     """The sums of queries and proposals over all partners and banks since that time. Two statements."""
-    found: dict[datetime, Row] = {}
+    hours: dict[datetime, Row] = {}
     for row in _sums(QueryHour.objects.filter(hour__gte=since), "hour", QUERY_COLUMNS):
-        found[row["hour"]] = _of_queries(row)
+        hours[row["hour"]] = _of_queries(row)
     sold = ("submitted", "submitted_amount", "signed", "disbursed", "disbursed_amount", "step_offers")
     for row in _sums(BankHour.objects.filter(hour__gte=since), "hour", sold):
-        of_hour, of_banks = found.setdefault(row["hour"], {}), _plain(row)
+        of_hour, of_banks = hours.setdefault(row["hour"], {}), _plain(row)
         of_hour["offers"] = of_hour.get("offers", 0) + of_banks.pop("step_offers")
         of_hour.update(of_banks)
-    return Hours(found)
+    return Hours(hours)
 
 
 @dataclass(frozen=True)
@@ -189,19 +189,19 @@ def percentile(classes: dict[int, int], share: float) -> float | None:
     total = sum(classes.values())
     if not total:
         return None
-    wanted, passed, lower = share * total, 0, 0
+    target, passed, lower = share * total, 0, 0
     for bound in LATENCY_BOUNDS_MS:
         inside = classes.get(bound, 0)
-        if inside and passed + inside >= wanted:
-            return lower + (bound - lower) * (wanted - passed) / inside
+        if inside and passed + inside >= target:
+            return lower + (bound - lower) * (target - passed) / inside
         passed, lower = passed + inside, bound
     return float("inf") if classes.get(LONGER_MS) else float(lower)
 
 
 def _closed(rows: QuerySet[ReasonHour], by: str) -> dict[Any, int]:
     """How many answers of `rows` were missing because the bank was known to be closed, by the column `by`."""
-    told = rows.filter(stage=Stage.OFFER, code=ReasonCode.BANK_CLOSED)
-    return {row[by]: row["sum_count"] for row in _sums(told, by, ("count",))}
+    closed = rows.filter(stage=Stage.OFFER, code=ReasonCode.BANK_CLOSED)
+    return {row[by]: row["sum_count"] for row in _sums(closed, by, ("count",))}
 
 
 def _told_apart(sums: Row, closed: int) -> Row:
@@ -221,10 +221,10 @@ def banks_without_times(since: datetime) -> dict[str, BankFigures]:
 
 def banks(since: datetime) -> list[BankFigures]:
     """The figures of every bank since that time, sorted by name. Three statements."""
-    found = banks_without_times(since)
+    figures = banks_without_times(since)
     for row in _sums(LatencyHour.objects.filter(hour__gte=since), ("bank", "up_to_ms"), ("count",)):
-        found.setdefault(row["bank"], BankFigures(row["bank"], {})).latencies[row["up_to_ms"]] = row["sum_count"]
-    return sorted(found.values(), key=lambda each: each.bank)
+        figures.setdefault(row["bank"], BankFigures(row["bank"], {})).latencies[row["up_to_ms"]] = row["sum_count"]
+    return sorted(figures.values(), key=lambda each: each.bank)
 
 
 @dataclass(frozen=True)
@@ -236,8 +236,8 @@ class BankByHour:
 
     def percentiles(self, hours: Iterable[datetime], share: float) -> list[float | None]:
         """By hour, in seconds. None for an hour without answers. The last class counts as its lower bound."""
-        found = [percentile(self.latencies.get(hour, {}), share) for hour in hours]
-        return [None if ms is None else min(ms, LATENCY_BOUNDS_MS[-1]) / 1000 for ms in found]
+        times_ms = [percentile(self.latencies.get(hour, {}), share) for hour in hours]
+        return [None if ms is None else min(ms, LATENCY_BOUNDS_MS[-1]) / 1000 for ms in times_ms]
 
     def whole(self, bank: str) -> BankFigures:
         """The sum of all hours."""
@@ -278,11 +278,11 @@ class ReasonFigures:
 def reasons(since: datetime, *, bank: str = "", partner: Any = None, most: int = 8) -> dict[str, list[ReasonFigures]]:
     """The most frequent reasons of each stage, of one bank and one partner if given. One statement."""
     rows = _of(ReasonHour.objects.filter(hour__gte=since), bank, partner)
-    found: dict[str, list[ReasonFigures]] = {stage: [] for stage in Stage.values}
+    by_stage: dict[str, list[ReasonFigures]] = {stage: [] for stage in Stage.values}
     for row in sorted(_sums(rows, ("stage", "code"), ("count", "amount")), key=lambda each: -each["sum_count"]):
-        if len(found[row["stage"]]) < most:
-            found[row["stage"]].append(ReasonFigures(row["stage"], row["code"], row["sum_count"], row["sum_amount"]))
-    return found
+        if len(by_stage[row["stage"]]) < most:
+            by_stage[row["stage"]].append(ReasonFigures(row["stage"], row["code"], row["sum_count"], row["sum_amount"]))
+    return by_stage
 
 
 def _of(rows: QuerySet[Any], bank: str, partner: Any) -> QuerySet[Any]:
@@ -354,14 +354,14 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
         ("bank", "partner_id", "partner_name"),
         (*columns, "step_offered", *sold),
     )
-    asked: dict[Any, Row] = {}
+    of_partners: dict[Any, Row] = {}
     if not bank:
         queries = _of(QueryHour.objects.filter(hour__gte=since), "", partner)
-        asked = {row["partner_id"]: _of_queries(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
+        of_partners = {row["partner_id"]: _of_queries(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
 
-    def added(found: Iterable[Row]) -> Row:
+    def added(rows_to_add: Iterable[Row]) -> Row:
         whole: Row = {}
-        for row in found:
+        for row in rows_to_add:
             for name, value in row.items():
                 whole[name] = whole.get(name, 0) + value
         return whole
@@ -376,9 +376,9 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
             name,
             str(key),
             added(_plain(cell) for cell in cells if cell["partner_id"] == key),
-            None if bank else asked.get(key, {}),
+            None if bank else of_partners.get(key, {}),
         )
         for key, name in sorted(partners.items(), key=lambda each: str(each[1]).casefold())
     ]
-    whole = _funnel("", "", added(map(_plain, cells)), None if bank else added(asked.values()))
+    whole = _funnel("", "", added(map(_plain, cells)), None if bank else added(of_partners.values()))
     return Funnels(whole, by_bank, by_partner)

@@ -61,7 +61,7 @@ def _of_the_step_before(now: int, before: int) -> str:
     return f"{shown(now)} ({percent(Decimal(now) * 100 / before)})" if before else shown(now)
 
 
-def reason_table(found: list[ReasonFigures], of: int, *, has_amount: bool) -> Table:
+def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> Table:
     """Reasons, the most frequent first, with their share of `of` answers if given. Reasons with an amount are of
     proposals, the others of banks' answers."""
     head = (
@@ -79,7 +79,7 @@ def reason_table(found: list[ReasonFigures], of: int, *, has_amount: bool) -> Ta
             *((percent(Decimal(each.count) * 100 / of),) if of else ()),
             *((whole_reais(each.amount),) if has_amount else ()),
         )
-        for each in found
+        for each in reasons
     ]
     return Table(head, rows)
 
@@ -95,8 +95,8 @@ def _meaning(code: str) -> str:
 
 def opening_table(name: str, now: datetime) -> Table:
     """The breaker's history of 30 days. Two statements."""
-    found = openings(name, now - timedelta(days=30), now)
-    partners = Partner.objects.in_bulk({each.partner_id for each in found if each.partner_id})
+    opened = openings(name, now - timedelta(days=30), now)
+    partners = Partner.objects.in_bulk({each.partner_id for each in opened if each.partner_id})
     rows = [
         (
             timezone.localtime(each.since).strftime("%d/%m %H:%M:%S"),
@@ -104,7 +104,7 @@ def opening_table(name: str, now: datetime) -> Table:
             f"{((each.until or now) - each.since).total_seconds():.0f} s",
             _whom(each.partner_id, partners),
         )
-        for each in found
+        for each in opened
     ]
     return Table(("Abriu", "Fechou", "Duração", "Para quem"), rows, "O disjuntor não abriu nos últimos 30 dias.")
 

@@ -68,9 +68,9 @@ def period_links(request: HttpRequest, chosen: Period) -> list[dict[str, Any]]:
     """The links that change a page's period, and keep the rest of its URL."""
     links = []
     for each in PERIODS.values():
-        asked = request.GET.copy()
-        asked["period"] = each.name
-        links.append({"label": each.label, "address": f"?{asked.urlencode()}", "is_chosen": each == chosen})
+        parameters = request.GET.copy()
+        parameters["period"] = each.name
+        links.append({"label": each.label, "address": f"?{parameters.urlencode()}", "is_chosen": each == chosen})
     return links
 
 
@@ -91,7 +91,7 @@ def _page(request: HttpRequest, template: str, title: str, period: Period, **wor
 def banks(request: HttpRequest) -> HttpResponse:
     """All banks side by side."""
     period, now = period_of(request), timezone.now()
-    found = {each.bank: each for each in reports.banks(period.since(now))}
+    figures = {each.bank: each for each in reports.banks(period.since(now))}
     states = standings(Provider.objects.only("name", "enabled", "circuit"))
     head = (
         "Banco",
@@ -111,7 +111,7 @@ def banks(request: HttpRequest) -> HttpResponse:
     )
     rows = []
     for name in registry.names():
-        bank = found.get(name) or BankFigures(name, {})
+        bank = figures.get(name) or BankFigures(name, {})
         rows.append((bank_link(name, period), *_bank_cells(bank), _now(states.get(name))))
     return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
 
@@ -145,8 +145,8 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404
     period, now = period_of(request), timezone.now()
     since, hours = period.since(now), period.all_hours(now)
-    found = reports.bank_by_hour(name, since)
-    whole = found.whole(name)
+    figures = reports.bank_by_hour(name, since)
+    whole = figures.whole(name)
     statuses = (
         ("Com ofertas", GREEN, "ok"),
         ("Sem ofertas", GREY, "no_offers"),
@@ -159,7 +159,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
     proposals = (("Enviadas", BLUE, "submitted"), ("Assinadas", ORANGE, "signed"), ("Pagas", GREEN, "disbursed"))
 
     def lines(columns: Iterable[tuple[str, str, str]]) -> list[Line]:
-        return [Line(title, colour, found.hours.series(hours, column)) for title, colour, column in columns]
+        return [Line(title, colour, figures.hours.series(hours, column)) for title, colour, column in columns]
 
     plots = [
         plot("Respostas por hora", hours, lines(statuses), stacked=True),
@@ -167,7 +167,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
             "Tempo de resposta (s)",
             hours,
             [
-                Line(f"p{share}", colour, found.percentiles(hours, share / 100))
+                Line(f"p{share}", colour, figures.percentiles(hours, share / 100))
                 for share, colour in ((50, BLUE), (95, RED))
             ],
             bars=False,
@@ -175,7 +175,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         plot("Ofertas por hora", hours, lines([("Ofertas", GREEN, "offers")])),
         plot("Propostas por hora", hours, lines(proposals)),
     ]
-    told = reports.reasons(since, bank=name)
+    reasons = reports.reasons(since, bank=name)
     return _page(
         request,
         "figures/bank.html",
@@ -184,7 +184,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         now=_now(standings(Provider.objects.filter(pk=name).only("name", "enabled", "circuit")).get(name)),
         cards=_bank_cards(whole),
         plots=plots,
-        reasons=reason_table(told[Stage.OFFER], whole.answers, has_amount=False),
+        reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),
         funnel=Table(FUNNEL_OF_ANSWERS, [funnel_cells("No período", reports.funnel_of_bank(name, whole.sums))]),
         breaker=opening_table(name, now),
         all_banks=f"{reverse('figures:banks')}?period={period.name}",
@@ -196,7 +196,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
 
 def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
     steps = bank.steps_approved + bank.steps_refused + bank.steps_expired
-    told = (
+    cards = (
         ("Respostas", shown(bank.answers), ""),
         ("Com ofertas", percent(bank.share("ok")), _answers(bank.ok)),
         ("Sem ofertas", percent(bank.share("no_offers")), _answers(bank.no_offers)),
@@ -213,7 +213,7 @@ def _bank_cards(bank: BankFigures) -> list[dict[str, str]]:
         ),
         ("Propostas pagas", shown(bank.disbursed), whole_reais(bank.disbursed_amount)),
     )
-    return [{"title": title, "value": value, "note": note} for title, value, note in told]
+    return [{"title": title, "value": value, "note": note} for title, value, note in cards]
 
 
 def _answers(number: int) -> str:
@@ -228,18 +228,18 @@ def funnel(request: HttpRequest) -> HttpResponse:
     name, partner = request.GET.get("bank", ""), _partner(request.GET.get("partner", ""))
     if name and registry.get(name) is None:
         raise Http404
-    found = reports.funnels(since, bank=name, partner=partner.pk if partner else None)
-    told = reports.reasons(since, bank=name, partner=partner.pk if partner else None)
+    funnels = reports.funnels(since, bank=name, partner=partner.pk if partner else None)
+    reasons = reports.reasons(since, bank=name, partner=partner.pk if partner else None)
 
     def narrowed(**chosen: str) -> str:
-        asked = request.GET.copy()
-        asked["period"] = period.name
+        parameters = request.GET.copy()
+        parameters["period"] = period.name
         for key, value in chosen.items():
             if value:
-                asked[key] = value
+                parameters[key] = value
             else:
-                asked.pop(key, None)
-        return f"?{asked.urlencode()}"
+                parameters.pop(key, None)
+        return f"?{parameters.urlencode()}"
 
     adapter = registry.get(name)
     return _page(
@@ -247,24 +247,24 @@ def funnel(request: HttpRequest) -> HttpResponse:
         "figures/funnel.html",
         "Funil",
         period,
-        steps=_funnel_steps(found.whole, told, of_bank=bool(name)),
+        steps=_funnel_steps(funnels.whole, reasons, of_bank=bool(name)),
         of_bank=adapter.label if adapter else "",
         of_partner=partner,
         all_banks=narrowed(bank=""),
         all_partners=narrowed(partner=""),
         by_bank=Table(
             FUNNEL_OF_ANSWERS,
-            [funnel_cells(link(narrowed(bank=each.key), label(each.key)), each) for each in found.by_bank],
+            [funnel_cells(link(narrowed(bank=each.key), label(each.key)), each) for each in funnels.by_bank],
         ),
         by_partner=Table(
             FUNNEL_OF_ANSWERS if name else FUNNEL_OF_QUERIES,
-            [funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in found.by_partner],
+            [funnel_cells(link(narrowed(partner=each.key), each.name), each) for each in funnels.by_partner],
         ),
     )
 
 
 def _funnel_steps(
-    whole: reports.Funnel, told: Mapping[str, list[reports.ReasonFigures]], *, of_bank: bool
+    whole: reports.Funnel, reasons: Mapping[str, list[reports.ReasonFigures]], *, of_bank: bool
 ) -> list[dict[str, Any]]:
     """The funnel's steps for its template: the number at each step, its share of the previous step, and the reasons why
     the others ended."""
@@ -275,7 +275,7 @@ def _funnel_steps(
             "share": percent(Decimal(count) * 100 / before) if before else "—",
             "width": min(100, round(count * 100 / whole.asked)) if whole.asked else 0,
             "amount": whole_reais(amount) if amount is not None else "",
-            "reasons": reason_table(told[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,
+            "reasons": reason_table(reasons[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,
             "lost": lost,
         }
         for title, count, before, amount, stage, lost in (

@@ -136,11 +136,11 @@ def delete() -> Iterator[tuple[str, int]]:
 
 
 def _write_partners(number: int) -> None:
-    known = list(Provider.objects.filter(name__in=registry.names()))
+    providers = list(Provider.objects.filter(name__in=registry.names()))
     for index in range(1, number + 1):
         partner, created = Partner.objects.get_or_create(name=f"{NAME} {index:03}")
         if created:
-            Allowance.objects.bulk_create(Allowance(partner=partner, provider=bank) for bank in known)
+            Allowance.objects.bulk_create(Allowance(partner=partner, provider=bank) for bank in providers)
 
 
 def _write_pool() -> None:
@@ -191,10 +191,10 @@ def _cpf(number: int) -> str:
 
 def _answers(chance: random.Random) -> list[dict[str, Any]]:
     """Each bank's answer, without default values. `answered_at` is in the future, so that no query reuses it."""
-    found: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
     for bank in registry.names():
         ms = int(min(25_000, 400 + chance.expovariate(1 / 1800)))
-        told: dict[str, Any] = {"provider": bank, "elapsed_ms": ms, "answered_at": 9e9}
+        answer: dict[str, Any] = {"provider": bank, "elapsed_ms": ms, "answered_at": 9e9}
         kind = chance.random()
         if kind < 0.35:
             amount = Decimal(chance.randint(1_000, 20_000))
@@ -209,17 +209,17 @@ def _answers(chance: random.Random) -> list[dict[str, Any]]:
                 | {"with_insurance": False, "first_due_date": None}
                 for each in range(chance.randint(1, 3))
             ]
-            told |= {"status": QueryStatus.OK, "offers": offers}
+            answer |= {"status": QueryStatus.OK, "offers": offers}
         elif kind < 0.85:
-            told |= {
+            answer |= {
                 "status": QueryStatus.NO_OFFERS,
                 "coded": [msgspec.to_builtins(Reason.of(chance.choice(_NONE_FOUND)))],
             }
         elif kind < 0.93:
-            told |= {"status": QueryStatus.PENDING}
+            answer |= {"status": QueryStatus.PENDING}
         else:
             reason = msgspec.to_builtins(Reason.of(ReasonCode.TIMEOUT))
-            told |= {"status": QueryStatus.ERROR, "reached": False, "error": reason["message"], "coded": [reason]}
-        found.append(told)
-    msgspec.convert(found, list[Answer])  # as a page will read them
-    return found
+            answer |= {"status": QueryStatus.ERROR, "reached": False, "error": reason["message"], "coded": [reason]}
+        answers.append(answer)
+    msgspec.convert(answers, list[Answer])  # as a page will read them
+    return answers

@@ -74,8 +74,8 @@ class OperatorAdmin(UserAdmin, PermissionsInPortuguese):  # type: ignore[misc]  
         """The account's page. Only an inactive account's page leads to its deletion, which takes the account's history
         along: whoever leaves is made inactive."""
         user = context.get("original")
-        shown = {**context, "show_delete": user is not None and not user.is_active}
-        return super().render_change_form(request, shown, *args, **kwargs)
+        extended = {**context, "show_delete": user is not None and not user.is_active}
+        return super().render_change_form(request, extended, *args, **kwargs)
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
         """The fieldsets. Only superusers see and change permissions."""
@@ -100,9 +100,9 @@ def _has_more_permissions(user: User | None, request: HttpRequest) -> bool:
     may change an account could reactivate it."""
     if user is None or request.user.is_superuser:
         return False
-    held = Permission.objects.filter(Q(user=user) | Q(group__user=user)).select_related("content_type")
+    granted = Permission.objects.filter(Q(user=user) | Q(group__user=user)).select_related("content_type")
     return user.is_superuser or not request.user.has_perms(
-        [f"{each.content_type.app_label}.{each.codename}" for each in held]
+        [f"{each.content_type.app_label}.{each.codename}" for each in granted]
     )
 
 

@@ -107,9 +107,9 @@ def merged(old: Mapping[str, str], new: Mapping[str, str | None]) -> Mapping[str
     """The secrets `old`, updated by `new`; None removes one. Secrets that stay are not decrypted."""
     if not isinstance(old, Boxes):
         return {name: value for name, value in {**old, **new}.items() if value is not None}
-    kept = {name: token for name, token in old.tokens.items() if name not in new}
+    unchanged = {name: token for name, token in old.tokens.items() if name not in new}
     plain = {name: value for name, value in {**old.plain, **new}.items() if value is not None}
-    return Boxes(kept, old.where, plain)
+    return Boxes(unchanged, old.where, plain)
 
 
 def _of(where: bytes, name: str) -> bytes:
@@ -158,5 +158,5 @@ class BoxesField(EncryptedTextField):
         return fresh.token
 
     def _earlier(self, token: str, row: models.Model) -> dict[str, str]:
-        found: dict[str, str] = msgspec.json.decode(decrypt(token, self.place_of(row), unbound=True))
-        return found
+        texts: dict[str, str] = msgspec.json.decode(decrypt(token, self.place_of(row), unbound=True))
+        return texts

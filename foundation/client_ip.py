@@ -39,10 +39,10 @@ def client_ip(request: HttpRequest) -> str:
 def network_of(address: str) -> str:
     """The network of `address`: an IPv4 address itself, the first address of an IPv6 network. Raises ValueError if
     `address` is not an address."""
-    found = ipaddress.ip_address(address)
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    return str(ipaddress.ip_network((found, IPV6_PREFIX), strict=False).network_address)
+    parsed = ipaddress.ip_address(address)
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    return str(ipaddress.ip_network((parsed, IPV6_PREFIX), strict=False).network_address)
 
 
 @lru_cache(maxsize=4)

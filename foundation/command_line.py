@@ -37,10 +37,10 @@ class CommandLine(ManagementUtility):
 
             def execute(*args: Any, **options: Any) -> str | None:
                 from foundation import audit  # models can be imported only now
-                from foundation.commands import told
+                from foundation.commands import described
 
                 with audit.running_command():
-                    audit.record(audit.Action.COMMAND, detail=told(subcommand, options))
+                    audit.record(audit.Action.COMMAND, detail=described(subcommand, options))
                     return run(*args, **options)
 
             command.execute = execute  # type: ignore[method-assign]

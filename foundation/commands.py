@@ -37,7 +37,7 @@ class AuditedCommand(BaseCommand):
 
     def note(self, options: Mapping[str, Any]) -> None:
         """Write the entries now."""
-        detail = told(type(self).__module__.rpartition(".")[2], options)
+        detail = described(type(self).__module__.rpartition(".")[2], options)
         for row, before in self._rows:
             now = type(row)._base_manager.filter(pk=row.pk).first()
             changes = audit.differences(before, audit.state(now) if now else {})
@@ -46,10 +46,10 @@ class AuditedCommand(BaseCommand):
             audit.record(audit.Action.COMMAND, detail=detail)
 
 
-def told(name: str, options: Mapping[str, Any]) -> str:
+def described(name: str, options: Mapping[str, Any]) -> str:
     """For example `set_webhook url=https://… rotate_secret=True`. Options that were not given are left out."""
-    given = {option: value for option, value in options.items() if option not in _OF_DJANGO and _is_given(value)}
-    return " ".join([name, *(f"{option}={audit.shown(option, value)}" for option, value in given.items())])
+    stated = {option: value for option, value in options.items() if option not in _OF_DJANGO and _is_given(value)}
+    return " ".join([name, *(f"{option}={audit.shown(option, value)}" for option, value in stated.items())])
 
 
 def _is_given(value: object) -> bool:

@@ -82,9 +82,9 @@ class AuditEntry(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.told_action} {self.object_name}".strip()
+        return f"{self.action_in_words} {self.object_name}".strip()
 
     @property
-    def told_action(self) -> str:
+    def action_in_words(self) -> str:
         """The action in Portuguese."""
         return dict(Action.choices).get(self.action, self.action)

@@ -30,10 +30,10 @@ class OperationSchema(AutoSchema):
     def _map_serializer_field(
         self, field: Field[Any, Any, Any, Any], direction: str, bypass_extensions: bool = False
     ) -> Document | None:
-        found: Document | None = super()._map_serializer_field(field, direction, bypass_extensions)
-        if found is None or isinstance(field, BaseSerializer):
-            return found
-        return merged(found, _facts(field))
+        schema: Document | None = super()._map_serializer_field(field, direction, bypass_extensions)
+        if schema is None or isinstance(field, BaseSerializer):
+            return schema
+        return merged(schema, _facts(field))
 
     def _insert_field_validators(self, field: Field[Any, Any, Any, Any], schema: Document) -> None:
         """For a field that may be blank, drf-spectacular writes a `oneOf` of its form and the empty text. A strict
@@ -45,20 +45,20 @@ class OperationSchema(AutoSchema):
 
     def _map_basic_serializer(self, serializer: BaseSerializer[Any], direction: str) -> Document:
         """The component without the serializer's docstring, which is for developers."""
-        found: Document = super()._map_basic_serializer(serializer, direction)
-        found.pop("description", None)
-        return merged(found, _facts(serializer))
+        schema: Document = super()._map_basic_serializer(serializer, direction)
+        schema.pop("description", None)
+        return merged(schema, _facts(serializer))
 
 
 def merged(schema: Document, facts: Document) -> Document:
     """`schema` with `facts` added. Objects are merged at any depth; a `description` is appended."""
     result = dict(schema)
     for key, fact in facts.items():
-        known = result.get(key)
-        if isinstance(known, dict) and isinstance(fact, dict):
-            result[key] = merged(known, fact)
-        elif key == "description" and known:
-            result[key] = f"{known} {fact}"
+        value = result.get(key)
+        if isinstance(value, dict) and isinstance(fact, dict):
+            result[key] = merged(value, fact)
+        elif key == "description" and value:
+            result[key] = f"{value} {fact}"
         else:
             result[key] = fact
     return result

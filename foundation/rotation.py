@@ -78,11 +78,11 @@ def reencrypt(report: Callable[[Column, Count], None]) -> dict[Column, Count]:
     values that are already rewritten are skipped. A value that changes meanwhile is read again. A value whose row stays
     locked counts as `older`.
     """
-    done = {}
+    counts = {}
     for column in columns():
-        done[column] = _rewrite(column) if column.changes else _look_at(column)
-        report(column, done[column])
-    return done
+        counts[column] = _rewrite(column) if column.changes else _look_at(column)
+        report(column, counts[column])
+    return counts
 
 
 def _rewrite(column: Column) -> Count:

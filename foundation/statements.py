@@ -65,10 +65,10 @@ class Columns(Generic[M]):
     def row(self, values: Sequence[Any]) -> M:
         """The row with these column `values`, as the ORM would load it. Omitted fields are loaded when they are
         read."""
-        found = list(values)
+        decoded = list(values)
         for index, convert in self._converters:
-            found[index] = convert(found[index], None, connection)
-        return self._model.from_db(connection.alias, self._names, found)
+            decoded[index] = convert(decoded[index], None, connection)
+        return self._model.from_db(connection.alias, self._names, decoded)
 
 
 def insert(row: models.Model) -> None:

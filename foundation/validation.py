@@ -21,10 +21,10 @@ def validated(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
     Therefore one serializer per block and variant serves all requests; it never stores the data.
     """
     try:
-        found: dict[str, Any] = _built(block, block.variant_for(data)).run_validation(data)
+        values: dict[str, Any] = _built(block, block.variant_for(data)).run_validation(data)
     except ValidationError as fault:
         raise InvalidInput(details=list(field_faults(fault.detail))) from None
-    return found
+    return values
 
 
 def valid_part(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,17 +34,17 @@ def valid_part(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _valid_fields(block: Block, data: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, field in block.fields.items():
         value = data.get(name, empty)
         try:
-            found[name] = field.run_validation(value)
+            values[name] = field.run_validation(value)
         except SkipField:
             continue
         except ValidationError:
             if isinstance(field, Block) and isinstance(value, Mapping):
-                found[name] = _valid_fields(field, value)
-    return found
+                values[name] = _valid_fields(field, value)
+    return values
 
 
 @lru_cache(maxsize=128)

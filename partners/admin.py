@@ -51,13 +51,15 @@ class AllowanceInline(LabelledInline):
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """The columns. Operators who may not change them read the list of portfolios as text."""
-        return self.fields if self.has_change_permission(request, obj) else ("provider", "portfolio", "told_portfolios")
+        return (
+            self.fields if self.has_change_permission(request, obj) else ("provider", "portfolio", "portfolios_as_text")
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if self.has_change_permission(request, obj) else self.get_fields(request, obj)
 
     @display(description="Carteiras que pode pedir")
-    def told_portfolios(self, allowance: Allowance) -> str:
+    def portfolios_as_text(self, allowance: Allowance) -> str:
         return ", ".join(allowance.portfolios) or "nenhuma"
 
     def formfield_for_foreignkey(
@@ -72,7 +74,7 @@ PAGE = ("cnpj", "privacy_contact", "return_hosts", "sms_code", "json_acceptance"
 
 
 #: What stands for a list for operators who may not change it: Django would show them its JSON.
-_TEXTS = {"return_hosts": "told_hosts", "webhook_events": "told_events"}
+_TEXTS = {"return_hosts": "hosts_as_text", "webhook_events": "events_as_text"}
 
 
 def _as_text(fieldsets: Any) -> list[Any]:
@@ -110,8 +112,8 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """The fieldsets. The page that adds a partner shows only editable fields."""
         if obj is not None:
-            shown = super().get_fieldsets(request, obj)
-            return shown if self.has_change_permission(request, obj) else _as_text(shown)
+            fieldsets = super().get_fieldsets(request, obj)
+            return fieldsets if self.has_change_permission(request, obj) else _as_text(fieldsets)
         webhook = ("Webhook", {"fields": ("webhook_url", "webhook_events")})
         page = ("Página de autorização", {"fields": PAGE})
         return ((None, {"fields": ("new_id", "name")}), ("Limites", {"fields": LIMITS}), page, webhook)
@@ -160,11 +162,11 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
         return ", ".join(registration.gaps(partner)) or "completo"
 
     @display(description="Domínios de volta")
-    def told_hosts(self, partner: Partner) -> str:
+    def hosts_as_text(self, partner: Partner) -> str:
         return ", ".join(partner.return_hosts) or "nenhum"
 
     @display(description="Eventos do webhook")
-    def told_events(self, partner: Partner) -> str:
+    def events_as_text(self, partner: Partner) -> str:
         """The events' names as the form has them."""
         labels = dict(WebhookEvent.choices)
         return "; ".join(str(labels.get(name, name)) for name in partner.webhook_events) or "nenhum"

@@ -108,9 +108,9 @@ _senders: dict[int, _AddressSender] = {}
 
 def _sender() -> _AddressSender:
     """This process's `_AddressSender`. A forked process gets its own."""
-    found = _senders.get(os.getpid())
-    if found is None:
+    sender = _senders.get(os.getpid())
+    if sender is None:
         with _lock:
-            found = _senders.get(os.getpid()) or _AddressSender()
-            _senders[os.getpid()] = found
-    return found
+            sender = _senders.get(os.getpid()) or _AddressSender()
+            _senders[os.getpid()] = sender
+    return sender

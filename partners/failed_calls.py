@@ -115,10 +115,10 @@ class Notes:
         ends."""
         with self._lock:
             self._turn()
-            taken, self._single = self._single, []
+            notes, self._single = self._single, []
             if not self._together:
                 self.some.clear()
-            return taken
+            return notes
 
     def _turn(self) -> None:
         minute = int(self._clock() // 60)

@@ -67,10 +67,10 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local total, fields = tonumber(ARGV[2]), redis.call('hgetall', KEYS[1])
 local number = 0
 for i = 1, #fields, 2 do
-    local count, told_at, its_number = string.match(fields[i + 1], '(%d+) (%d+) (%d+)')
+    local count, written_at, its_number = string.match(fields[i + 1], '(%d+) (%d+) (%d+)')
     if fields[i] == ARGV[1] then
         number = tonumber(its_number)
-    elseif now - told_at < tonumber(ARGV[5]) then
+    elseif now - written_at < tonumber(ARGV[5]) then
         total = total + count
     else
         redis.call('hdel', KEYS[1], fields[i])
@@ -137,7 +137,7 @@ class LimitReached(RateLimited):
 def headers(quotas: Iterable[Quota]) -> dict[str, str]:
     """The headers `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-11. Empty without a
     quota."""
-    policies, left = [], []
+    policies, remaining = [], []
     for quota in quotas:
         policy = f'"{quota.policy.name}";q={quota.limit}'
         if quota.policy.unit:
@@ -146,8 +146,8 @@ def headers(quotas: Iterable[Quota]) -> dict[str, str]:
             policy += f";w={quota.policy.window_s}"
         policies.append(policy)
         reset = "" if quota.resets_in_s is None else f";t={quota.resets_in_s}"
-        left.append(f'"{quota.policy.name}";r={quota.left}{reset}')
-    return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(left)} if policies else {}
+        remaining.append(f'"{quota.policy.name}";r={quota.left}{reset}')
+    return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(remaining)} if policies else {}
 
 
 class Usage:
@@ -216,8 +216,8 @@ def today(partner: Partner) -> Today:
     pipe.scard(_cpfs_key(partner, timezone.localtime()))
     calls, counts, cpfs = pipe.execute()
     since = (time.time() - DEAD_AFTER_S) * 1000
-    told = [[int(part) for part in each.split()] for each in counts]
-    return Today(int(calls or 0), sum(count for count, told_at, _ in told if told_at > since), cpfs)
+    lines = [[int(part) for part in each.split()] for each in counts]
+    return Today(int(calls or 0), sum(count for count, written_at, _ in lines if written_at > since), cpfs)
 
 
 class InFlight:
@@ -277,16 +277,16 @@ class InFlight:
 
     def _write_counts(self) -> None:
         """Write the counts of ended queries soon, and all counts once a second."""
-        told_all_at = 0.0
+        all_written_at = 0.0
         while True:
             if self._ended.wait(BEAT_S):
                 time.sleep(WRITTEN_WITHIN_S)
                 self._ended.clear()
             with self._lock:
                 partners = set(self._unwritten)
-                if time.monotonic() - told_all_at >= BEAT_S:
+                if time.monotonic() - all_written_at >= BEAT_S:
                     partners |= set(self._counts)
-                    told_all_at = time.monotonic()
+                    all_written_at = time.monotonic()
             for partner in partners:
                 try:
                     self._write(partner)

@@ -73,9 +73,9 @@ class AllowedBank:
     enabled: bool
     portfolios: tuple[str, ...] = ()
 
-    def portfolio_for(self, asked: str | None) -> str | None:
-        """The portfolio for a call that asks for `asked`. None means the bank's default."""
-        return self.portfolio or (asked if asked in self.portfolios else None)
+    def portfolio_for(self, requested: str | None) -> str | None:
+        """The portfolio for a call that asks for `requested`. None means the bank's default."""
+        return self.portfolio or (requested if requested in self.portfolios else None)
 
 
 class Partner(models.Model):
@@ -246,13 +246,13 @@ class Partner(models.Model):
 
     def retiring_secrets(self) -> list[tuple[str, datetime]]:
         """The replaced secrets that still sign, newest first, each with its end."""
-        kept = [(old, datetime.fromisoformat(until)) for old, until in self.retired_webhook_secrets or ()]
-        return [(old, until) for old, until in kept if timezone.now() < until]
+        retired = [(old, datetime.fromisoformat(until)) for old, until in self.retired_webhook_secrets or ()]
+        return [(old, until) for old, until in retired if timezone.now() < until]
 
     def webhook_secrets(self) -> list[str]:
         """All secrets that sign now: the current one, then the replaced ones, newest first."""
-        found = [self.webhook_secret] if self.webhook_secret else []
-        return found + [old for old, _ in self.retiring_secrets()]
+        current = [self.webhook_secret] if self.webhook_secret else []
+        return current + [old for old, _ in self.retiring_secrets()]
 
 
 class ApiKey(models.Model):
@@ -341,10 +341,10 @@ class ApiKey(models.Model):
         if not self.networks:
             return True
         try:
-            found = ipaddress.ip_address(address)
+            caller = ipaddress.ip_address(address)
         except ValueError:  # the connection is not TCP
             return False
-        return any(found in ipaddress.ip_network(network) for network in self.networks)
+        return any(caller in ipaddress.ip_network(network) for network in self.networks)
 
     def revoke(self) -> None:
         """End the key from the next request on. A second call keeps the time of the first."""

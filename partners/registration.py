@@ -19,11 +19,11 @@ def with_facts(partners: QuerySet[Partner]) -> QuerySet[Partner]:
 def gaps(partner: Partner) -> list[str]:
     """Portuguese phrases for what is missing in the registration of a partner from `with_facts`."""
     facts = vars(partner)
-    found = {
+    checks = {
         "sem chave": not facts["has_live_key"],
         "sem bancos": not partner.allowances.all(),
         "sem URL": not partner.webhook_url,
         "sem segredo": not facts["has_secret"],
         "sem eventos": not partner.webhook_events,
     }
-    return [words for words, is_missing in found.items() if is_missing]
+    return [words for words, is_missing in checks.items() if is_missing]

@@ -97,7 +97,7 @@ def errors(*answered: ApiError, key: bool = True, body: bool = True) -> dict[int
     by_status: dict[int, list[ApiError]] = {}
     for error in sorted([*answered, *common], key=lambda each: each.http_status):
         by_status.setdefault(error.http_status, []).append(error)
-    return {status: _response(found) for status, found in by_status.items()}
+    return {status: _response(same_status) for status, same_status in by_status.items()}
 
 
 def tell_limits(result: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -108,9 +108,9 @@ def tell_limits(result: dict[str, Any], **_: Any) -> dict[str, Any]:
             if "429" not in operation["responses"]:
                 continue
             for status, response in operation["responses"].items():
-                told = _HEADERS if status == "429" else _HEADERS.keys() - {"Retry-After"} if status < "300" else ()
-                if told:
-                    response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in sorted(told)}
+                names = _HEADERS if status == "429" else _HEADERS.keys() - {"Retry-After"} if status < "300" else ()
+                if names:
+                    response["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in sorted(names)}
     return result
 
 
@@ -133,12 +133,12 @@ _HEADERS: dict[str, dict[str, Any]] = {
 }
 
 
-def _response(found: list[ApiError]) -> OpenApiResponse:
+def _response(same_status: list[ApiError]) -> OpenApiResponse:
     examples: dict[str, OpenApiExample] = {}
-    for error in found:
+    for error in same_status:
         name = f"{error.code} ({error.field})" if error.field else error.code
         if name in examples:
             name = f"{name} {len(examples) + 1}"
         examples[name] = OpenApiExample(name, value=error.as_dict(), response_only=True)
-    codes = dict.fromkeys(error.code for error in found)
+    codes = dict.fromkeys(error.code for error in same_status)
     return OpenApiResponse(ErrorSchema, description=" / ".join(codes), examples=[*examples.values()])

@@ -117,7 +117,7 @@ def run(call_id: str) -> None:
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
     proposal, operation = call.proposal, Operation(call.operation)
     try:
-        found = call_bank(proposal, operation, _bank_call(proposal, call), asked=call)
+        reported = call_bank(proposal, operation, _bank_call(proposal, call), stored=call)
     except ApiError as error:
         call.fail(_error_for_partner(error))
         if isinstance(error, BankFailure | InvalidState):
@@ -125,7 +125,7 @@ def run(call_id: str) -> None:
             proposal.hasten_refresh()
     else:
         channel = call.argument if operation == Operation.FORMALIZE else None
-        proposal.absorb(found, Cause(call.operation), channel=channel)
+        proposal.absorb(reported, Cause(call.operation), channel=channel)
     finally:
         connection.close()
 
@@ -163,16 +163,16 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
     stored.
     """
     structlog.contextvars.bind_contextvars(request_id=request_id)
-    asked = BankCall(proposal=proposal, operation=Operation.STATUS, request_id=request_id)
+    bank_call = BankCall(proposal=proposal, operation=Operation.STATUS, request_id=request_id)
     try:
-        found = call_bank(
-            proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id), asked=asked, keep=False
+        reported = call_bank(
+            proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id), stored=bank_call, keep=False
         )
     except ApiError:
         log.info("proposal_status_unanswered", bank=proposal.provider, cause=cause)
         proposal.mark_unanswered(cause)
     else:
-        proposal.absorb(found, cause)
+        proposal.absorb(reported, cause)
 
 
 # --- Sweep ------------------------------------------------------------------------------------------------------
@@ -192,9 +192,9 @@ def claim_due() -> list[Proposal]:
         with transaction.atomic():
             rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_refresh_at")
             due = rows.filter(provider=bank, next_refresh_at__lte=now).only("pk")[:REFRESH_BATCH]
-            found = [proposal.pk for proposal in due]
-            Proposal.objects.filter(pk__in=found).update(next_refresh_at=now + REFRESH_LEASE)
-        ids += found
+            keys = [proposal.pk for proposal in due]
+            Proposal.objects.filter(pk__in=keys).update(next_refresh_at=now + REFRESH_LEASE)
+        ids += keys
     return list(Proposal.objects.filter(pk__in=ids))
 
 

@@ -148,9 +148,9 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         own, may_repeat = super().get_search_results(request, queryset, term)
         if not term or own.query.is_empty():
             return own, may_repeat
-        asked = BankCall.objects.filter(request_id=term.strip()).order_by()
-        found = own.order_by().values("pk").union(asked.values("proposal_id"))
-        return queryset.filter(pk__in=found), may_repeat
+        calls = BankCall.objects.filter(request_id=term.strip()).order_by()
+        keys = own.order_by().values("pk").union(calls.values("proposal_id"))
+        return queryset.filter(pk__in=keys), may_repeat
 
     @admin.display(description="CPF")
     def masked_cpf(self, proposal: Proposal) -> str:
@@ -179,10 +179,10 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         paid = envelope.disbursement(proposal)
         account, pix = paid["conta_bancaria"], paid["pix"]
         if account:
-            told = f"banco {account['banco']}, conta {account['tipo_conta']} {account['conta']}"
+            text = f"banco {account['banco']}, conta {account['tipo_conta']} {account['conta']}"
         else:
-            told = f"PIX, chave {pix['tipo_chave']}" if pix else "—"
-        return f"{told}. {paid['observacao']}" if paid["observacao"] else told
+            text = f"PIX, chave {pix['tipo_chave']}" if pix else "—"
+        return f"{text}. {paid['observacao']}" if paid["observacao"] else text
 
     @admin.display(description="valor pago")
     def paid_amount(self, proposal: Proposal) -> str:
@@ -211,10 +211,10 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     @computed_once
     def timeline(self, proposal: Proposal) -> SafeString:
         """The proposal's timeline, limited to what the reader may see (`get_object`)."""
-        told = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
+        entries = moments(proposal, vars(proposal)["origin"], vars(proposal)["reader_may"])
         rows = (
             (localize(timezone.localtime(each.at), use_l10n=True), each.what, each.outcome, measured(each), each.word)
-            for each in told
+            for each in entries
         )
         return table(("Quando", "O quê", "Causa ou resultado", "Duração", "Palavra do banco"), rows)
 

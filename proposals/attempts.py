@@ -97,13 +97,13 @@ class Submittable(models.Model):
         return str(self.id)
 
     @staticmethod
-    def columns_to_send(told: dict[str, Any]) -> dict[str, Any]:
-        """The columns for what is sent to the bank: the dataset `told`, without a `next_dataset`."""
-        return {"dataset": told, "channel": told["evidencia"].get("tipo_envio") or "", "next_dataset": None}
+    def columns_to_send(dataset: dict[str, Any]) -> dict[str, Any]:
+        """The columns for what is sent to the bank: `dataset`, without a `next_dataset`."""
+        return {"dataset": dataset, "channel": dataset["evidencia"].get("tipo_envio") or "", "next_dataset": None}
 
-    def _sealed_to_send(self, told: dict[str, Any]) -> dict[str, Any]:
+    def _sealed_to_send(self, dataset: dict[str, Any]) -> dict[str, Any]:
         """`columns_to_send` in the form that `update()` takes."""
-        return {**self.columns_to_send(told), "dataset": sealed(self, "dataset", told)}
+        return {**self.columns_to_send(dataset), "dataset": sealed(self, "dataset", dataset)}
 
     @staticmethod
     def _lease(until: datetime) -> dict[str, Any]:
@@ -131,9 +131,9 @@ class Submittable(models.Model):
 
     @classmethod
     def begin_first_attempt(
-        cls, offer: Offer, told: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime, name: str
+        cls, offer: Offer, dataset: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime, name: str
     ) -> Self:
-        """Create a row, SENDING the dataset `told` for `offer`, which the partner was shown as `terms`. No other
+        """Create a row, SENDING `dataset` for `offer`, which the partner was shown as `terms`. No other
         request may begin an attempt before `until`. `name` is the partner's own name. Raises IntegrityError if the
         offer has a live proposal."""
         return cls._rows().create(
@@ -145,22 +145,22 @@ class Submittable(models.Model):
             terms=terms,
             request_id=request_id,
             partner_reference=name,
-            **cls.columns_to_send(told),
+            **cls.columns_to_send(dataset),
             **cls._lease(until),
         )
 
-    def begin_next_attempt(self, told: dict[str, Any], request_id: str, until: datetime, name: str) -> bool:
-        """Set the row to SENDING with the dataset `told` and the next number, for the request `request_id`. No other
+    def begin_next_attempt(self, dataset: dict[str, Any], request_id: str, until: datetime, name: str) -> bool:
+        """Set the row to SENDING with `dataset` and the next number, for the request `request_id`. No other
         request may begin an attempt before `until`. `name` is the partner's own name; an empty one keeps the earlier.
         Returns False if another request was first."""
         # While the bank may have an earlier attempt, the row keeps showing that attempt's data.
         kept = (
-            self._sealed_to_send(told)
+            self._sealed_to_send(dataset)
             if self.sent_until is None
-            else {"next_dataset": sealed(self, "next_dataset", told)}
+            else {"next_dataset": sealed(self, "next_dataset", dataset)}
         )
-        seen = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.submission)
-        begun = seen.update(
+        unchanged = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.submission)
+        begun = unchanged.update(
             **kept,
             **self._lease(until),
             submission=self.Submission.SENDING,

@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 def adapter(provider: str) -> type[Bank]:
     """The adapter of a proposal's bank. Raises LookupError if the bank left the registry."""
-    found = registry.get(provider)
-    if found is None:
+    bank = registry.get(provider)
+    if bank is None:
         raise LookupError(provider)
-    return found
+    return bank
 
 
 def call_bank(
@@ -35,17 +35,17 @@ def call_bank(
     ask: Callable[[BankClient], T],
     *,
     seconds: float | None = None,
-    asked: BankCall | None = None,
+    stored: BankCall | None = None,
     keep: bool = True,
 ) -> T:
     """Call `ask` with a client of the proposal's bank, and return its result. The limit is `seconds`, by default the
     bank's own time-out.
 
-    `asked` is the call's row if a partner's request created one. Outcome and duration are stored in the row unless
+    `stored` is the call's row if a partner's request created one. Outcome and duration are stored in the row unless
     `keep` is False. Raises the ApiError that `ask` raises. Any other exception is a bug of ours and raised as
     ProviderError, because what the bank did is then as unknown as after a time-out.
     """
-    row = asked or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
+    row = stored or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
     begun = time.monotonic()
     outcome = ProviderError.code
     try:

@@ -34,14 +34,14 @@ class OtherData(InvalidState):
         self.with_facts(proposal_id=proposal_id)
 
 
-def first_difference(kept: Mapping[str, Any], told: Mapping[str, Any]) -> str | None:
-    """The first field, in the dataset's order, in which the datasets `kept` and `told` differ.
+def first_difference(stored: Mapping[str, Any], submitted: Mapping[str, Any]) -> str | None:
+    """The first field, in the dataset's order, in which the datasets `stored` and `submitted` differ.
 
     Both are in a row's form: validated, with dates and money as text. The name is dotted; for a block that only one of
     the two has, it is the block's. None if both are the same submission. These count as equal: null, empty and missing
     fields; amounts that differ only in trailing zeros; and texts that no bank receives (see `_as_sent`).
     """
-    return next(_differences(_compared(), kept, told, ""), None)
+    return next(_differences(_compared(), stored, submitted, ""), None)
 
 
 @lru_cache(maxsize=1)
@@ -50,12 +50,12 @@ def _compared() -> dict[str, Field]:
 
 
 def _differences(
-    fields: Mapping[str, Field], kept: Mapping[str, Any], told: Mapping[str, Any], path: str
+    fields: Mapping[str, Field], stored: Mapping[str, Any], submitted: Mapping[str, Any], path: str
 ) -> Iterator[str]:
     for name, field in fields.items():
         here = f"{path}{name}"
-        one: Any = kept.get(name)
-        other: Any = told.get(name)
+        one: Any = stored.get(name)
+        other: Any = submitted.get(name)
         if _is_empty(one) and _is_empty(other):
             continue
         if _is_empty(one) or _is_empty(other):

@@ -26,12 +26,12 @@ def curated(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     Rows without a COMPE code are dropped, because no account can be held there. Raises ValueError for a repeated code
     or an empty result, because the file then no longer has the expected form.
     """
-    found = {
+    by_code = {
         row["COMPE"]: {"code": row["COMPE"], "name": " ".join(row["LongName"].split())} for row in rows if _listed(row)
     }
-    if not found or len(found) != sum(_listed(row) for row in rows):
+    if not by_code or len(by_code) != sum(_listed(row) for row in rows):
         raise ValueError("no bank list, or a code stands in it twice")
-    return [found[code] for code in sorted(found)]
+    return [by_code[code] for code in sorted(by_code)]
 
 
 def _listed(row: dict[str, Any]) -> bool:

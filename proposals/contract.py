@@ -41,10 +41,10 @@ def options(partner: Partner, name: str, field: str, filters: dict[str, str]) ->
 
     Raises NotFound for a bank outside the contract, and for a field without such a list.
     """
-    found = requirements.options(_adapter(_allowed(partner, name)), field, filters)
-    if found is None:
+    choices = requirements.options(_adapter(_allowed(partner, name)), field, filters)
+    if choices is None:
         raise NotFound("Este banco não tem uma lista própria para este campo.")
-    return found
+    return choices
 
 
 def _allowed(partner: Partner, name: str) -> AllowedBank:
@@ -62,11 +62,11 @@ def _adapter(allowed: AllowedBank) -> type[Bank]:
 
 
 def _described(partner: Partner, allowed: list[AllowedBank]) -> list[dict[str, Any]]:
-    known = [each for each in allowed if registry.get(each.name) is not None]
-    states = _states([each.name for each in known], partner)
+    connected = [each for each in allowed if registry.get(each.name) is not None]
+    states = _states([each.name for each in connected], partner)
     return [
         requirements.described(_adapter(each), states.get(each.name, UNAVAILABLE) if each.enabled else UNAVAILABLE)
-        for each in known
+        for each in connected
     ]
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -65,6 +65,37 @@ _DISBURSEMENT_STAND_INS: dict[str, dict[str, str]] = {
     "pix": {"tipo_chave": "", "chave": ""},
 }
 
+#: The fields of a dataclass and, for each, the field of the dataset's block.
+_HOLDER = {
+    "name": "nome",
+    "cpf": "cpf",
+    "birth_date": "data_nascimento",
+    "sex": "sexo",
+    "mother_name": "nome_mae",
+    "father_name": "nome_pai",
+    "nationality": "nacionalidade",
+    "marital_status": "estado_civil",
+    "birth_city": "naturalidade_cidade",
+    "birth_state": "naturalidade_uf",
+    "politically_exposed": "exposicao_politica",
+}
+_DOCUMENT = {
+    "number": "numero",
+    "issuer": "orgao_emissor",
+    "issuer_state": "uf_emissor",
+    "issued_on": "data_emissao",
+}
+_EMPLOYMENT = {
+    "employer_cnpj": "cnpj_empregador",
+    "employer_name": "nome_empregador",
+    "job_title": "cargo",
+    "salary": "salario",
+    "margin": "margem",
+    "admission_date": "data_admissao",
+    "registration": "matricula",
+}
+T = TypeVar("T")
+
 
 def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
     """Raises InvalidInput that names every fault, before any call: an unknown offer, the bank's own rules, and missing
@@ -74,17 +105,19 @@ def check(bank: type[Bank], data: dict[str, Any], offer: Offer | None) -> None:
         raise InvalidInput(details=details)
 
 
-def faults_of_part(partner: Partner, bank: type[Bank], part: dict[str, Any], known: Sequence[Detail]) -> list[Detail]:
-    """The faults that offer and bank find in `part`, the valid part of a dataset whose form has the faults `known`.
+def faults_of_part(
+    partner: Partner, bank: type[Bank], part: dict[str, Any], reported: Sequence[Detail]
+) -> list[Detail]:
+    """The faults that offer and bank find in `part`, the valid part of a dataset whose form has the faults `reported`.
 
-    A fault is left out if its field equals, contains or lies inside a field in `known`, because it may only be a
+    A fault is left out if its field equals, contains or lies inside a field in `reported`, because it may only be a
     consequence.
     """
     offer_ref = part["offer_ref"]
     offer = offers.named(partner, bank.name, offer_ref["offer_id"]) if "offer_id" in offer_ref else None
-    fields = [detail.field for detail in known]
-    found = _first_of_each_field(_faults(bank, _completed(part), offer))
-    return [detail for detail in found if not any(_overlap(detail.field, field) for field in fields)]
+    fields = [detail.field for detail in reported]
+    faults = _first_of_each_field(_faults(bank, _completed(part), offer))
+    return [detail for detail in faults if not any(_overlap(detail.field, field) for field in fields)]
 
 
 def _overlap(one: str | None, other: str | None) -> bool:
@@ -167,21 +200,8 @@ def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankS
     return BankSubmission(
         reference=reference,
         offer=offer,
-        holder=msgspec.convert(
-            {
-                "name": holder["nome"],
-                "cpf": holder["cpf"],
-                "birth_date": holder["data_nascimento"],
-                "sex": holder["sexo"],
-                "mother_name": holder["nome_mae"],
-                "father_name": father if father and not is_one_word(father) else None,
-                "nationality": holder.get("nacionalidade"),
-                "marital_status": holder.get("estado_civil"),
-                "birth_city": holder.get("naturalidade_cidade"),
-                "birth_state": holder.get("naturalidade_uf"),
-                "politically_exposed": holder.get("exposicao_politica"),
-            },
-            Holder,
+        holder=_declared(
+            {**holder, "nome_pai": father if father and not is_one_word(father) else None}, _HOLDER, Holder
         ),
         phone=contact["telefone"],
         email=contact["email"],
@@ -195,8 +215,8 @@ def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankS
             complement=address.get("complemento") or None,
         ),
         ip=data["evidencia"]["ip"],
-        document=_document(data.get("documento") or {}),
-        employment=_employment(data.get("vinculo") or {}),
+        document=_declared(data.get("documento") or {}, _DOCUMENT, IdentityDocument),
+        employment=_declared(data.get("vinculo") or {}, _EMPLOYMENT, DeclaredEmployment),
         account=_account(account) if account else None,
         pix=PixKey(pix["tipo_chave"], pix["chave"]) if pix else None,
         references=tuple(_reference(person) for person in data.get("referencias") or ()),
@@ -204,27 +224,10 @@ def _submission(data: dict[str, Any], offer: BankOffer, reference: str) -> BankS
     )
 
 
-def _document(block: dict[str, Any]) -> IdentityDocument:
-    told = {
-        "number": block.get("numero"),
-        "issuer": block.get("orgao_emissor"),
-        "issuer_state": block.get("uf_emissor"),
-        "issued_on": block.get("data_emissao"),
-    }
-    return msgspec.convert(told, IdentityDocument)
-
-
-def _employment(block: dict[str, Any]) -> DeclaredEmployment:
-    told = {
-        "employer_cnpj": block.get("cnpj_empregador"),
-        "employer_name": block.get("nome_empregador"),
-        "job_title": block.get("cargo"),
-        "salary": block.get("salario"),
-        "margin": block.get("margem"),
-        "admission_date": block.get("data_admissao"),
-        "registration": block.get("matricula"),
-    }
-    return msgspec.convert(told, DeclaredEmployment)
+def _declared(block: dict[str, Any], fields: Mapping[str, str], kind: type[T]) -> T:
+    """The dataclass `kind` from a block of the dataset. `fields` maps each field of `kind` to one of the block. A field
+    that the partner left out is None."""
+    return msgspec.convert({name: block.get(field) for name, field in fields.items()}, kind)
 
 
 def _account(block: dict[str, Any]) -> BankAccount:

@@ -51,7 +51,7 @@ def event(proposal: Proposal, previous: str) -> dict[str, Any]:
         "partner_reference": proposal.partner_reference or None,
         "status": proposal.status,
         "previous_status": previous or None,
-        "action": action and {name: told for name, told in action.items() if name != "url"},
+        "action": action and {name: value for name, value in action.items() if name != "url"},
         **_facts(proposal),
     }
 

@@ -50,11 +50,11 @@ def waiting_for(cpf: str) -> ErasureRequest | None:
 def ask(cpf: str, by: str) -> tuple[ErasureRequest, bool]:
     """The request for the holder `cpf` that waits for a second person, and True if `by` made it now. Inside a
     transaction: until it ends, no other person can confirm the request."""
-    asked = waiting_for(cpf)
-    if asked is not None:
-        asked = ErasureRequest.objects.select_for_update().get(pk=asked.pk)
-    if asked is not None and asked.is_waiting:
-        return asked, False
+    erasure_request = waiting_for(cpf)
+    if erasure_request is not None:
+        erasure_request = ErasureRequest.objects.select_for_update().get(pk=erasure_request.pk)
+    if erasure_request is not None and erasure_request.is_waiting:
+        return erasure_request, False
     return ErasureRequest.objects.create(cpf_index=blind_index("cpf", cpf), asked_by=by), True
 
 
@@ -62,9 +62,9 @@ def ask_or_confirm(cpf: str, by: str) -> Erasure | None:
     """Record that `by` requests the erasure of the holder `cpf`; or erase, if another person requested it before. None
     while a confirmation by a person other than `by` is missing."""
     with transaction.atomic():
-        asked, is_new = ask(cpf, by)
-        if is_new or asked.asked_by == by:
+        erasure_request, is_new = ask(cpf, by)
+        if is_new or erasure_request.asked_by == by:
             return None
-        asked.erasure = retention.erase(cpf, f"{asked.asked_by} e {by}"[:150])
-        asked.save(update_fields=["erasure"])
-        return asked.erasure
+        erasure_request.erasure = retention.erase(cpf, f"{erasure_request.asked_by} e {by}"[:150])
+        erasure_request.save(update_fields=["erasure"])
+        return erasure_request.erasure

@@ -38,8 +38,8 @@ _COUNTED = {
 TITLE = "Apagar dados de um titular"
 
 
-def _counts(found: dict[str, int]) -> str:
-    return ", ".join(f"{_COUNTED[name]}: {number}" for name, number in found.items() if number) or "nada"
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{_COUNTED[name]}: {number}" for name, number in counts.items() if number) or "nada"
 
 
 def _names(partners: list[str] | None) -> str:
@@ -102,8 +102,8 @@ class ErasureAdmin(PersonalRowsAdmin):
         if not form.is_valid():
             if is_confirmation:
                 # Return to the first step, because the button that erases is only shown below a preview.
-                for told in form.errors.get("cpf", ["Confira o CPF de novo."]):
-                    self.message_user(request, told, messages.ERROR)
+                for message in form.errors.get("cpf", ["Confira o CPF de novo."]):
+                    self.message_user(request, message, messages.ERROR)
                 form = CpfForm()
             return self._ask(request, form)
         cpf = form.cleaned_data["cpf"]
@@ -124,17 +124,17 @@ class ErasureAdmin(PersonalRowsAdmin):
     def _preview(self, request: HttpRequest, cpf: str) -> HttpResponse:
         index = blind_index("cpf", cpf)
         audit.record(Action.SEARCHED, request=request, model=Erasure, object_id=index)
-        found = retention.preview(cpf)
+        preview = retention.preview(cpf)
         rows = [
-            ("Será apagado", _counts(found.erased)),
-            ("Fica, como prova", _counts(found.kept)),
-            ("Em andamento: repita depois", _counts(found.left)),
-            ("Parceiros a avisar", _names(found.partners)),
+            ("Será apagado", _counts(preview.erased)),
+            ("Fica, como prova", _counts(preview.kept)),
+            ("Em andamento: repita depois", _counts(preview.left)),
+            ("Parceiros a avisar", _names(preview.partners)),
         ]
-        asked = erasing.waiting_for(cpf) if settings.ERASURE_BY_TWO else None
+        erasure_request = erasing.waiting_for(cpf) if settings.ERASURE_BY_TWO else None
         text = "Não há como desfazer. O parceiro não é avisado pelo serviço: avise-o, para que apague o que tem."
-        if asked is not None:
-            rows.append(("Pedido por", f"{asked.asked_by}: falta a confirmação de outra pessoa"))
+        if erasure_request is not None:
+            rows.append(("Pedido por", f"{erasure_request.asked_by}: falta a confirmação de outra pessoa"))
         elif settings.ERASURE_BY_TWO:
             text += " Este serviço pede duas pessoas: depois do seu pedido, outra confirma nesta mesma página."
         return self.form_over_list(
@@ -143,7 +143,7 @@ class ErasureAdmin(PersonalRowsAdmin):
             title=TITLE,
             text=text,
             details=table(("", ""), rows),
-            button="Pedir a exclusão" if settings.ERASURE_BY_TWO and asked is None else "Apagar",
+            button="Pedir a exclusão" if settings.ERASURE_BY_TWO and erasure_request is None else "Apagar",
             danger=True,
         )
 
@@ -155,17 +155,17 @@ class ErasureAdmin(PersonalRowsAdmin):
             else:
                 erasure = retention.erase(cpf, operator)
             if erasure is None:
-                told = "Exclusão pedida; outra pessoa com a permissão tem de confirmar em até 7 dias."
+                text = "Exclusão pedida; outra pessoa com a permissão tem de confirmar em até 7 dias."
                 index = blind_index("cpf", cpf)
-                audit.record(Action.PUSHED, request=request, model=ErasureRequest, object_id=index, detail=told)
-                self.message_user(request, told, messages.WARNING)
+                audit.record(Action.PUSHED, request=request, model=ErasureRequest, object_id=index, detail=text)
+                self.message_user(request, text, messages.WARNING)
                 return HttpResponseRedirect(self.list_address)
-            told = f"Apagados: {_counts(erasure.erased)}. Parceiros a avisar: {_names(erasure.partners)}."
-            audit.record(Action.ERASED, request=request, obj=erasure, detail=told)
-        self.message_user(request, told, messages.SUCCESS)
+            text = f"Apagados: {_counts(erasure.erased)}. Parceiros a avisar: {_names(erasure.partners)}."
+            audit.record(Action.ERASED, request=request, obj=erasure, detail=text)
+        self.message_user(request, text, messages.SUCCESS)
         if any(erasure.left.values()):
-            told = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."
-            self.message_user(request, told, messages.WARNING)
+            text = f"Em andamento, repita em alguns minutos: {_counts(erasure.left)}."
+            self.message_user(request, text, messages.WARNING)
         return HttpResponseRedirect(self.list_address)
 
 
@@ -178,11 +178,11 @@ class ErasureRequestAdmin(ReadOnlyAdmin):
     fields = readonly_fields = ("asked_at", "asked_by", "state", "done")
 
     @display(description="situação", label={"à espera": "warning", "feita": "success", "vencido": "info"})
-    def state(self, asked: ErasureRequest) -> str:
-        if asked.erasure_id is not None:
+    def state(self, row: ErasureRequest) -> str:
+        if row.erasure_id is not None:
             return "feita"
-        return "à espera" if asked.is_waiting else "vencido"
+        return "à espera" if row.is_waiting else "vencido"
 
     @admin.display(description="exclusão")
-    def done(self, asked: ErasureRequest) -> SafeString | str:
-        return format_html("{}: {}", asked.erasure, asked.erasure.by) if asked.erasure else "—"
+    def done(self, row: ErasureRequest) -> SafeString | str:
+        return format_html("{}: {}", row.erasure, row.erasure.by) if row.erasure else "—"

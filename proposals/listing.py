@@ -33,18 +33,18 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str
     Raises InvalidInput on `cursor` for a cursor that this list did not issue.
     """
     size = filters.get("limit") or PAGE
-    asked = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if filters.get(name) is not None}
-    rows = Proposal.of(partner).filter(**asked)
-    if "partner_reference" in asked:
+    conditions = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if filters.get(name) is not None}
+    rows = Proposal.of(partner).filter(**conditions)
+    if "partner_reference" in conditions:
         rows = rows.filter(partner_reference__gt="")  # the condition of the partial index
     if cpf := filters.get("cpf"):
         rows = rows.filter(cpf_index=blind_index("cpf", cpf))
     if cursor := filters.get("cursor"):
         at, pk = _read(cursor)
         rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
-    found = list(rows.order_by("-created_at", "-pk")[: size + 1])
-    last = found[size - 1] if len(found) > size else None
-    return found[:size], cursors.encode(last.created_at, str(last.pk)) if last else None
+    proposals = list(rows.order_by("-created_at", "-pk")[: size + 1])
+    last = proposals[size - 1] if len(proposals) > size else None
+    return proposals[:size], cursors.encode(last.created_at, str(last.pk)) if last else None
 
 
 def _read(cursor: str) -> tuple[datetime, UUID]:

@@ -142,16 +142,16 @@ class Proposal(Submittable):
     # --- What a bank answers to a submission --------------------------------------------------------------------
 
     @outlasts_restart
-    def adopt(self, found: BankProposal, cause: Cause) -> None:
-        """ACCEPTED: the bank has the proposal as `found`. This counts regardless of who found it, for which attempt and
-        how late. Only a refusal prevents it."""
+    def adopt(self, reported: BankProposal, cause: Cause) -> None:
+        """ACCEPTED: the bank has the proposal as `reported`. This counts regardless of who asked for it, for which
+        attempt and how late. Only a refusal prevents it."""
         with self._locked() as row:
-            row._accept(found, cause)
+            row._accept(reported, cause)
             die_at("before_settle")
 
-    def _accept(self, found: BankProposal, cause: Cause) -> None:
+    def _accept(self, reported: BankProposal, cause: Cause) -> None:
         if self.submission == self.Submission.ACCEPTED:
-            if found.native_id != self.native_id:
+            if reported.native_id != self.native_id:
                 log.error("proposal_has_two_contracts", proposal=str(self.pk), bank=self.provider)
             return
         if self.submission == self.Submission.REFUSED:
@@ -159,15 +159,15 @@ class Proposal(Submittable):
             return
         self._change(
             submission=self.Submission.ACCEPTED,
-            native_id=found.native_id,
+            native_id=reported.native_id,
             lease_until=None,
             next_reconcile_at=None,
             next_dataset=None,
         )
         Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=timezone.now())
-        self._keep(found)
-        self._record("", ProposalStatus.CREATED, cause, found.native_status)
-        self._take_over(found, cause)
+        self._keep(reported)
+        self._record("", ProposalStatus.CREATED, cause, reported.native_status)
+        self._take_over(reported, cause)
 
     @outlasts_restart
     def refuse(self, error: ProviderRejected | OfferExpired) -> None:
@@ -220,13 +220,13 @@ class Proposal(Submittable):
         return bool(Proposal.objects.filter(not_lately, pk=self.pk).update(last_status_at=now))
 
     @outlasts_restart
-    def absorb(self, found: BankProposal, cause: Cause, *, channel: str | None = None) -> None:
+    def absorb(self, reported: BankProposal, cause: Cause, *, channel: str | None = None) -> None:
         """Store the bank's report of the proposal. `channel` is the channel by which the bank was asked to deliver the
         URL, or None."""
         with self._locked() as row:
             if channel:
                 row._change(channel=channel)
-            row._take_over(found, cause)
+            row._take_over(reported, cause)
 
     def mark_unanswered(self, cause: Cause) -> None:
         """The bank did not report the status. Shows the error to a partner who asked, and schedules a later check."""
@@ -248,30 +248,30 @@ class Proposal(Submittable):
         wait = max(SOONEST_REFRESH, min(SLOWEST_REFRESH, (now - self.moved_at) / 10))
         self._change(next_refresh_at=None if self.is_final else now + wait)
 
-    def _take_over(self, found: BankProposal, cause: Cause) -> None:
+    def _take_over(self, reported: BankProposal, cause: Cause) -> None:
         self._change(error=None)
         # A check that began before the last move may be answered after it, so schedule another one.
         if not self.is_final:
-            self._keep(found)
-        if found.status is not None:
-            why = reasons.of_refused(self.provider, found)
-            self._move(found.status, cause, found.native_status, why=why)
+            self._keep(reported)
+        if reported.status is not None:
+            why = reasons.of_refused(self.provider, reported)
+            self._move(reported.status, cause, reported.native_status, why=why)
         self.plan_refresh()
 
-    def _keep(self, found: BankProposal) -> None:
+    def _keep(self, reported: BankProposal) -> None:
         """Store the report's values except the status. Earlier values that it does not repeat stay."""
         self._change(
-            native_status=found.native_status[:60],
-            data={**self.data, **found.data},
-            contract_number=found.contract_number or self.contract_number,
-            disbursed_at=found.disbursed_at or self.disbursed_at,
-            disbursed_amount=found.disbursed_amount or self.disbursed_amount,
+            native_status=reported.native_status[:60],
+            data={**self.data, **reported.data},
+            contract_number=reported.contract_number or self.contract_number,
+            disbursed_at=reported.disbursed_at or self.disbursed_at,
+            disbursed_amount=reported.disbursed_amount or self.disbursed_amount,
         )
-        if found.signature_url:
+        if reported.signature_url:
             # Some banks give the URL's expiry only once: a later report without it keeps the earlier one.
-            if found.signature_expires_at or found.signature_url != self.signature_url:
-                self._change(signature_expires_at=found.signature_expires_at)
-            self._change(signature_url=found.signature_url)
+            if reported.signature_expires_at or reported.signature_url != self.signature_url:
+                self._change(signature_expires_at=reported.signature_expires_at)
+            self._change(signature_url=reported.signature_url)
 
     # --- Statuses -----------------------------------------------------------------------------------------------
 
@@ -293,9 +293,9 @@ class Proposal(Submittable):
             return
         for step in steps:
             previous = self.status
-            found = why or reasons.of_move(previous, step, by_partner=cause == Cause.CANCEL, word=native_word)
-            if found and step in NOT_LIVE:
-                self._change(reason=found.as_dict())
+            reason = why or reasons.of_move(previous, step, by_partner=cause == Cause.CANCEL, word=native_word)
+            if reason and step in NOT_LIVE:
+                self._change(reason=reason.as_dict())
             self._record(previous, step, cause, native_word)
         if self.status in NOT_LIVE:
             freed = Offer.objects.filter(pk=self.offer_id, live_proposal_id=self.pk)

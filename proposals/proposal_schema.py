@@ -203,9 +203,9 @@ PROPOSAL: dict[str, Any] = {
 
 def at_status(status: str, native_status: str) -> dict[str, Any]:
     """The example with another status, at which there is nothing to sign."""
-    told = {**PROPOSAL["provider_data"], "nativeStatus": native_status}
+    data = {**PROPOSAL["provider_data"], "nativeStatus": native_status}
     actions = ["none"] if status == "cancelled" else PROPOSAL["next_actions"]
-    return {**PROPOSAL, "status": status, "action": None, "next_actions": actions, "provider_data": told}
+    return {**PROPOSAL, "status": status, "action": None, "next_actions": actions, "provider_data": data}
 
 
 DETAIL = {

@@ -16,12 +16,12 @@ def of_refusal(provider: str, error: Exception) -> Reason:
     return (registry.get(provider) or Bank).reason(str(error))
 
 
-def of_refused(provider: str, found: BankProposal) -> Reason | None:
+def of_refused(provider: str, reported: BankProposal) -> Reason | None:
     """Why the bank refused a proposal after its submission, as the bank reports it now. None if the proposal is not
     refused or the bank gives no reason."""
-    if found.status is not ProposalStatus.REJECTED or not found.reason:
+    if reported.status is not ProposalStatus.REJECTED or not reported.reason:
         return None
-    return (registry.get(provider) or Bank).reason(found.reason)
+    return (registry.get(provider) or Bank).reason(reported.reason)
 
 
 def of_move(before: str, after: ProposalStatus, *, by_partner: bool, word: str) -> Reason | None:

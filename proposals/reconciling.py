@@ -61,11 +61,11 @@ def reconcile(proposal: Proposal) -> None:
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     is_final = is_not_found_final(proposal)
     try:
-        found = find(proposal)
+        reported = find(proposal)
     except ApiError:
-        found, is_final = None, False
-    if found is not None:
-        proposal.adopt(found, Cause.RECONCILE)
+        reported, is_final = None, False
+    if reported is not None:
+        proposal.adopt(reported, Cause.RECONCILE)
     elif is_final:
         proposal.settle_as_not_arrived()
     else:

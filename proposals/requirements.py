@@ -78,8 +78,8 @@ def _disbursements(bank: type[Bank]) -> list[tuple[str, str, Disbursement]]:
     it."""
     accounts = ((kind, replace(_SAMPLE, account=BankAccount("001", "1", "1", "1", kind))) for kind in ACCOUNT_KINDS)
     keys = ((kind, replace(_SAMPLE, pix=PixKey(kind, ""))) for kind in PIX_KINDS)
-    asked = [("conta_bancaria", *each) for each in accounts] + [("pix", *each) for each in keys]
-    paid = [(block, kind, bank.disbursement(wanted)) for block, kind, wanted in asked]
+    ways = [("conta_bancaria", *each) for each in accounts] + [("pix", *each) for each in keys]
+    paid = [(block, kind, bank.disbursement(submission)) for block, kind, submission in ways]
     return [each for each in paid if _is_paid(bank, each[2])]
 
 

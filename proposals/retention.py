@@ -40,11 +40,11 @@ def purge() -> dict[str, int]:
         submission__in=NEVER_ACCEPTED, updated_at__lt=now - timedelta(days=settings.SUBMISSION_RETENTION_DAYS)
     )
     # Submissions go first, because a submission keeps its offer.
-    gone = {"proposals": batches.delete_oldest(unwanted, "updated_at", until)}
+    deleted = {"proposals": batches.delete_oldest(unwanted, "updated_at", until)}
     before = now - timedelta(days=settings.QUERY_RETENTION_DAYS)
-    gone |= consultas.retention.purge(before, _in_use(), _is_origin(), until)
-    log.info("queries_purged", **gone)
-    return gone
+    deleted |= consultas.retention.purge(before, _in_use(), _is_origin(), until)
+    log.info("queries_purged", **deleted)
+    return deleted
 
 
 def _in_use() -> Exists:
@@ -85,11 +85,11 @@ def _erase(cpf: str, by: str) -> Erasure:
     partners = _partners_of(index)
     locked = [row.pk for row in mine.order_by("pk").select_for_update().only("pk")]
     unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
-    gone = [str(key) for key in unwanted.values_list("pk", flat=True)]
+    deleted_ids = [str(key) for key in unwanted.values_list("pk", flat=True)]
     _, submissions = unwanted.only("pk").delete()
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
-    events = webhooks.models.erase([cpf, *gone, *queries.references, *sessions.authorization_ids])
+    events = webhooks.models.erase([cpf, *deleted_ids, *queries.references, *sessions.authorization_ids])
     return Erasure.objects.create(
         cpf_index=index,
         by=by,
@@ -120,7 +120,7 @@ def _erase(cpf: str, by: str) -> Erasure:
 def _partners_of(index: str) -> list[str]:
     """The names of the partners that have rows of the holder with the keyed hash `index`. They keep their own data and
     must be informed."""
-    found: set[uuid.UUID] = set()
+    keys: set[uuid.UUID] = set()
     for model in (Query, Offer, Step, Session, Proposal):
-        found |= set(model._default_manager.filter(cpf_index=index).order_by().values_list("partner_id", flat=True))
-    return list(Partner.objects.filter(pk__in=found).values_list("name", flat=True))
+        keys |= set(model._default_manager.filter(cpf_index=index).order_by().values_list("partner_id", flat=True))
+    return list(Partner.objects.filter(pk__in=keys).values_list("name", flat=True))

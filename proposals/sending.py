@@ -49,12 +49,12 @@ def _may_send_again(proposal: Proposal) -> bool:
     that the bank has is adopted. If the bank cannot tell yet, the outcome stays unknown."""
     is_final = is_not_found_final(proposal)
     try:
-        found = find(proposal)
+        reported = find(proposal)
     except ApiError:
         proposal.return_to_unknown()
         return False
-    if found is not None:
-        proposal.adopt(found, Cause.RECONCILE)
+    if reported is not None:
+        proposal.adopt(reported, Cause.RECONCILE)
         return False
     if is_final or adapter(proposal.provider).deduplicates:
         return proposal.prepare_resend(is_first_gone=is_final)
@@ -66,8 +66,8 @@ def send(proposal: Proposal) -> None:
     """Send the attempt that was taken, and record its outcome."""
     die_at("after_commit")
     # When the lease ends, the sent request has arrived or never will. Other processes rely on that.
-    left = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
-    seconds = max(0.0, min((TIMEOUTS_PER_ATTEMPT - 1) * proposal.bank_timeout_s(), left))
+    lease_s = (proposal.lease_until - timezone.now()).total_seconds() if proposal.lease_until else 0.0
+    seconds = max(0.0, min((TIMEOUTS_PER_ATTEMPT - 1) * proposal.bank_timeout_s(), lease_s))
     body = dataset.to_bank(proposal.dataset, proposal.offer, reference=proposal.reference)
 
     def submit(bank: BankClient) -> BankProposal:
@@ -96,8 +96,8 @@ def _record_evidence_use(proposal: Proposal) -> None:
     """Record, before anything is sent, that the bank will rely on the session that authorized the offer's query. Some
     queries have no session."""
     if authorization_id := proposal.offer.query.authorization_id:
-        seen = Evidence.objects.get(session__authorization_id=authorization_id)
-        evidence.record_use(seen.number, [proposal.provider], call="submit", reference=str(proposal.pk))
+        acceptance = Evidence.objects.get(session__authorization_id=authorization_id)
+        evidence.record_use(acceptance.number, [proposal.provider], call="submit", reference=str(proposal.pk))
     connection.close()
 
 

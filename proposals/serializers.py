@@ -193,8 +193,8 @@ class DisbursementBlock(Block):
             except ValidationError as error:
                 faults |= error.detail  # type: ignore[arg-type]  # a block's is a mapping
             raise ValidationError(faults)
-        told: dict[str, Any] = super().to_internal_value(data)
-        return told
+        values: dict[str, Any] = super().to_internal_value(data)
+        return values
 
 
 class EvidenceBlock(Block):
@@ -270,8 +270,8 @@ class ListRequest(SearchRequest):
     """The list's filters, from the query string. An empty filter is ignored."""
 
     def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
-        given: dict[str, Any] = {name: text for name, text in data.items() if text}
-        if _SMALL_NUMBER.fullmatch(given.get("limit", "")):
-            given["limit"] = int(given["limit"])
-        told: dict[str, Any] = super().to_internal_value(given)
-        return told
+        filters: dict[str, Any] = {name: text for name, text in data.items() if text}
+        if _SMALL_NUMBER.fullmatch(filters.get("limit", "")):
+            filters["limit"] = int(filters["limit"])
+        values: dict[str, Any] = super().to_internal_value(filters)
+        return values

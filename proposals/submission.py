@@ -96,7 +96,7 @@ def _claim_attempt(partner: Partner, offer: Offer, data: dict[str, Any], request
     arrived, its outcome is unknown, or its lease expired. Raises OtherData if the proposal has other data than `data`,
     and the bank has it, may have it or will get it.
     """
-    told, name = _split(data)
+    submitted, name = _split(data)
     while True:
         now = timezone.now()
         until = now + timedelta(seconds=settings.PROPOSAL_WAIT_S)
@@ -105,37 +105,39 @@ def _claim_attempt(partner: Partner, offer: Offer, data: dict[str, Any], request
             dataset.check_authorized(offer)
         if live is None:
             try:
-                return _begin_first_attempt(offer, told, request_id, until, name), True
+                return _begin_first_attempt(offer, submitted, request_id, until, name), True
             except IntegrityError:
                 if not Offer.objects.filter(pk=offer.pk).exists():
                     # The offer was erased after this request had read it.
                     raise InvalidInput(dataset.UNKNOWN_OFFER, field=dataset.OFFER) from None
                 continue  # another request was first; use its row
         if not live.is_replaceable(now):
-            _refuse_other_data(live, live.next_dataset or live.dataset, told)
+            _refuse_other_data(live, live.next_dataset or live.dataset, submitted)
         if live.submission == Phase.ACCEPTED or live.is_held(now):
             live.rename(name)
             return live, False
-        if live.begin_next_attempt(told, request_id, until, name):
+        if live.begin_next_attempt(submitted, request_id, until, name):
             return live, True
 
 
 def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The dataset as a row stores it, and `partner_reference` (may be empty). The reference is not part of the dataset:
     banks do not get it, and a different reference does not make a different submission."""
-    told = msgspec.to_builtins(data)
-    return told, told.pop("partner_reference", None) or ""
+    submitted = msgspec.to_builtins(data)
+    return submitted, submitted.pop("partner_reference", None) or ""
 
 
-def _begin_first_attempt(offer: Offer, told: dict[str, Any], request_id: str, until: datetime, name: str) -> Proposal:
-    shown = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
-    return Proposal.begin_first_attempt(offer, told, shown, request_id, until, name)
+def _begin_first_attempt(
+    offer: Offer, submitted: dict[str, Any], request_id: str, until: datetime, name: str
+) -> Proposal:
+    terms = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
+    return Proposal.begin_first_attempt(offer, submitted, terms, request_id, until, name)
 
 
-def _refuse_other_data(proposal: Proposal, kept: dict[str, Any], told: dict[str, Any]) -> None:
-    """Raise OtherData on the first field in which `told` differs from `kept`, the dataset of `proposal`. If the bank
-    has the proposal, the error contains its last known status and the possible next actions."""
-    field = comparison.first_difference(kept, told)
+def _refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: dict[str, Any]) -> None:
+    """Raise OtherData on the first field in which `submitted` differs from `stored`, the dataset of `proposal`. If the
+    bank has the proposal, the error contains its last known status and the possible next actions."""
+    field = comparison.first_difference(stored, submitted)
     if field is None:
         return
     error = comparison.OtherData(str(proposal.pk), field)

@@ -85,16 +85,16 @@ def origin_of(proposal: Proposal) -> Query | None:
 def moments(proposal: Proposal, query: Query | None, may: Callable[[str], bool]) -> list[Moment]:
     """The lines about `proposal`, which was sent from `query`, oldest first. `may` says whether the reader has a
     permission. Lines that the reader may not see are left out."""
-    found = [*_moves(proposal), *_calls(proposal)]
+    entries = [*_moves(proposal), *_calls(proposal)]
     if query is not None and may("consultas.view_query"):
-        found.append(_query(query))
+        entries.append(_query(query))
     if query is not None and query.authorization_id and may("authorizations.view_session"):
-        found += _session(query.authorization_id)
+        entries += _session(query.authorization_id)
     if may("consultas.view_step"):
-        found += _steps(proposal)
+        entries += _steps(proposal)
     if may("webhooks.view_event"):
-        found += _webhooks(proposal)
-    return sorted(found, key=lambda moment: moment.at)
+        entries += _webhooks(proposal)
+    return sorted(entries, key=lambda moment: moment.at)
 
 
 def _moves(proposal: Proposal) -> Iterator[Moment]:

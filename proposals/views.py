@@ -39,16 +39,16 @@ class ProposalsView(PartnerView):
 
     @schema.listed
     def get(self, request: Request) -> Response:
-        wanted = validated(serializers.ListRequest, request.query_params.dict())
-        found, cursor = listing.page(self.partner, wanted)
-        return Response({"proposals": [envelope.shown(each) for each in found], "next_cursor": cursor})
+        filters = validated(serializers.ListRequest, request.query_params.dict())
+        proposals, cursor = listing.page(self.partner, filters)
+        return Response({"proposals": [envelope.shown(each) for each in proposals], "next_cursor": cursor})
 
 
 class SearchView(PartnerView):
     @schema.search
     def post(self, request: Request) -> Response:
-        found, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
-        return Response({"proposals": [envelope.shown(each) for each in found], "next_cursor": cursor})
+        proposals, cursor = listing.page(self.partner, self.valid(serializers.SearchRequest, optional=True))
+        return Response({"proposals": [envelope.shown(each) for each in proposals], "next_cursor": cursor})
 
 
 class ProposalView(PartnerView):
@@ -100,5 +100,5 @@ class ProviderView(PartnerView):
 class OptionsView(PartnerView):
     @contract_schema.options
     def get(self, request: Request, name: str, field: str) -> Response:
-        found = contract.options(self.partner, name, field, request.query_params.dict())
-        return Response({"options": found})
+        options = contract.options(self.partner, name, field, request.query_params.dict())
+        return Response({"options": options})

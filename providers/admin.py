@@ -76,10 +76,10 @@ class ProviderForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "name" in self.fields:  # on adding only
-            taken = set(Provider.objects.values_list("name", flat=True))
+            registered = set(Provider.objects.values_list("name", flat=True))
             self.fields["name"] = forms.ChoiceField(
                 label="Banco",
-                choices=[(bank.name, bank.label) for bank in registry.BANKS if bank.name not in taken],
+                choices=[(bank.name, bank.label) for bank in registry.BANKS if bank.name not in registered],
                 widget=UnfoldAdminSelectWidget,
             )
 
@@ -103,12 +103,14 @@ class ProviderForm(forms.ModelForm):
     def clean_new_credentials(self) -> dict[str, str | None]:
         text = self.cleaned_data["new_credentials"]
         try:
-            found = json.loads(text) if text else {}
+            credentials = json.loads(text) if text else {}
         except (ValueError, RecursionError):
             raise ValidationError("Não é um JSON válido.") from None
-        if not isinstance(found, dict) or not all(isinstance(value, str | None) for value in found.values()):
+        if not isinstance(credentials, dict) or not all(
+            isinstance(value, str | None) for value in credentials.values()
+        ):
             raise ValidationError("Deve ser um objeto JSON cujos valores são textos.")
-        return found
+        return credentials
 
     def save(self, commit: bool = True) -> Provider:
         self.instance.credentials = merged(self.instance.credentials, self.cleaned_data["new_credentials"])

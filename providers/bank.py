@@ -242,17 +242,17 @@ class Bank:
         """The error for a `reply` that is a refusal; None for any other reply."""
         return None
 
-    def portfolio_of(self, asked: BankQuery | BankSubmission) -> str | None:
+    def portfolio_of(self, request: BankQuery | BankSubmission) -> str | None:
         """The origination portfolio to send: the requested one, or the operator's default."""
-        return asked.portfolio or self.connection.portfolio
+        return request.portfolio or self.connection.portfolio
 
     @classmethod
-    def first_of(cls, found: Sequence[T], reference: str) -> T | None:
+    def first_of(cls, proposals: Sequence[T], reference: str) -> T | None:
         """The first proposal that the bank has under our `reference`, or None. More than one are logged as an error,
         because the bank then accepted one submission twice."""
-        if len(found) > 1:
-            log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(found))
-        return found[0] if found else None
+        if len(proposals) > 1:
+            log.error("bank_submission_doubled", bank=cls.name, reference=reference, count=len(proposals))
+        return proposals[0] if proposals else None
 
     @classmethod
     def step_outcome(cls, word: str) -> StepOutcome:
@@ -311,10 +311,10 @@ class Bank:
         """Why `result` has no offer. Empty if it has offers or waits for the holder."""
         if result.status is not QueryStatus.NO_OFFERS:
             return ()
-        told = tuple(cls.reason(words) for words in result.reasons)
-        if result.step in STEP_REASONS and all(reason.code is ReasonCode.OTHER for reason in told):
+        reasons = tuple(cls.reason(words) for words in result.reasons)
+        if result.step in STEP_REASONS and all(reason.code is ReasonCode.OTHER for reason in reasons):
             return (Reason.of(STEP_REASONS[result.step], next(iter(result.reasons), None)),)
-        return told or (Reason.of(ReasonCode.OTHER, "O banco não fez oferta e não disse por quê."),)
+        return reasons or (Reason.of(ReasonCode.OTHER, "O banco não fez oferta e não disse por quê."),)
 
     # --- Helpers --------------------------------------------------------------------------------------------
 

@@ -67,8 +67,8 @@ def scopes_to_open(counts: Mapping[str, tuple[int, int]]) -> list[str]:
 
 
 def _total(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    found = list(counts)
-    return sum(good for good, _ in found), sum(bad for _, bad in found)
+    pairs = list(counts)
+    return sum(good for good, _ in pairs), sum(bad for _, bad in pairs)
 
 
 def state_at(opened_at: float | None, now: float) -> str:
@@ -118,16 +118,16 @@ class Breaker:
             opened = self._opened()
             if any(state_at(opened_at, self._now()) == "open" for opened_at in opened.values()):
                 return False
-            taken: list[str] = []
+            probes: list[str] = []
             for scope in opened:
                 if not redis().set(self._key("probe", scope), 1, nx=True, ex=PROBE_S):
-                    for each in taken:
+                    for each in probes:
                         redis().delete(self._key("probe", each))
                     return False
-                taken.append(scope)
+                probes.append(scope)
         except RedisError:
             return True
-        self._probes += taken
+        self._probes += probes
         return True
 
     def release(self) -> None:
@@ -167,10 +167,10 @@ class Breaker:
         """The state of each bank of `names` (closed, open, half_open) for `scope`: all partners, or one partner. One
         Redis call reads all banks. Raises RedisError."""
         breakers = [cls(name) for name in names]
-        found = redis().mget([breaker._key("opened_at", scope) for breaker in breakers])
+        values = redis().mget([breaker._key("opened_at", scope) for breaker in breakers])
         return {
             breaker.name: state_at(float(raw) if raw else None, breaker._now())
-            for breaker, raw in zip(breakers, found, strict=True)
+            for breaker, raw in zip(breakers, values, strict=True)
         }
 
     def _settle(self, is_success: bool, outcomes: Counter[tuple[str, str]]) -> None:
@@ -198,15 +198,15 @@ class Breaker:
         pipe.expire(current, WINDOW_S + BUCKET_S)
         for key in (current, *earlier):
             pipe.hgetall(key)
-        found: dict[str, tuple[int, int]] = {}
+        totals: dict[str, tuple[int, int]] = {}
         for row in pipe.execute()[-1 - len(earlier) :]:
             for name, count in row.items():
                 word, _, partner = (name.decode() if isinstance(name, bytes) else name).partition(":")
                 if partner:
-                    good, bad = found.get(partner, (0, 0))
+                    good, bad = totals.get(partner, (0, 0))
                     is_bad = word == _BAD
-                    found[partner] = (good + int(count) * (not is_bad), bad + int(count) * is_bad)
-        return found
+                    totals[partner] = (good + int(count) * (not is_bad), bad + int(count) * is_bad)
+        return totals
 
     def _open(self, scope: str, anew: bool = True) -> None:
         """Open for `scope` from now on. If `anew` is False and the breaker is already open, its time and its probe

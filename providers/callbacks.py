@@ -30,9 +30,9 @@ def read(
         raise refused
     try:
         age = datetime.now(UTC) - sent_at()
-        found = msgspec.json.decode(body, type=shape)
+        callback = msgspec.json.decode(body, type=shape)
     except (ValueError, TypeError, OverflowError):  # TypeError: a time without an offset
         raise refused from None
     if age > MAX_AGE:
         raise refused
-    return found
+    return callback

@@ -47,8 +47,8 @@ class Maintenance(models.Model):
     def now(cls, names: Iterable[str]) -> dict[str, Maintenance]:
         """The current window of each bank of `names`, by bank name. If there are several, the one that ends last."""
         moment = timezone.now()
-        found = cls.objects.filter(provider__in=list(names), starts_at__lte=moment, ends_at__gt=moment)
-        return {window.provider_id: window for window in found.order_by("ends_at")}
+        windows = cls.objects.filter(provider__in=list(names), starts_at__lte=moment, ends_at__gt=moment)
+        return {window.provider_id: window for window in windows.order_by("ends_at")}
 
 
 def out_of_service(until: datetime, reason: str) -> str:

@@ -77,9 +77,9 @@ def connections_sql(names: str) -> str:
     )
 
 
-def read_connections(found: Iterable[str]) -> dict[str, Connection]:
+def read_connections(names: Iterable[str]) -> dict[str, Connection]:
     """The connections, by bank name, in the value of `connections_sql`."""
-    return dict(_connection(each, settings.BANK_TIMEOUT_S) for each in found)
+    return dict(_connection(each, settings.BANK_TIMEOUT_S) for each in names)
 
 
 @lru_cache(maxsize=256)

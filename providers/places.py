@@ -68,13 +68,13 @@ class Places:
             del self._waiting[partner]
 
     def _has_place_for(self, partner: str) -> bool:
-        taken = self._held.total()
-        if taken >= self._limit:
+        in_use = self._held.total()
+        if in_use >= self._limit:
             return False
         partners = {partner, *self._held, *self._waiting}
         if len(partners) == 1:
-            return taken < self._limit - self._limit // LEFT_TO_OTHERS
-        return taken < self._limit * OPEN_TO_ALL or self._held[partner] < self._limit / len(partners)
+            return in_use < self._limit - self._limit // LEFT_TO_OTHERS
+        return in_use < self._limit * OPEN_TO_ALL or self._held[partner] < self._limit / len(partners)
 
 
 class _Waiter:

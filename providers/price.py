@@ -46,7 +46,7 @@ class CetSource(StrEnum):
 def complete_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetSource | None]:
     """The CET of `offer` in percent a month and percent a year, and its origin. If the bank gives only one rate, the
     other is derived from it. If it gives none, the CET is computed. All three are None if that is impossible."""
-    monthly, annual = _told(offer.cet_monthly, MAX_RATE), _told(offer.cet_annual, MAX_ANNUAL)
+    monthly, annual = _rounded_cet(offer.cet_monthly, MAX_RATE), _rounded_cet(offer.cet_annual, MAX_ANNUAL)
     if monthly is not None or annual is not None:
         if monthly is None and annual is not None:
             monthly = monthly_of(annual)
@@ -60,7 +60,7 @@ def complete_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetS
     return (*found, CetSource.COMPUTED) if found else (None, None, None)
 
 
-def _told(percent: Decimal | None, below: int) -> Decimal | None:
+def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:
     """A CET given by a bank, with at most 6 decimals. None for a number that cannot be a cost, which counts as not
     given."""
     if percent is None or not percent.is_finite() or not 0 <= percent < below:

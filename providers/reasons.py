@@ -150,8 +150,8 @@ class Reason:
     @classmethod
     def of(cls, code: ReasonCode, message: str | None = None, source: ReasonSource | None = None) -> Reason:
         """The reason with that code. Message and source default to the code's own (`MEANINGS`)."""
-        known = MEANINGS[code]
-        return cls(code, source or known.source, sentence(message or "") or known.meaning, known.retryable)
+        meaning = MEANINGS[code]
+        return cls(code, source or meaning.source, sentence(message or "") or meaning.meaning, meaning.retryable)
 
     def as_dict(self) -> dict[str, Any]:
         """The reason as JSON data."""
@@ -166,10 +166,12 @@ def folded(words: str) -> str:
 
 def refusals_of(bank: str) -> dict[str, ReasonCode]:
     """The bank's sentences for a refusal or for no offer, folded, with the code of each, from the data file."""
-    return {folded(words): ReasonCode(code) for code, told in _refusals().get(bank, {}).items() for words in told}
+    return {
+        folded(words): ReasonCode(code) for code, sentences in _refusals().get(bank, {}).items() for words in sentences
+    }
 
 
 @lru_cache(maxsize=1)
 def _refusals() -> dict[str, dict[str, list[str]]]:
-    found: dict[str, dict[str, list[str]]] = json.loads(_REFUSALS.read_text("utf-8"))
-    return found
+    refusals: dict[str, dict[str, list[str]]] = json.loads(_REFUSALS.read_text("utf-8"))
+    return refusals

@@ -84,14 +84,14 @@ def _plain(element: Element, kind: inspect.Type) -> Any:
         return (element.text or "").strip() or None
     kinds = {field.encode_name: field.type for field in kind.fields}
     # An absent element is an empty list.
-    found: dict[str, Any] = {name: [] for name, each in kinds.items() if isinstance(each, inspect.ListType)}
+    values: dict[str, Any] = {name: [] for name, each in kinds.items() if isinstance(each, inspect.ListType)}
     for child in element:
         name = child.tag.rpartition("}")[2]
         each = kinds.get(name)
         if isinstance(each, inspect.ListType):
-            found[name].append(_plain(child, each.item_type))
+            values[name].append(_plain(child, each.item_type))
         elif each is not None:
-            if name in found:
+            if name in values:
                 raise ValueError("an element that should stand once stands twice")
-            found[name] = _plain(child, each)
-    return found
+            values[name] = _plain(child, each)
+    return values

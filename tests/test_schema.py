@@ -21,7 +21,7 @@ from django.utils import timezone
 from jsonschema import FormatChecker
 
 from authorizations import endings, evidence, sessions
-from authorizations.evidence import Observed, Told
+from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Session
 from consultas import query_json
 from consultas.answer import Answer
@@ -317,7 +317,9 @@ def test_sent_events_match_the_reference(schema: dict[str, Any]) -> None:
         outbox.send(partner, "authorization_result", FULL_FLOW, result)
     a_proposal(offer).adopt(BankProposal("N-1", "x", ProposalStatus.AWAITING_SIGNATURE, None), Cause.SUBMIT)
     session, _ = sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")
-    evidence.accept(session.authorization_id, Observed("203.0.113.9", "203.0.113.9", None, None, "r", "json"), Told())
+    evidence.accept(
+        session.authorization_id, Observed("203.0.113.9", "203.0.113.9", None, None, "r", "json"), BrowserReport()
+    )
     sessions.revoke(partner, session.authorization_id, None)
     sessions.decline(
         sessions.open_session(partner, cpf=FULL_FLOW, name="Maria", phone="11987654321")[0].authorization_id

@@ -215,8 +215,8 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         if not term:
             return queryset, False
         if not _SEARCHED.fullmatch(term):
-            told = "A busca aceita webhook-id, proposal_id e simulationGroupId. Para CPF ou sessão, use “Localizar”."
-            self.message_user(request, told, messages.WARNING)
+            message = "A busca aceita webhook-id, proposal_id e simulationGroupId. Para CPF ou sessão, use “Localizar”."
+            self.message_user(request, message, messages.WARNING)
             return queryset.none(), False
         return queryset.filter(Q(pk=term.lower()) | Q(reference_index=reference_index(term.lower()))), False
 
@@ -276,23 +276,23 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
             text = "O passo seguinte diz quantos seriam reenviados, e ainda não reenvia."
             return self.form_over_list(request, form, title=title, text=text, button="Contar")
         window, partner = form.window(), form.cleaned_data["partner"]
-        found = between(**window).count()
-        if not found or form.cleaned_data["seen"] != found:
+        count = between(**window).count()
+        if not count or form.cleaned_data["seen"] != count:
             text = (
-                f"{partner}: a reenviar {counted(found, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
+                f"{partner}: a reenviar {counted(count, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
                 "webhook-id. O que já foi apagado e o que ainda está a entregar não conta."
             )
-            if not found:
+            if not count:
                 return self.form_over_list(request, WindowForm(form.data), title=title, text=text, button="Contar")
             return self.form_over_list(
-                request, form.hidden(found), title=title, text=text, button=f"Reenviar {found}", danger=True
+                request, form.hidden(count), title=title, text=text, button=f"Reenviar {count}", danger=True
             )
         with transaction.atomic():
-            sent = resend_between(**window)
-            told = f"Eventos de {partner} reenviados: {sent}, criados de {window['begin']:%d/%m/%Y %H:%M} "
-            told += f"a {window['end']:%d/%m/%Y %H:%M}."
-            audit.record(Action.RESENT, request=request, obj=partner, detail=told)
-        self.message_user(request, told, messages.SUCCESS)
+            resent = resend_between(**window)
+            message = f"Eventos de {partner} reenviados: {resent}, criados de {window['begin']:%d/%m/%Y %H:%M} "
+            message += f"a {window['end']:%d/%m/%Y %H:%M}."
+            audit.record(Action.RESENT, request=request, obj=partner, detail=message)
+        self.message_user(request, message, messages.SUCCESS)
         return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={partner.pk}")
 
     @admin.action(description="Reenviar os eventos selecionados", permissions=["change"])
@@ -322,10 +322,10 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         if event is None:
             raise Http404
         if request.method == "POST":
-            sent = resend_failed(event.partner_id)
-            told = f"Reenviados os eventos falhados de {event.partner}: {sent}."
-            self.log_change(request, event, told, action=Action.RESENT)
-            self.message_user(request, told, messages.SUCCESS)
+            resent = resend_failed(event.partner_id)
+            message = f"Reenviados os eventos falhados de {event.partner}: {resent}."
+            self.log_change(request, event, message, action=Action.RESENT)
+            self.message_user(request, message, messages.SUCCESS)
             return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={event.partner_id}")
         failed = Event.objects.filter(partner=event.partner_id, state=Event.State.FAILED, purged_at=None).count()
         return self.form_over_list(

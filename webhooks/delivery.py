@@ -254,9 +254,9 @@ class DeliveryProcess:
 
     def turn(self, *, claiming: bool = True) -> int:
         """Store the finished outcomes, then claim and start due events. Returns the number of attempts in flight."""
-        came = [self._outcomes[position] for position in range(len(self._outcomes))]
-        self._store(came)
-        for outcome in came:
+        outcomes = [self._outcomes[position] for position in range(len(self._outcomes))]
+        self._store(outcomes)
+        for outcome in outcomes:
             self._outcomes.popleft()
             self._in_flight -= 1
             is_slow = outcome.answer.duration_ms >= SLOW_MS

@@ -19,18 +19,18 @@ class OutboxCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         now = timezone.now()
-        found = Event.objects.filter(state=Event.State.DUE).aggregate(
+        counts = Event.objects.filter(state=Event.State.DUE).aggregate(
             due=Count("pk"),
             claimed=Count("pk", filter=Q(claimed_until__gt=now)),
             unreachable=Count("pk", filter=UNREACHABLE),
             oldest=Min("next_attempt_at", filter=~UNREACHABLE & (Q(claimed_until=None) | Q(claimed_until__lte=now))),
         )
-        found["failed"] = Event.objects.filter(state=Event.State.FAILED).count()
+        counts["failed"] = Event.objects.filter(state=Event.State.FAILED).count()
         events = GaugeMetricFamily("webhook_events", "Events that are not delivered.", labels=["state"])
         for state in ("due", "claimed", "unreachable", "failed"):
-            events.add_metric([state], found[state])
+            events.add_metric([state], counts[state])
         yield events
-        age = max(0.0, (now - found["oldest"]).total_seconds()) if found["oldest"] else 0.0
+        age = max(0.0, (now - counts["oldest"]).total_seconds()) if counts["oldest"] else 0.0
         yield GaugeMetricFamily(
             "webhook_oldest_due_seconds", "How long the oldest deliverable event is overdue.", value=age
         )

@@ -148,8 +148,8 @@ def between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_faile
     """The partner's events from `begin` to before `end` that can be sent again. Due events are left out, because they
     are sent anyway."""
     ended = [Event.State.FAILED] if only_failed else [Event.State.FAILED, Event.State.DELIVERED]
-    made = Event.objects.filter(partner=partner_id, created_at__gte=begin, created_at__lt=end)
-    return made.filter(state__in=ended, purged_at=None)
+    created = Event.objects.filter(partner=partner_id, created_at__gte=begin, created_at__lt=end)
+    return created.filter(state__in=ended, purged_at=None)
 
 
 def resend_between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> int:

@@ -68,8 +68,8 @@ def name_headers(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     for methods in result.get("webhooks", {}).values():
         for operation in methods.values():
             operation["parameters"] = [
-                {"in": "header", "name": name, "required": True, "schema": {"type": "string"}, "description": told}
-                for name, told in _HEADERS.items()
+                {"in": "header", "name": name, "required": True, "schema": {"type": "string"}, "description": meaning}
+                for name, meaning in _HEADERS.items()
             ]
     return result
 

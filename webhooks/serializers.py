@@ -36,8 +36,8 @@ class EventListRequest(Block):
         return {named.get(name, name): field for name, field in fields.items()}
 
     def to_internal_value(self, data: dict[str, str]) -> dict[str, Any]:
-        told: dict[str, Any] = super().to_internal_value({name: text for name, text in data.items() if text})
-        return told
+        values: dict[str, Any] = super().to_internal_value({name: text for name, text in data.items() if text})
+        return values
 
 
 # --- Out --------------------------------------------------------------------------------------------------------

@@ -246,11 +246,11 @@ def _resolve(host: str, port: int, seconds: float) -> list[Address]:
     """The addresses of `host`, best first. Raises `_MayNotBeCalled` if there is none, or if any of them is forbidden: a
     name with both public and private addresses is an attack or a mistake. Raises TimeoutError after `seconds`."""
     try:
-        found = _look_up(host, port, seconds)
+        entries = _look_up(host, port, seconds)
     except (socket.gaierror, UnicodeError):
         raise _MayNotBeCalled(Fault.DNS) from None
     # A scoped address ("fe80::1%eth0") is link-local and is refused without its scope, too.
-    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]
     if not all(may_be_called(address) for address in addresses):
         raise _MayNotBeCalled(Fault.BLOCKED)
     return addresses

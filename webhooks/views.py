@@ -22,9 +22,9 @@ class WebhookView(PartnerView):
 class EventsView(PartnerView):
     @schema.listed
     def get(self, request: Request) -> Response:
-        wanted = validated(serializers.EventListRequest, request.query_params.dict())
-        found, cursor = events.page(self.partner, wanted)
-        return Response({"events": [serializers.listed(each) for each in found], "next_cursor": cursor})
+        filters = validated(serializers.EventListRequest, request.query_params.dict())
+        rows, cursor = events.page(self.partner, filters)
+        return Response({"events": [serializers.listed(each) for each in rows], "next_cursor": cursor})
 
 
 class EventView(PartnerView):

@@ -82,8 +82,8 @@ class Recorder:
             aiohttp.ClientSession(auto_decompress=False) as session,
             session.request(call.method, self.simulator + call.path, headers=headers, data=call.body) as answer,
         ):
-            kept = {name: value for name, value in answer.headers.items() if name.lower() not in HOP}
-            return web.Response(status=answer.status, headers=kept, body=await answer.read())
+            forwarded = {name: value for name, value in answer.headers.items() if name.lower() not in HOP}
+            return web.Response(status=answer.status, headers=forwarded, body=await answer.read())
 
 
 def record(simulator: str) -> dict[str, list[Call]]:
@@ -97,16 +97,16 @@ def record(simulator: str) -> dict[str, list[Call]]:
     from providers.models import Provider
     from providers.types.query import BankQuery
 
-    asked = body()
+    sample = body()
     query = BankQuery(
-        cpf=asked["cpf"],
-        name=asked["nome"],
-        birth_date=date.fromisoformat(asked["data_nascimento"]),
-        phone=asked["telefone"],
-        email=asked["email"],
-        client_ip=asked["client_ip"],
-        loan_value=Decimal(str(asked["loan_value"])),
-        installments=asked["prazo"],
+        cpf=sample["cpf"],
+        name=sample["nome"],
+        birth_date=date.fromisoformat(sample["data_nascimento"]),
+        phone=sample["telefone"],
+        email=sample["email"],
+        client_ip=sample["client_ip"],
+        loan_value=Decimal(str(sample["loan_value"])),
+        installments=sample["prazo"],
         accepted_at=datetime.now(UTC),
     )
     recorder = Recorder(simulator)
@@ -116,8 +116,10 @@ def record(simulator: str) -> dict[str, list[Call]]:
         for row in Provider.objects.all():
             account = row.connection()
             own = urlsplit(account.base_url)._replace(netloc=f"127.0.0.1:{recorder.port}").geturl()
-            known = {row.name: replace(account, base_url=own)}
-            operation.client(row.name, request_id=f"bench-floor-{number}", partner="bench", known=known).query(query)
+            connections = {row.name: replace(account, base_url=own)}
+            operation.client(row.name, request_id=f"bench-floor-{number}", partner="bench", known=connections).query(
+                query
+            )
     end()
     return recorder.calls
 

@@ -61,7 +61,7 @@ class AggregatedView(PartnerView):
             request_id=self.request_id,
             deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
         )
-        known = enabled_connections(banks)
+        connections = enabled_connections(banks)
         steps = {
             row.provider: row
             for row in Step.objects.filter(
@@ -69,44 +69,44 @@ class AggregatedView(PartnerView):
             )
         }
         connection.close()
-        answers = list(_pool.map(lambda bank: _ask(query, bank, known, steps.get(bank)), banks))
+        answers = list(_pool.map(lambda bank: _ask(query, bank, connections, steps.get(bank)), banks))
         query.answers = msgspec.to_builtins(answers)
         query.finished_at = timezone.now()
         with transaction.atomic():
             ids = offers.persist(query, {answer.provider: answer.offers for answer in answers})
             query.simulation_group = query.id if any(ids.values()) else None
-            shown = query_json.shown_offers(query, answers, ids)
+            rendered = query_json.shown_offers(query, answers, ids)
             query.save(update_fields=["answers", "simulation_group", "finished_at"])
             if query.simulation_group:
-                outbox.send(key.partner, "lead", str(query.id), query_json.lead(query, answers, shown))
-        return Response(query_json.aggregate(query, answers, shown))
+                outbox.send(key.partner, "lead", str(query.id), query_json.lead(query, answers, rendered))
+        return Response(query_json.aggregate(query, answers, rendered))
 
 
-def _ask(query: Query, bank: str, known: dict[str, Connection], step: Step | None) -> Answer:
+def _ask(query: Query, bank: str, connections: dict[str, Connection], step: Step | None) -> Answer:
     begun = time.monotonic()
-    told: dict[str, Any]
+    facts: dict[str, Any]
     try:
         client = operation.client(
             bank,
             request_id=query.request_id,
             partner=str(query.partner_id),
-            known=known,
+            known=connections,
             longest_s=query.seconds_left(),
         )
         result = pending.ask(client, query, query.for_bank(bank), step)
     except BankFailure as failure:
         return failed(bank, failure, time.monotonic() - begun)
     except ApiError as refusal:
-        told = {"status": QueryStatus.ERROR, "error": refusal.message}
+        facts = {"status": QueryStatus.ERROR, "error": refusal.message}
     else:
-        told = {
+        facts = {
             name: getattr(result, name)
             for name in ("status", "offers", "action", "reasons", "term_auto_authorized", "data")
         } | {"links": result.employments}
     finally:
         connection.close()
     elapsed_ms = round((time.monotonic() - begun) * 1000)
-    return Answer(provider=bank, elapsed_ms=elapsed_ms, answered_at=time.time(), **told)
+    return Answer(provider=bank, elapsed_ms=elapsed_ms, answered_at=time.time(), **facts)
 
 
 def live(request: HttpRequest) -> HttpResponse:

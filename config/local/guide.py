@@ -38,32 +38,32 @@ def build(folder: Path = DEFAULT_FOLDER) -> bool:
         return False
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".guide-") as workspace:
-        made = Path(workspace) / "html"
+        pages = Path(workspace) / "html"
         options = ["-q", "-W", "--keep-going", "-b", "html", "-d", f"{workspace}/doctrees"]
-        subprocess.run([sys.executable, "-m", "sphinx", *options, str(SOURCES), str(made)], check=True)
-        _move_code_into_files(made)
-        (made / STAMP).write_text(digest)
-        made.chmod(0o755)
+        subprocess.run([sys.executable, "-m", "sphinx", *options, str(SOURCES), str(pages)], check=True)
+        _move_code_into_files(pages)
+        (pages / STAMP).write_text(digest)
+        pages.chmod(0o755)
         shutil.rmtree(folder, ignore_errors=True)
-        made.rename(folder)
+        pages.rename(folder)
     return True
 
 
 def _digest() -> str:
     """The digest of everything that the pages are generated from."""
     files = [*SOURCES.rglob("*"), ROOT / "requirements-docs.txt", Path(__file__)]
-    found = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(sys.version.encode())
     for file in sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts):
-        found.update(f"{file.relative_to(ROOT)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()
+        digest.update(f"{file.relative_to(ROOT)}\0".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
 
 
-def _move_code_into_files(made: Path) -> None:
+def _move_code_into_files(pages: Path) -> None:
     """Remove every inline script, style and style attribute from the pages, and every script that evaluates text as
     code."""
     files: dict[str, str] = {}
-    for page in made.rglob("*.html"):
-        static = "../" * (len(page.relative_to(made).parts) - 1) + "_static/"
+    for page in pages.rglob("*.html"):
+        static = "../" * (len(page.relative_to(pages).parts) - 1) + "_static/"
 
         def moved(text: str, ending: str, element: str, static: str = static) -> str:
             name = f"moved-{hashlib.sha256(text.encode()).hexdigest()[:12]}.{ending}"
@@ -71,20 +71,20 @@ def _move_code_into_files(made: Path) -> None:
             return element.format(static + name)
 
         text = page.read_text()
-        text = _SCRIPT.sub(lambda found: moved(found[1], "js", '<script src="{}"></script>'), text)
-        text = _STYLE.sub(lambda found: moved(found[1], "css", '<link rel="stylesheet" href="{}">'), text)
-        text = _STYLE_ATTRIBUTE.sub(lambda found: f' data-style="{found[1]}"', text)
+        text = _SCRIPT.sub(lambda match: moved(match[1], "js", '<script src="{}"></script>'), text)
+        text = _STYLE.sub(lambda match: moved(match[1], "css", '<link rel="stylesheet" href="{}">'), text)
+        text = _STYLE_ATTRIBUTE.sub(lambda match: f' data-style="{match[1]}"', text)
         for rule in set(re.findall(r'data-style="([^"]*)"', text)):
             files["attributes.css"] = files.get("attributes.css", "") + f'[data-style="{rule}"] {{ {rule} }}\n'
         link = f'<link rel="stylesheet" href="{static}attributes.css"></head>'
         text = text.replace("</head>", link, 1)
-        if page.relative_to(made).with_suffix("").as_posix() not in PORTUGUESE:
+        if page.relative_to(pages).with_suffix("").as_posix() not in PORTUGUESE:
             text = text.replace('lang="pt-BR"', 'lang="en"', 1)
         page.write_text(text)
     files["attributes.css"] = "".join(sorted(set(files.get("attributes.css", "").splitlines(keepends=True))))
     for name, text in files.items():
-        (made / "_static" / name).write_text(text)
-    _state_the_plural(made / "_static" / "translations.js")
+        (pages / "_static" / name).write_text(text)
+    _state_the_plural(pages / "_static" / "translations.js")
 
 
 def _state_the_plural(file: Path) -> None:

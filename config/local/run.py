@@ -188,8 +188,8 @@ def _start_servers(supervisor: Supervisor, data_dir: Path) -> tuple[dict[str, st
     }
     started: list[Postgres | Redis] = []
     for variable, server in servers.items():
-        if given := os.environ.get(variable):
-            urls[variable] = given
+        if url := os.environ.get(variable):
+            urls[variable] = url
             continue
         supervisor.say(f"starting {server.name} in {server.home}")
         supervisor.start(Process(server.name, server.prepare(), stop_signal=server.stop_signal), stage=0)
@@ -264,11 +264,11 @@ def _wanted_port(variable: str, default: int) -> int:
 def _require_free(ports: Mapping[str, int]) -> None:
     if len(set(ports.values())) < len(ports):
         raise PlatformError(f"{' and '.join(ports)} are the same: {next(iter(ports.values()))}")
-    taken = [
+    conflicts = [
         f"port {port} is in use: set {name} to a free one" for name, port in ports.items() if not port_is_free(port)
     ]
-    if taken:
-        raise PlatformError(", and ".join(taken) + ", for example PORT=8001 make run")
+    if conflicts:
+        raise PlatformError(", and ".join(conflicts) + ", for example PORT=8001 make run")
 
 
 if __name__ == "__main__":

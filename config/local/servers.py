@@ -147,9 +147,9 @@ class Postgres:
             "--auth=scram-sha-256",
         ]
         command += ["--pwfile=/dev/stdin", *([] if self.durable else ["--no-sync"])]
-        made = subprocess.run(command, input=_password(self.home), capture_output=True, text=True, check=False)
-        if made.returncode:
-            raise PlatformError(f"initdb could not make {self.data}:\n{made.stderr.strip()}")
+        result = subprocess.run(command, input=_password(self.home), capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise PlatformError(f"initdb could not make {self.data}:\n{result.stderr.strip()}")
         fresh.rename(self.data)
 
     def answers(self) -> bool:

@@ -35,7 +35,7 @@ class Stopped(Exception):
 
 
 @dataclass
-class _Kept:
+class _Supervised:
     """A supervised process and the state of its restarts. Processes of a higher `stage` are stopped first."""
 
     process: Process
@@ -56,7 +56,7 @@ class Supervisor:
         self._folder = folder
         self._output = output
         self._coloured = output.isatty() and "NO_COLOR" not in os.environ
-        self._kept: list[_Kept] = []
+        self._processes: list[_Supervised] = []
         self._stop_requested_at: float | None = None
         self._impatient = False
         self._selector = selectors.DefaultSelector()
@@ -79,14 +79,14 @@ class Supervisor:
 
     def start(self, process: Process, *, stage: int = 1) -> None:
         """Start `process` and keep it running. `stop` stops a higher `stage` first."""
-        kept = _Kept(process, stage)
-        self._kept.append(kept)
-        self._spawn(kept)
+        supervised = _Supervised(process, stage)
+        self._processes.append(supervised)
+        self._spawn(supervised)
 
     def run(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run `command` to its end, with its output prefixed by `name`. Returns its exit code. Raises Stopped."""
         process = Process(name, command, environment)
-        handle = self._spawn(_Kept(process, stage=1))
+        handle = self._spawn(_Supervised(process, stage=1))
         try:
             while process.alive:
                 self._turn(None)
@@ -115,8 +115,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop all processes, stage by stage, and kill those that do not end in time. A second Ctrl-C kills at once."""
-        for stage in sorted({kept.stage for kept in self._kept}, reverse=True):
-            group = [kept.process for kept in self._kept if kept.stage == stage]
+        for stage in sorted({supervised.stage for supervised in self._processes}, reverse=True):
+            group = [supervised.process for supervised in self._processes if supervised.stage == stage]
             for process in group:
                 process.ask_to_end()
             deadline = time.monotonic() + GRACE_S
@@ -137,19 +137,19 @@ class Supervisor:
         elif now - self._stop_requested_at > ONE_KEY_PRESS_S:
             self._impatient = True
 
-    def _spawn(self, kept: _Kept) -> subprocess.Popen[bytes]:
+    def _spawn(self, supervised: _Supervised) -> subprocess.Popen[bytes]:
         """Start the process in a group of its own: Ctrl-C reaches only the supervisor, which stops everything in
         order."""
-        handle = kept.process.start(self._folder, subprocess.PIPE)
-        kept.started_at, kept.restart_at = time.monotonic(), None
+        handle = supervised.process.start(self._folder, subprocess.PIPE)
+        supervised.started_at, supervised.restart_at = time.monotonic(), None
         assert handle.stdout is not None  # noqa: S101 - PIPE was asked for
         os.set_blocking(handle.stdout.fileno(), False)
-        self._selector.register(handle.stdout, selectors.EVENT_READ, _Lines(kept.process.name, handle.stdout))
+        self._selector.register(handle.stdout, selectors.EVENT_READ, _Lines(supervised.process.name, handle.stdout))
         return handle
 
     def _turn(self, timeout_s: float | None) -> None:
         """Wait at most `timeout_s` seconds for an event and handle it. Raises Stopped."""
-        due = [kept.restart_at for kept in self._kept if kept.restart_at is not None]
+        due = [supervised.restart_at for supervised in self._processes if supervised.restart_at is not None]
         if due:
             until_due = max(0.0, min(due) - time.monotonic())
             timeout_s = until_due if timeout_s is None else min(timeout_s, until_due)
@@ -157,20 +157,20 @@ class Supervisor:
         if self._stop_requested_at is not None:
             raise Stopped
         now = time.monotonic()
-        for kept in self._kept:
-            if kept.restart_at is not None:
-                if kept.restart_at <= now:
-                    handle = self._spawn(kept)
-                    self.say(f"{kept.process.name} was started again (process {handle.pid})")
-            elif kept.process.handle is not None and not kept.process.alive:
-                self._schedule_restart(kept, kept.process.handle.returncode, now)
+        for supervised in self._processes:
+            if supervised.restart_at is not None:
+                if supervised.restart_at <= now:
+                    handle = self._spawn(supervised)
+                    self.say(f"{supervised.process.name} was started again (process {handle.pid})")
+            elif supervised.process.handle is not None and not supervised.process.alive:
+                self._schedule_restart(supervised, supervised.process.handle.returncode, now)
 
-    def _schedule_restart(self, kept: _Kept, code: int, now: float) -> None:
-        kept.process.kill()  # workers left by a killed parent
-        kept.restarts = 0 if now - kept.started_at > SETTLED_AFTER_S else kept.restarts + 1
-        delay = RESTART_DELAYS_S[min(kept.restarts, len(RESTART_DELAYS_S) - 1)]
-        kept.restart_at = now + delay
-        self.say(f"{kept.process.name} {_ending(code)}: starting it again in {delay:g} s")
+    def _schedule_restart(self, supervised: _Supervised, code: int, now: float) -> None:
+        supervised.process.kill()  # workers left by a killed parent
+        supervised.restarts = 0 if now - supervised.started_at > SETTLED_AFTER_S else supervised.restarts + 1
+        delay = RESTART_DELAYS_S[min(supervised.restarts, len(RESTART_DELAYS_S) - 1)]
+        supervised.restart_at = now + delay
+        self.say(f"{supervised.process.name} {_ending(code)}: starting it again in {delay:g} s")
 
     def _relay(self, timeout_s: float | None) -> None:
         """Write the output that is available, or wait at most `timeout_s` seconds for some."""

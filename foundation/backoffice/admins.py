@@ -163,13 +163,13 @@ class RobustAdmin(ModelAdmin):
     def _rows_named(self, rows: QuerySet, fields: Iterable[str], name: str) -> QuerySet:
         """Those of `rows` whose value in one of the columns `fields` is exactly `name`. Each column is searched by its
         index. Django's own search would convert ids to text and read all rows."""
-        found = Q()
+        matching = Q()
         for field in fields:
             try:
-                found |= Q(**{field: self.opts.get_field(field.removesuffix("__exact")).to_python(name)})
+                matching |= Q(**{field: self.opts.get_field(field.removesuffix("__exact")).to_python(name)})
             except ValidationError:  # `name` is not an id
                 continue
-        return rows.filter(found) if found else rows.none()
+        return rows.filter(matching) if matching else rows.none()
 
     def response_action(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse | None:
         """Run the chosen action. Only the list is shown if one of the chosen ids cannot be an id."""
@@ -222,12 +222,12 @@ class NothingToSaveAdmin(RobustAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        shown = {
+        flags = {
             "show_save": False,
             "show_save_and_continue": False,
             "title": capfirst(str(self.opts.verbose_name)),  # Django's says that the row may be changed
         }
-        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **shown})
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), **flags})
 
 
 class ButtonsAdmin(NothingToSaveAdmin):

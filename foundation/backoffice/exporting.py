@@ -61,11 +61,11 @@ class ExportMixin(ModelAdmin):
         if any("\0" in value for _, values in request.GET.lists() for value in values):
             return HttpResponseRedirect("../")
         changes = self.get_changelist_instance(request)
-        shown = [name for name in changes.list_display if name != "action_checkbox"]
-        columns = [*(self.exported_whole.get(name, name) for name in shown), *self.also_exported]
+        listed = [name for name in changes.list_display if name != "action_checkbox"]
+        columns = [*(self.exported_whole.get(name, name) for name in listed), *self.also_exported]
         filters = request.GET.urlencode() or "nenhum"
-        told = f"Lista exportada em CSV, filtros: {filters}."
-        audit.record(audit.Action.EXPORTED, request=request, model=self.model, detail=told)
+        detail = f"Lista exportada em CSV, filtros: {filters}."
+        audit.record(audit.Action.EXPORTED, request=request, model=self.model, detail=detail)
         name = f"{slugify(str(self.opts.verbose_name_plural))}-{timezone.localtime():%Y-%m-%d}.csv"
         return StreamingHttpResponse(
             self._lines(changes.queryset, columns),

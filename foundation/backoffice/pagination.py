@@ -26,5 +26,5 @@ class BoundedPaginator(Paginator):
         rows = self.object_list
         if not isinstance(rows, QuerySet):
             return len(rows)
-        found = rows.order_by().values("pk")[: MOST + 1].count()
-        return MoreThan(found) if found > MOST else found
+        number = rows.order_by().values("pk")[: MOST + 1].count()
+        return MoreThan(number) if number > MOST else number

@@ -63,14 +63,14 @@ def write() -> None:
 
     A permission that does not exist yet (the database is only partly migrated) is left out and logged.
     """
-    wanted = {name for names in settings.BACKOFFICE_ROLES.values() for name in names}
-    known = {
+    needed = {name for names in settings.BACKOFFICE_ROLES.values() for name in names}
+    by_name = {
         f"{app}.{codename}": pk
         for pk, app, codename in Permission.objects.filter(
-            codename__in={name.partition(".")[2] for name in wanted}
+            codename__in={name.partition(".")[2] for name in needed}
         ).values_list("pk", "content_type__app_label", "codename")
     }
-    if missing := wanted - known.keys():
+    if missing := needed - by_name.keys():
         log.warning("role_permissions_missing", missing=sorted(missing))
     through = Group.permissions.through._default_manager
     with transaction.atomic():
@@ -78,18 +78,18 @@ def write() -> None:
         Group.objects.bulk_create([Group(name=name) for name in names], ignore_conflicts=True)
         groups = dict(Group.objects.filter(name__in=names).values_list("name", "pk"))
         pairs = {
-            (groups[role], known[name])
+            (groups[role], by_name[name])
             for role, permissions in settings.BACKOFFICE_ROLES.items()
-            for name in known.keys() & set(permissions)
+            for name in by_name.keys() & set(permissions)
         }
-        held = {
+        granted = {
             (group, permission): pk
             for pk, group, permission in through.filter(group__in=groups.values()).values_list(
                 "pk", "group_id", "permission_id"
             )
         }
-        through.filter(pk__in=[pk for pair, pk in held.items() if pair not in pairs]).delete()
+        through.filter(pk__in=[pk for pair, pk in granted.items() if pair not in pairs]).delete()
         through.bulk_create(
-            [through.model(group_id=group, permission_id=permission) for group, permission in pairs - held.keys()],
+            [through.model(group_id=group, permission_id=permission) for group, permission in pairs - granted.keys()],
             ignore_conflicts=True,
         )

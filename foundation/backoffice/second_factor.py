@@ -59,9 +59,11 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 def _device(request: HttpRequest) -> TOTPDevice:
     """The operator's device, locked until the end of the transaction. A new device is confirmed by its first code."""
     devices = TOTPDevice.objects.select_for_update().filter(user_id=request.user.pk)
-    found = devices.order_by("-confirmed", "pk").first()
-    made: TOTPDevice = found or TOTPDevice.objects.create(user_id=request.user.pk, name="telefone", confirmed=False)
-    return made
+    registered = devices.order_by("-confirmed", "pk").first()
+    device: TOTPDevice = registered or TOTPDevice.objects.create(
+        user_id=request.user.pk, name="telefone", confirmed=False
+    )
+    return device
 
 
 def _passed(request: HttpRequest, device: TOTPDevice) -> HttpResponse:
@@ -76,9 +78,9 @@ def _passed(request: HttpRequest, device: TOTPDevice) -> HttpResponse:
 
 
 def _next(request: HttpRequest) -> str:
-    wanted = request.GET.get("next", "")
-    is_ours = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
-    return wanted if is_ours and wanted.startswith("/admin/") else reverse("admin:index")
+    target = request.GET.get("next", "")
+    is_ours = url_has_allowed_host_and_scheme(target, {request.get_host()}, require_https=request.is_secure())
+    return target if is_ours and target.startswith("/admin/") else reverse("admin:index")
 
 
 def _context(request: HttpRequest, device: TOTPDevice, form: CodeForm) -> dict[str, Any]:

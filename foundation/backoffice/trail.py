@@ -55,7 +55,7 @@ class ModelFilter(FixedChoicesFilter):
 
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
-    list_display = ("at", "coloured_action", "who", "address", "object_page", "what_changed", "told_detail")
+    list_display = ("at", "coloured_action", "who", "address", "object_page", "what_changed", "detail_in_words")
     list_filter = (WhoFilter, ActionFilter, ModelFilter, ("at", RangeDateTimeFilter))
     list_filter_submit = True
     list_per_page = 50
@@ -63,14 +63,14 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     search_help_text = "id do objeto, X-Request-Id ou usuário; sempre inteiro"
     fields = readonly_fields = (
         "at",
-        "told_action",
+        "action_in_words",
         "who",
         "channel",
         "address",
         "object_page",
         "object_id",
         "change_table",
-        "told_detail",
+        "detail_in_words",
         "request_id",
     )
 
@@ -99,11 +99,11 @@ class AuditEntryAdmin(ReadOnlyAdmin):
         label={**dict.fromkeys(Action.values, "info"), **{str(each): "warning" for each in SERIOUS}},
     )
     def coloured_action(self, entry: AuditEntry) -> tuple[str, str]:
-        return entry.action, entry.told_action
+        return entry.action, entry.action_in_words
 
     @admin.display(description="o quê")
-    def told_action(self, entry: AuditEntry) -> str:
-        return entry.told_action
+    def action_in_words(self, entry: AuditEntry) -> str:
+        return entry.action_in_words
 
     @admin.display(description="objeto")
     def object_page(self, entry: AuditEntry) -> SafeString | str:
@@ -132,19 +132,19 @@ class AuditEntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="mudanças")
     def change_table(self, entry: AuditEntry) -> SafeString | str:
-        rows = [(_title(entry, name), *(_told(each) for each in pair)) for name, pair in entry.changes.items()]
+        rows = [(_title(entry, name), *(_in_words(each) for each in pair)) for name, pair in entry.changes.items()]
         return table(("Campo", "Antes", "Depois"), rows) if rows else "—"
 
     @admin.display(description="detalhe")
-    def told_detail(self, entry: AuditEntry) -> str:
+    def detail_in_words(self, entry: AuditEntry) -> str:
         """The entry's sentence. Of a refused page, which the entry names by its route, the name of the page."""
-        found = _PAGE.fullmatch(entry.detail) if entry.action == Action.DENIED else None
-        if found is None:
+        page = _PAGE.fullmatch(entry.detail) if entry.action == Action.DENIED else None
+        if page is None:
             return entry.detail or "—"
-        models = (each for each in apps.get_models() if each._meta.label_lower.replace(".", "_") == found["model"])
+        models = (each for each in apps.get_models() if each._meta.label_lower.replace(".", "_") == page["model"])
         model = next(models, None)
-        what = f"{_STEPS.get(found['step'], found['step'])}: {model._meta.verbose_name}" if model else found["model"]
-        return f"{what} ({'leitura' if found['method'] == 'GET' else 'envio de formulário'})"
+        what = f"{_STEPS.get(page['step'], page['step'])}: {model._meta.verbose_name}" if model else page["model"]
+        return f"{what} ({'leitura' if page['method'] == 'GET' else 'envio de formulário'})"
 
 
 #: The method and the route of a page about rows of one model.
@@ -176,7 +176,7 @@ def _field_title(model: type[Model], name: str) -> str:
         return _OF_PAGES.get(name, name)
 
 
-def _told(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, str) and _MOMENT.fullmatch(value):
         return f"{timezone.localtime(datetime.fromisoformat(value)):%d/%m/%Y %H:%M:%S}"
     if value is None or value == []:

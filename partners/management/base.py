@@ -63,11 +63,11 @@ def bank_names(text: str) -> list[str]:
     names = split_names(text)
     if not names:
         raise CommandError("Informe ao menos um banco em --providers; para barrar o parceiro, suspenda-o.")
-    known = list(Provider.objects.order_by("name").values_list("name", flat=True))
-    unknown = [name for name in names if name not in known]
+    registered = list(Provider.objects.order_by("name").values_list("name", flat=True))
+    unknown = [name for name in names if name not in registered]
     if unknown:
         raise CommandError(
-            f"Banco desconhecido: {', '.join(unknown)}. Bancos cadastrados: {', '.join(known) or 'nenhum'}."
+            f"Banco desconhecido: {', '.join(unknown)}. Bancos cadastrados: {', '.join(registered) or 'nenhum'}."
         )
     return names
 

@@ -168,14 +168,16 @@ class Aroeira(Bank):
             return BankClosed()
         if verdict.mensagem == FORBIDDEN_NOW:
             return Conflict(verdict.mensagem)
-        known = REFUSALS.get(verdict.mensagem)
-        return known() if known else ProviderRejected(verdict.mensagem)
+        error = REFUSALS.get(verdict.mensagem)
+        return error() if error else ProviderRejected(verdict.mensagem)
 
     # --- query
 
     def query(self, query: BankQuery) -> BankResult:
-        found = self._simulate(self._query_form(query))
-        return BankResult.answer(map(_offer, found.operacoes), map(_employment, found.vinculos), (found.mensagem,))
+        simulation = self._simulate(self._query_form(query))
+        return BankResult.answer(
+            map(_offer, simulation.operacoes), map(_employment, simulation.vinculos), (simulation.mensagem,)
+        )
 
     def _simulate(self, form: Mapping[str, str]) -> Simulation:
         # A query has no side effect at this bank, so it may be sent again after a broken connection.
@@ -254,11 +256,11 @@ class Aroeira(Bank):
         )
         form = {**self._query_form(same), "codigo_tabela": chosen.table_code, "matricula": chosen.registration}
         try:
-            found = self._simulate(form)
+            fresh = self._simulate(form)
         except BankFailure as failure:
             failure.sent = False  # only the simulation was sent, not the submission
             raise
-        for each in found.operacoes:
+        for each in fresh.operacoes:
             if _terms(_offer(each)) == _terms(chosen):
                 return each.id_simulacao
         raise OfferExpired

@@ -211,8 +211,8 @@ class Canela(Bank):
             return _waiting(authorization)
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, REASONS[outcome])
-        found = self._simulate("PUT", f"{path}/simulacoes", self._wish(query), safe=True)
-        return found if found.step else replace(found, step=outcome)
+        result = self._simulate("PUT", f"{path}/simulacoes", self._wish(query), safe=True)
+        return result if result.step else replace(result, step=outcome)
 
     @classmethod
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
@@ -227,14 +227,14 @@ class Canela(Bank):
 
     def _simulate(self, method: str, path: str, body: dict[str, Any], *, safe: bool) -> BankResult:
         try:
-            found = self.call(method, path, json=body, safe=safe).read(Simulations)
+            simulations = self.call(method, path, json=body, safe=safe).read(Simulations)
         except NotEligible as refused:
             return BankResult(QueryStatus.NO_OFFERS, reasons=(refused.message,))
         except NotAuthorized as refused:
             if refused.authorization is None:
                 raise ProviderError from None
             return _waiting(refused.authorization)
-        return BankResult.answer(map(_offer, found.id), (_employment(each.vinculo) for each in found.id))
+        return BankResult.answer(map(_offer, simulations.id), (_employment(each.vinculo) for each in simulations.id))
 
     def _wish(self, query: BankQuery) -> dict[str, Any]:
         return {

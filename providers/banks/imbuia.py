@@ -189,8 +189,8 @@ class Imbuia(Bank):
         body = {**_query_body(query), "codigo_origem": self.portfolio_of(query)}
         # Safe to repeat: a repeated query returns the same URL and sends no message.
         reply = self._ask("POST", "/marketplace/consultas", QUERY, json=body, safe=True)
-        found = reply.read(Consulted)
-        return _waiting(found.biometria) if found.biometria else _offers(found)
+        consulted = reply.read(Consulted)
+        return _waiting(consulted.biometria) if consulted.biometria else _offers(consulted)
 
     def check(self, query: BankQuery, reference: str) -> BankResult:
         path = f"/marketplace/biometrias/{quote(reference, safe='')}"
@@ -201,8 +201,8 @@ class Imbuia(Bank):
         if outcome is not StepOutcome.APPROVED:
             return BankResult.ended(outcome, REASONS[outcome])
         body = {"simulacao": _wishes(query)}
-        found = self._ask("POST", f"{path}/simulacoes", SIMULATION, json=body, safe=True).read(Consulted)
-        return replace(_offers(found), step=outcome)
+        consulted = self._ask("POST", f"{path}/simulacoes", SIMULATION, json=body, safe=True).read(Consulted)
+        return replace(_offers(consulted), step=outcome)
 
     @classmethod
     def verify_callback(cls, secret: str, headers: Mapping[str, str], body: bytes) -> str:
@@ -374,9 +374,9 @@ def _waiting(proof: Proof) -> BankResult:
     return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
 
 
-def _offers(found: Consulted) -> BankResult:
+def _offers(consulted: Consulted) -> BankResult:
     return BankResult.answer(
-        map(_offer, found.condicoes_credito), map(_employment, found.vinculos), (found.observacao,)
+        map(_offer, consulted.condicoes_credito), map(_employment, consulted.vinculos), (consulted.observacao,)
     )
 
 

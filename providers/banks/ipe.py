@@ -169,10 +169,10 @@ class Ipe(Bank):
     def query(self, query: BankQuery) -> BankResult:
         # A query has no side effect at this bank, so it may be sent again after a broken connection.
         reply = self.call("POST", "/v1/private_payroll/simulations", json=_query_body(query), safe=True)
-        found = reply.read(Simulations)
-        employments = map(_employment, found.employment_relationships)
-        reasons = (reason.description for reason in found.reasons)
-        return BankResult.answer(map(_offer, found.simulations), employments, reasons)
+        answer = reply.read(Simulations)
+        employments = map(_employment, answer.employment_relationships)
+        reasons = (reason.description for reason in answer.reasons)
+        return BankResult.answer(map(_offer, answer.simulations), employments, reasons)
 
     def auction_proposal(self, key: str) -> dict[str, Any]:
         path = f"/v1/private_payroll/auction_proposals/{quote(key, safe='')}"

@@ -156,11 +156,11 @@ class Jatoba(Bank):
     def query(self, query: BankQuery) -> BankResult:
         # A query has no side effect at this bank, so it may be sent again after a broken connection.
         reply = self.call("POST", "/v1/consignado-privado/simulacoes", json=self._query_body(query), safe=True)
-        found = reply.read(Envelope[Simulation])
-        if found.codigo in (NO_OFFER, NO_GEOLOCATION):
-            reason = WITHOUT_GEOLOCATION if found.codigo == NO_GEOLOCATION else found.mensagem
+        envelope = reply.read(Envelope[Simulation])
+        if envelope.codigo in (NO_OFFER, NO_GEOLOCATION):
+            reason = WITHOUT_GEOLOCATION if envelope.codigo == NO_GEOLOCATION else envelope.mensagem
             return BankResult(QueryStatus.NO_OFFERS, reasons=(reason,))
-        simulation = given(found.dados)
+        simulation = given(envelope.dados)
         return BankResult.answer(map(_offer, simulation.ofertas), map(_employment, simulation.vinculos))
 
     def _query_body(self, query: BankQuery) -> dict[str, Any]:

@@ -158,13 +158,13 @@ class Peroba(Bank):
         reply = self.call("POST", path, json=self._wish(query), safe=True)
         if reply.status == AUTHORIZE_FIRST:
             return _waiting(reply)
-        found = reply.read(Consultation)
-        outcome = self.step_outcome(found.autorizacao)
+        consultation = reply.read(Consultation)
+        outcome = self.step_outcome(consultation.autorizacao)
         if outcome is StepOutcome.APPROVED:
-            return _answer(found, step=outcome)
+            return _answer(consultation, step=outcome)
         if outcome is StepOutcome.OPEN:
             return BankResult(QueryStatus.REQUIRES_ACTION, step=outcome)
-        return BankResult.ended(outcome, found.mensagem)
+        return BankResult.ended(outcome, consultation.mensagem)
 
     def _wish(self, query: BankQuery) -> dict[str, Any]:
         return {
@@ -202,10 +202,10 @@ class Peroba(Bank):
         return self._proposal(self.call("GET", path, safe=True))
 
     def _proposal(self, reply: Reply) -> BankProposal:
-        found = reply.read(Proposal).proposta
-        ends_at = from_iso_utc(found.link_valido_ate) if found.link_valido_ate else None
-        link, why = found.link_assinatura, found.motivo_reprovacao
-        return self.proposal(found.codigo, found.situacao, link=link, link_ends_at=ends_at, reason=why)
+        proposal = reply.read(Proposal).proposta
+        ends_at = from_iso_utc(proposal.link_valido_ate) if proposal.link_valido_ate else None
+        link, why = proposal.link_assinatura, proposal.motivo_reprovacao
+        return self.proposal(proposal.codigo, proposal.situacao, link=link, link_ends_at=ends_at, reason=why)
 
 
 def _holder(query: BankQuery) -> dict[str, Any]:
@@ -288,9 +288,12 @@ def _waiting(reply: Reply) -> BankResult:
     return BankResult(QueryStatus.REQUIRES_ACTION, action=action, step=StepOutcome.OPEN)
 
 
-def _answer(found: Consultation, step: StepOutcome | None = None) -> BankResult:
+def _answer(consultation: Consultation, step: StepOutcome | None = None) -> BankResult:
     return BankResult.answer(
-        map(_offer, found.simulacoes), map(_employment, found.vinculos), (found.mensagem,), step=step
+        map(_offer, consultation.simulacoes),
+        map(_employment, consultation.vinculos),
+        (consultation.mensagem,),
+        step=step,
     )
 
 

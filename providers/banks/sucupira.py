@@ -157,8 +157,8 @@ class Sucupira(Bank):
     def query(self, query: BankQuery) -> BankResult:
         # A query has no side effect at this bank, so it may be sent again after a broken connection.
         body = {**_holder(query), "carteira": self.portfolio_of(query)}
-        found = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
-        return BankResult.answer(map(_offer, found.simulacoes), map(_employment, found.vinculos), found.motivos)
+        answer = self.call("POST", "/credito/simulacoes", json=body, safe=True).read(Simulacoes)
+        return BankResult.answer(map(_offer, answer.simulacoes), map(_employment, answer.vinculos), answer.motivos)
 
     # --- proposal
 
@@ -203,18 +203,18 @@ class Sucupira(Bank):
         path = f"/credito/operacoes/{quote(native_id, safe='')}"
         return self._proposal(self.call("GET", path, safe=True).read(Operacao))
 
-    def _proposal(self, found: Operacao) -> BankProposal:
-        signature, paid = found.assinatura, found.liquidacao
+    def _proposal(self, operation: Operacao) -> BankProposal:
+        signature, paid = operation.assinatura, operation.liquidacao
         return self.proposal(
-            found.id_operacao,
-            found.situacao,
+            operation.id_operacao,
+            operation.situacao,
             link=signature.link if signature else None,
             link_ends_at=_moment(signature.valida_ate) if signature and signature.valida_ate else None,
-            contract_number=found.numero_contrato,
+            contract_number=operation.numero_contrato,
             disbursed_at=_moment(paid.em) if paid else None,
             disbursed_amount=from_cents(int(paid.valor_centavos)) if paid else None,
-            reason=found.motivo_indeferimento,
-            data={"portfolio": found.carteira},
+            reason=operation.motivo_indeferimento,
+            data={"portfolio": operation.carteira},
         )
 
 

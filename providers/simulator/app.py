@@ -48,8 +48,8 @@ def create_app(settings: Settings) -> web.Application:
     SmsGateway(world).add_to(app)
     for bank in banks.values():
         shared: dict[tuple[str, str], list[Route]] = {}
-        for made in bank.routes():
-            shared.setdefault((made.method, made.path), []).append(made)
+        for each in bank.routes():
+            shared.setdefault((each.method, each.path), []).append(each)
         for (method, path), routes in shared.items():
             app.router.add_route(method, f"/{bank.name}{path}", _handler(bank, routes))
 
@@ -74,29 +74,29 @@ def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitab
             incoming.raw_path,
         )
         bank.world.clock.run_due()
-        made = next((each for each in routes if each.when is None or request.matches(each.when)), None)
-        if made is None:
+        matched = next((each for each in routes if each.when is None or request.matches(each.when)), None)
+        if matched is None:
             return bank.bad_field(None, Problem.VALUE)
-        call, latency_ms = _arrived(bank, made, request)
-        done = _worked(bank, made, request, call)
+        call, latency_ms = _arrived(bank, matched, request)
+        response = _worked(bank, matched, request, call)
         if wait_ms := max(latency_ms, _thinks_ms(bank, call)):
             await asyncio.sleep(wait_ms / 1000)
-        if call.fault is None and done is not None:
-            return done
-        return await faults.play(str(call.fault), bank, incoming, done, call.cpf)
+        if call.fault is None and response is not None:
+            return response
+        return await faults.play(str(call.fault), bank, incoming, response, call.cpf)
 
     return serve
 
 
-def _arrived(bank: Bank, made: Route, request: Request) -> tuple[Call, int]:
+def _arrived(bank: Bank, matched: Route, request: Request) -> tuple[Call, int]:
     """The recorded call with the fault that it meets, and the latency set for it in milliseconds."""
-    reference, cpf = bank.identify(made, request)
-    fault, latency_ms = bank.misbehaviour(made.operation, cpf)
-    if fault is None and made.operation == "query" and cpf is not None:
+    reference, cpf = bank.identify(matched, request)
+    fault, latency_ms = bank.misbehaviour(matched.operation, cpf)
+    if fault is None and matched.operation == "query" and cpf is not None:
         answer = bank.scenario(cpf).answer
         fault = answer if answer in faults.FAULTS else None
     call = Call(
-        made.operation,
+        matched.operation,
         reference,
         cpf,
         request.headers.get("X-Request-Id"),
@@ -108,7 +108,7 @@ def _arrived(bank: Bank, made: Route, request: Request) -> tuple[Call, int]:
     return call, latency_ms
 
 
-def _worked(bank: Bank, made: Route, request: Request, call: Call) -> web.Response | None:
+def _worked(bank: Bank, matched: Route, request: Request, call: Call) -> web.Response | None:
     """Do the work of the call and record the result in `call`. None if its fault keeps the bank from working.
 
     The work is done when the request arrives, and latency delays only the answer. As at a real bank, a request takes
@@ -118,16 +118,16 @@ def _worked(bank: Bank, made: Route, request: Request, call: Call) -> web.Respon
     if call.fault in faults.WITHOUT_WORK:
         return None
     try:
-        done = bank.handle(made, request)
+        response = bank.handle(matched, request)
         call.worked = True
     except Stumble as stumble:
-        done = web.Response()  # replaces the answer that is lost
+        response = web.Response()  # replaces the answer that is lost
         call.fault, call.worked = stumble.fault, stumble.worked
     except Refusal as refusal:
-        done = refusal.response
+        response = refusal.response
         if isinstance(refusal, NotLetIn):
             call.let_in = False
-    return done
+    return response
 
 
 def _thinks_ms(bank: Bank, call: Call) -> int:

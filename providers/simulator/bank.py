@@ -154,7 +154,7 @@ class Bank:
     @classmethod
     def routes(cls) -> list[Route]:
         """All marked methods' routes, in the order of the file."""
-        return [made for member in vars(cls).values() for made in getattr(member, "routes", ())]
+        return [each for member in vars(cls).values() for each in getattr(member, "routes", ())]
 
     # --- defined by each bank
 
@@ -192,27 +192,27 @@ class Bank:
 
     # --- answering
 
-    def handle(self, made: Route, request: Request) -> web.Response:
+    def handle(self, matched: Route, request: Request) -> web.Response:
         """Answer a request. Raises `Refusal`; `NotLetIn` if the caller is refused."""
-        if not made.public:
+        if not matched.public:
             try:
                 self.authenticate(request)
             except Refusal as refusal:
                 raise NotLetIn(refusal.response) from None
-        response: web.Response = getattr(self, made.handler)(request)
+        response: web.Response = getattr(self, matched.handler)(request)
         return response
 
-    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+    def identify(self, matched: Route, request: Request) -> tuple[str | None, str | None]:
         """(reference, cpf) of a request, if it contains them. Override if a route names the holder indirectly."""
-        contract = self.ledger.get(request.look_up(made.contract) or "") if made.contract else None
+        contract = self.ledger.get(request.look_up(matched.contract) or "") if matched.contract else None
         if contract is not None:
             return contract.reference, contract.cpf
-        reference = request.look_up(made.reference) if made.reference else None
-        cpf = request.look_up(made.cpf) if made.cpf else None
+        reference = request.look_up(matched.reference) if matched.reference else None
+        cpf = request.look_up(matched.cpf) if matched.cpf else None
         if cpf is not None:
             cpf = "".join(filter(str.isdigit, cpf))
-        elif reference is not None and (found := self.ledger.find(reference)):
-            cpf = found[-1].cpf
+        elif reference is not None and (contracts := self.ledger.find(reference)):
+            cpf = contracts[-1].cpf
         return reference, cpf
 
     def json_fields(self, request: Request, media_type: str = "application/json") -> Fields:
@@ -246,15 +246,15 @@ class Bank:
             self.refuse_field(None, Problem.FORMAT)
         return Fields(data, self.refuse_field)
 
-    def without_cet(self, done: web.Response) -> web.Response:
+    def without_cet(self, response: web.Response) -> web.Response:
         """The JSON answer `done` without the CET of its offers. Unchanged for a bank that always tells it."""
         if not self.cost_fields:
-            return done
+            return response
 
         def kept(item: dict[str, Any]) -> dict[str, Any]:
             return {name: value for name, value in item.items() if name not in self.cost_fields}
 
-        return answer(json.loads(done.text or "null", parse_float=Decimal, object_hook=kept), done.status)
+        return answer(json.loads(response.text or "null", parse_float=Decimal, object_hook=kept), response.status)
 
     # --- queries
 
@@ -264,13 +264,13 @@ class Bank:
     def scenario_of_submission(self, cpf: str) -> Scenario:
         """The scenario for a submission that the bank has found valid. An ordered refusal replaces it, and is used
         up."""
-        found, refusing = self.scenario(cpf), self.refusals_of.get(cpf)
+        scenario, refusing = self.scenario(cpf), self.refusals_of.get(cpf)
         if refusing is None:
-            return found
+            return scenario
         refusing.times -= 1
         if refusing.times == 0:
             del self.refusals_of[cpf]
-        return replace(found, submit="rejected", message=refusing.words)
+        return replace(scenario, submit="rejected", message=refusing.words)
 
     def consult(
         self,

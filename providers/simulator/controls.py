@@ -53,8 +53,8 @@ class Controls:
     async def guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
         """401 without the token, for every path below `/_control`. Before that, runs the actions that are due."""
         if request.path.startswith("/_control"):
-            given = request.headers.get("X-Control-Token", "").encode("utf-8", "surrogateescape")
-            if not hmac.compare_digest(given, self._token):
+            token = request.headers.get("X-Control-Token", "").encode("utf-8", "surrogateescape")
+            if not hmac.compare_digest(token, self._token):
                 return answer({"message": "X-Control-Token is missing or wrong"}, 401)
             self._world.clock.run_due()
         response: web.StreamResponse = await handler(request)

@@ -52,11 +52,11 @@ class Behaviour:
 
 
 async def play(
-    fault: str, bank: Bank, request: web.Request, done: web.Response | None, cpf: str | None
+    fault: str, bank: Bank, request: web.Request, response: web.Response | None, cpf: str | None
 ) -> web.StreamResponse:
     """Misbehave. `done` is the answer to work that was done, for the faults in `AFTER_WORK`. A hanging call about `cpf`
     ends when that holder is forgotten."""
-    if fault in AFTER_WORK and done is None:
+    if fault in AFTER_WORK and response is None:
         raise ValueError(f"{fault} comes after the work")
     match fault:
         case "http_500":
@@ -77,12 +77,12 @@ async def play(
             return _cut(request)
         case "huge_body":
             return await _huge(request)
-        case "without_cet" if done is not None:
-            return bank.without_cet(done)
-        case "half_body" if done is not None:
-            return await _half(request, done)
-        case "slow_body" if done is not None:
-            return await _slow(request, done)
+        case "without_cet" if response is not None:
+            return bank.without_cet(response)
+        case "half_body" if response is not None:
+            return await _half(request, response)
+        case "slow_body" if response is not None:
+            return await _slow(request, response)
         case _:  # reset, drop_after_accept
             return _cut(request)
 
@@ -105,19 +105,19 @@ async def _start(request: web.Request, like: web.Response | None, length: int) -
     return stream
 
 
-async def _half(request: web.Request, done: web.Response) -> web.StreamResponse:
+async def _half(request: web.Request, response: web.Response) -> web.StreamResponse:
     """Announce the whole body, send half of it, then end the connection."""
-    body = _body(done)
-    stream = await _start(request, done, max(len(body), 2))
+    body = _body(response)
+    stream = await _start(request, response, max(len(body), 2))
     await stream.write(body[: len(body) // 2])
     if request.transport is not None:
         request.transport.close()
     return stream
 
 
-async def _slow(request: web.Request, done: web.Response) -> web.StreamResponse:
-    body = _body(done)
-    stream = await _start(request, done, len(body))
+async def _slow(request: web.Request, response: web.Response) -> web.StreamResponse:
+    body = _body(response)
+    stream = await _start(request, response, len(body))
     for byte in body:
         await stream.write(bytes((byte,)))
         await asyncio.sleep(SLOW_BYTE_S)
@@ -135,5 +135,5 @@ async def _huge(request: web.Request) -> web.StreamResponse:
     return stream
 
 
-def _body(done: web.Response) -> bytes:
-    return done.body if isinstance(done.body, bytes) else b""
+def _body(response: web.Response) -> bytes:
+    return response.body if isinstance(response.body, bytes) else b""

@@ -180,8 +180,8 @@ class Fields:
 
     def has_secrets(self, **expected: str) -> bool:
         """True if the texts with these names equal the expected ones. Compared in constant time."""
-        given = "\n".join(self.text(name) for name in expected)
-        return secrets.compare_digest(given.encode(), "\n".join(expected.values()).encode())
+        secrets_given = "\n".join(self.text(name) for name in expected)
+        return secrets.compare_digest(secrets_given.encode(), "\n".join(expected.values()).encode())
 
     def optional_texts(self, *names: str, longest: int = 512) -> None:
         """Texts that may be null or left out."""

@@ -154,9 +154,9 @@ class Lab:
         cpf = self._cpf(request)
         body = await order(request, "provider", "step", "id")
         provider, kind = word(body, "provider", self._banks), word(body, "step", STEPS)
-        known = [step.id for step in self._world.steps_of(cpf)]
+        ids = [step.id for step in self._world.steps_of(cpf)]
         step_id = body.get("id")
-        if step_id is not None and step_id not in known:
+        if step_id is not None and step_id not in ids:
             refuse("id", "não é um passo deste CPF")
         for step in reversed(self._world.steps_of(cpf)):
             if step.status == "open" and (
@@ -177,9 +177,9 @@ class Lab:
         body = await order(request, "status", "provider", "contract", "reason", "words")
         status = str(word(body, "status", STATUSES, required=True))
         reason, words = _why(body, None if status == "rejected" else "só com status rejected")
-        provider, wanted = word(body, "provider", self._banks), body.get("contract")
+        provider, contract_id = word(body, "provider", self._banks), body.get("contract")
         for bank, contract in reversed(self._contracts(cpf)):
-            if provider in (None, bank.name) and wanted in (None, contract.id):
+            if provider in (None, bank.name) and contract_id in (None, contract.id):
                 try:
                     bank.ledger.advance(contract, status, words or _sentence_of(bank, reason))
                 except WrongState as wrong:
@@ -254,8 +254,8 @@ class Lab:
         return [_step(step) for step in reversed(self._world.steps_of(cpf))]
 
     def _contracts(self, cpf: str) -> list[tuple[Bank, Contract]]:
-        found = [(bank, contract) for bank in self._banks.values() for contract in bank.ledger.of_holder(cpf)]
-        return sorted(found, key=lambda each: each[1].created_at)
+        contracts = [(bank, contract) for bank in self._banks.values() for contract in bank.ledger.of_holder(cpf)]
+        return sorted(contracts, key=lambda each: each[1].created_at)
 
     def _proposals(self, cpf: str) -> list[dict[str, Any]]:
         return [_proposal(bank, contract) for bank, contract in reversed(self._contracts(cpf))]

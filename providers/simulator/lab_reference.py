@@ -292,10 +292,10 @@ def _text(description: str) -> dict[str, Any]:
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    made = {**schema, "type": [schema["type"], "null"]}
+    nullable = {**schema, "type": [schema["type"], "null"]}
     if "enum" in schema:
-        made["enum"] = [*schema["enum"], None]
-    return made
+        nullable["enum"] = [*schema["enum"], None]
+    return nullable
 
 
 def _ref(name: str) -> dict[str, Any]:
@@ -303,8 +303,8 @@ def _ref(name: str) -> dict[str, Any]:
 
 
 def _object(description: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    made = {"type": "object", "required": list(properties), "properties": properties}
-    return {**made, "description": description} if description else made
+    schema = {"type": "object", "required": list(properties), "properties": properties}
+    return {**schema, "description": description} if description else schema
 
 
 def _body(properties: dict[str, Any], *required: str) -> dict[str, Any]:
@@ -335,12 +335,12 @@ def _refused(when: str) -> dict[str, Any]:
 def _operation(
     summary: str, responses: dict[str, Any], body: dict[str, Any] | None = None, about: str = ""
 ) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": summary,
         "responses": responses | {"422": _answer("CPF ou corpo errado.", _ref("Error"))},
     }
     if about:
-        made["description"] = about
+        operation["description"] = about
     if body is not None:
-        made["requestBody"] = body
-    return made
+        operation["requestBody"] = body
+    return operation

@@ -60,10 +60,10 @@ def cents(value: Decimal) -> Decimal:
     return value.quantize(CENT, ROUND_HALF_UP)
 
 
-def nearest_term(asked: int | None, max_term: int) -> int:
+def nearest_term(requested: int | None, max_term: int) -> int:
     """The longest available term that is neither above the requested one nor above the ceiling; if there is none, the
     shortest."""
-    limit = max_term if asked is None else min(asked, max_term)
+    limit = max_term if requested is None else min(requested, max_term)
     return max((term for term in TERMS if term <= limit), default=TERMS[0])
 
 

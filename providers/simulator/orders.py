@@ -27,8 +27,8 @@ def conflict(message: str) -> web.HTTPException:
     return _error(web.HTTPConflict, {"message": message})
 
 
-async def order(request: web.Request, *known: str) -> dict[str, Any]:
-    """The body as a JSON object with no other fields than `known`. An empty body is an empty object. Raises 422
+async def order(request: web.Request, *fields: str) -> dict[str, Any]:
+    """The body as a JSON object with no other fields than `fields`. An empty body is an empty object. Raises 422
     otherwise."""
     raw = await request.read()
     try:
@@ -38,8 +38,8 @@ async def order(request: web.Request, *known: str) -> dict[str, Any]:
     if not isinstance(body, dict):
         refuse(None, "não é um objeto")
     for key in body:
-        if key not in known:
-            refuse(key, f"campo desconhecido; conhecidos: {', '.join(known)}")
+        if key not in fields:
+            refuse(key, f"campo desconhecido; conhecidos: {', '.join(fields)}")
     return body
 
 

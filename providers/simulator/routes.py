@@ -49,8 +49,8 @@ def route(
     `when` selects bodies if one path serves several operations."""
 
     def mark(handler: H) -> H:
-        made = Route(method, path, operation, handler.__name__, public, cpf, reference, contract, when)
-        handler.__dict__.setdefault("routes", []).append(made)
+        described = Route(method, path, operation, handler.__name__, public, cpf, reference, contract, when)
+        handler.__dict__.setdefault("routes", []).append(described)
         return handler
 
     return mark

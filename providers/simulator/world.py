@@ -188,8 +188,8 @@ class World:
 
     def steps_on_phone(self, cpf: str) -> list[Step]:
         """The steps that the holder of this CPF was asked to do, newest first."""
-        found = [step for step in self.steps_of(cpf) if step.kind in HOLDER_STEPS]
-        return sorted(found, key=lambda step: step.opened_at, reverse=True)
+        steps = [step for step in self.steps_of(cpf) if step.kind in HOLDER_STEPS]
+        return sorted(steps, key=lambda step: step.opened_at, reverse=True)
 
     # --- callbacks to the service
 

@@ -99,10 +99,10 @@ class BankOffer:
         """The same offer with its employer. Only the employer is checked. Raises ValueError beyond the limits."""
         check_text(cnpj, TEXT_LENGTHS["employer_cnpj"])
         check_text(name, TEXT_LENGTHS["employer_name"])
-        found = copy(self)
-        object.__setattr__(found, "employer_cnpj", cnpj)
-        object.__setattr__(found, "employer_name", name)
-        return found
+        offer = copy(self)
+        object.__setattr__(offer, "employer_cnpj", cnpj)
+        object.__setattr__(offer, "employer_name", name)
+        return offer
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class BankResult:
     data: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        told = (sentence(reason) for reason in self.reasons)
-        object.__setattr__(self, "reasons", tuple(reason for reason in told if reason))
+        sentences = (sentence(reason) for reason in self.reasons)
+        object.__setattr__(self, "reasons", tuple(reason for reason in sentences if reason))
 
     @classmethod
     def answer(
@@ -145,18 +145,18 @@ class BankResult:
         KeyError for an offer whose registration is not among `employments`.
         """
         by_registration = {each.registration: each for each in employments}
-        found = tuple(
+        usable = tuple(
             offer.of_employer(work.employer_cnpj, work.employer_name)
             for offer in offers
             if (work := by_registration[offer.registration])
             and min(offer.loan_value, offer.installment_value, offer.total_amount) > 0
         )
         return cls(
-            QueryStatus.OK if found else QueryStatus.NO_OFFERS,
-            offers=found,
+            QueryStatus.OK if usable else QueryStatus.NO_OFFERS,
+            offers=usable,
             employments=tuple(by_registration.values()),
             step=step,
-            reasons=() if found else tuple(reason for reason in reasons if reason),
+            reasons=() if usable else tuple(reason for reason in reasons if reason),
             term_auto_authorized=term_auto_authorized,
         )
 

@@ -89,7 +89,7 @@ def test_a_record_of_the_release_before_stays_valid(session: Session) -> None:
     """Such a record says nothing about the partner's address or a code."""
     seen = evidence.Observed(HERE, HERE, None, None, "request-1", "json")
     now = timezone.now()
-    record = evidence._record(session, seen, evidence.Told(), None, now)
+    record = evidence._record(session, seen, evidence.BrowserReport(), None, now)
     del record["observed_by_server"]["from_api_address"], record["phone_confirmation"]
     kept = evidence._append(session, record, now)
     Session.objects.update(status=Session.Status.AUTHORIZED)

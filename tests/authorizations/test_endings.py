@@ -127,7 +127,7 @@ def test_of_an_acceptance_and_a_decline_at_once_one_counts(partner: Partner) -> 
         observed = evidence.Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "form")
 
         def accept(session: Session = session, observed: evidence.Observed = observed) -> None:
-            _alone(lambda: evidence.accept(session.authorization_id, observed, evidence.Told()))
+            _alone(lambda: evidence.accept(session.authorization_id, observed, evidence.BrowserReport()))
 
         def decline(session: Session = session) -> None:
             _alone(lambda: sessions.decline(session.authorization_id))

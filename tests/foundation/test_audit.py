@@ -173,7 +173,7 @@ def test_what_an_operator_may_not_do_is_told(db: None) -> None:
     [entry] = entries()
     assert (entry.action, entry.who, entry.object_id) == (Action.DENIED, "curiosa", str(partner.pk))
     assert entry.detail == "GET admin:partners_partner_change"
-    assert AuditEntryAdmin(AuditEntry, admin.site).told_detail(entry) == "página: parceiro (leitura)"
+    assert AuditEntryAdmin(AuditEntry, admin.site).detail_in_words(entry) == "página: parceiro (leitura)"
 
 
 def test_an_entry_is_shown_in_the_words_of_the_pages_and_kept_as_it_was_written(admin_client: Client) -> None:
@@ -356,7 +356,7 @@ def test_the_trail_is_read_with_a_permission_of_its_own(db: None) -> None:
     entry = AuditEntry.objects.get(who="maria")
     shown = client.get(page(entry)).content.decode()
     assert "suspended" in shown
-    assert entry.told_action in shown
+    assert entry.action_in_words in shown
     assert "(&#x27;" not in shown
     assert page(partner) in shown
     assert client.post(page(entry), {}).status_code == 403

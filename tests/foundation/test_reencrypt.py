@@ -16,7 +16,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from authorizations import evidence, sessions
-from authorizations.evidence import Observed, Told
+from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, Session
 from consultas.models import Query, Step
 from foundation import boxes, encryption, rotation
@@ -73,7 +73,7 @@ def a_row_of_everything() -> None:
         partner, cpf=FULL_FLOW, name="Maria", phone="11987654321", return_url="https://chat.example/back"
     )
     seen = Observed("203.0.113.9", "203.0.113.9", None, None, "request-1", "json")
-    evidence.accept(session.authorization_id, seen, Told())
+    evidence.accept(session.authorization_id, seen, BrowserReport())
     Session.objects.get().revoke("maria", "pedido por telefone")
     with transaction.atomic():
         event = outbox.send(partner, "lead", "group-1", {"cpf": FULL_FLOW})

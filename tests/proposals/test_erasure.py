@@ -24,7 +24,7 @@ from django.urls import reverse_lazy
 from django.utils import timezone
 
 from authorizations import dossier, evidence, seal, sessions
-from authorizations.evidence import Observed, Told
+from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, Session
 from consultas import ending, pending
 from consultas.answer import Answer
@@ -91,7 +91,7 @@ def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
 
 def an_accepted_session(partner: Partner, cpf: str = FULL_FLOW) -> Session:
     session, _ = sessions.open_session(partner, cpf=cpf, name=NAME, phone=PHONE)
-    taken = evidence.accept(session.authorization_id, SEEN, Told())
+    taken = evidence.accept(session.authorization_id, SEEN, BrowserReport())
     evidence.record_use(taken.number, ["ipe"], call="query", reference="query-1")
     return session
 
@@ -336,7 +336,7 @@ def test_an_acceptance_that_meets_an_erasure_finds_the_link_gone() -> None:
     try:
         assert erased.wait(20)
         with pytest.raises(NotFound):
-            evidence.accept(session.authorization_id, SEEN, Told())
+            evidence.accept(session.authorization_id, SEEN, BrowserReport())
     finally:
         eraser.join()
     assert done.is_set()
@@ -351,7 +351,7 @@ def test_an_erasure_that_meets_an_acceptance_keeps_its_evidence() -> None:
     def accept_slowly() -> None:
         try:
             with transaction.atomic():
-                evidence.accept(session.authorization_id, SEEN, Told())
+                evidence.accept(session.authorization_id, SEEN, BrowserReport())
                 taken.set()
                 wait_until(somebody_waits, 20, "the erasure waits for the session's lock")
         finally:

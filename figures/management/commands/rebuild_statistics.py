@@ -42,11 +42,11 @@ def _moment(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = parse_datetime(text)
-        if found is None and (day := parse_date(text)):
-            found = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made aware below
+        moment = parse_datetime(text)
+        if moment is None and (day := parse_date(text)):
+            moment = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - made aware below
     except ValueError:
-        found = None
-    if found is None:
+        moment = None
+    if moment is None:
         raise CommandError(f"{name} deve ser uma data, como 2026-11-01 ou 2026-11-01T13:00.")
-    return found if timezone.is_aware(found) else timezone.make_aware(found)
+    return moment if timezone.is_aware(moment) else timezone.make_aware(moment)

@@ -90,12 +90,12 @@ def _seed_admin() -> str:
     """Create the back office's user. Returns a sentence that tells the password. If others can reach the sandbox, no
     user with a publicly known password is created or kept active."""
     users = get_user_model().objects
-    known = users.filter(username=ADMIN).first()
+    user = users.filter(username=ADMIN).first()
     if settings.DEVELOPMENT_SECRETS_ALLOWED:
-        if known is None:
+        if user is None:
             users.create_superuser(ADMIN, password=ADMIN)
         return f"{ADMIN} / {ADMIN}"
-    if known is not None and known.check_password(ADMIN):
-        known.set_unusable_password()
-        known.save(update_fields=["password"])
+    if user is not None and user.check_password(ADMIN):
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
     return "endereço público: crie o usuário com manage.py createsuperuser"

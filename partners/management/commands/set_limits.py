@@ -36,8 +36,8 @@ class Command(JSONCommand):
     ) -> dict[str, Any]:
         """Returns `{partner_id, per_minute, in_flight, cpfs_per_day}`. Null means no limit."""
         partner = get_row(Partner, partner_id)
-        given = {"rate_limit": per_minute, "in_flight_limit": in_flight, "daily_cpf_limit": cpfs_per_day}
-        changed = {field: limit or None for field, limit in given.items() if limit is not None}
+        limits = {"rate_limit": per_minute, "in_flight_limit": in_flight, "daily_cpf_limit": cpfs_per_day}
+        changed = {field: limit or None for field, limit in limits.items() if limit is not None}
         for field, limit in changed.items():
             setattr(partner, field, limit)
         if changed:

@@ -22,5 +22,5 @@ class Command(JSONCommand):
         """`{partner_id, status}`, and with `--hold-deliveries` `deliveries_held`."""
         partner = get_row(Partner, partner_id)
         partner.suspend(hold_deliveries=hold_deliveries)
-        told = {"partner_id": partner.pk, "status": partner.status}
-        return {**told, "deliveries_held": True} if partner.deliveries_held else told
+        result = {"partner_id": partner.pk, "status": partner.status}
+        return {**result, "deliveries_held": True} if partner.deliveries_held else result

@@ -37,13 +37,13 @@ class Command(JSONCommand):
         write two names behind `--by`.
         """
         if settings.ERASURE_BY_TWO:
-            asked, is_new = erasing.ask(cpf, by or audit.system_user())
-            audit.concerns(asked, is_new=is_new)
+            erasure_request, is_new = erasing.ask(cpf, by or audit.system_user())
+            audit.concerns(erasure_request, is_new=is_new)
             return {
-                "erasure_request_id": asked.pk,
-                "cpf_index": asked.cpf_index,
-                "asked_by": asked.asked_by,
-                "valid_until": asked.asked_at + erasing.VALID,
+                "erasure_request_id": erasure_request.pk,
+                "cpf_index": erasure_request.cpf_index,
+                "asked_by": erasure_request.asked_by,
+                "valid_until": erasure_request.asked_at + erasing.VALID,
             }
         erasure = retention.erase(cpf, by or audit.system_user())
         audit.concerns(erasure, is_new=True)

@@ -133,10 +133,10 @@ class Aroeira(Bank):
         factor = APP_CEILING_FACTOR if _has_app_evidence(form) else Decimal(1)
         table = form.text("codigo_tabela") if form.has("codigo_tabela") else None
         registration = form.text("matricula") if table else None
-        found = self.consult(cpf, ask, ceiling_factor=factor, for_submission=table is not None)
-        if found.reason is not None:
-            return success(found.reason, vinculos=[], operacoes=[])
-        offers = found.offers
+        consultation = self.consult(cpf, ask, ceiling_factor=factor, for_submission=table is not None)
+        if consultation.reason is not None:
+            return success(consultation.reason, vinculos=[], operacoes=[])
+        offers = consultation.offers
         since = self.offered_since.get(cpf)
         if table is None:
             if since is not None:
@@ -148,11 +148,11 @@ class Aroeira(Bank):
                 if (each.table, each.employment.registration) == (table, registration)
                 and (since is None or each.terms in since)
             )
-            if not offers or found.scenario.submit == "table_not_eligible":
+            if not offers or consultation.scenario.submit == "table_not_eligible":
                 raise Refusal(failure("Tabela nao elegivel para o cliente"))
             self._let_submit(offers)
         return success(
-            vinculos=[_link(each) for each in found.employments], operacoes=[_operation(each) for each in offers]
+            vinculos=[_link(each) for each in consultation.employments], operacoes=[_operation(each) for each in offers]
         )
 
     @route("POST", "/clt/proposta", "submit", cpf="cpf", reference="codigo_externo")
@@ -183,10 +183,10 @@ class Aroeira(Bank):
     @route("GET", "/clt/proposta/localizar", "find", reference="codigo_externo")
     def find(self, request: Request) -> web.Response:
         reference = Fields(request.query, self.refuse_field).text("codigo_externo", longest=64)
-        found = self.ledger.find(reference)
-        if not found:
+        contracts = self.ledger.find(reference)
+        if not contracts:
             raise Refusal(failure("Nenhuma proposta localizada"))
-        return success(propostas=[self._proposal(contract) for contract in found])
+        return success(propostas=[self._proposal(contract) for contract in contracts])
 
     @route("GET", "/clt/proposta/andamento", "status", contract="ade")
     def status(self, request: Request) -> web.Response:
@@ -269,10 +269,10 @@ def _has_app_evidence(form: Fields) -> bool:
     """True if an app collected the evidence. Its fields are then checked, too."""
     if form.text("tipo_evidencia", one_of=("1", "2")) == "1":
         return False
-    given = [name for name in APP_FIELDS if form.has(name)]
-    if not given:
+    names = [name for name in APP_FIELDS if form.has(name)]
+    if not names:
         form.refuse("app_protocolo", Problem.MISSING)
-    for name in given:
+    for name in names:
         form.text(name, longest=512)
     form.position("app_latitude", "app_longitude", DEGREES, optional=True)
     return True

@@ -114,9 +114,9 @@ class Canela(Bank):
     def new_offer_key(self) -> str:
         return str(uuid.uuid4())
 
-    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+    def identify(self, matched: Route, request: Request) -> tuple[str | None, str | None]:
         step = self.authorizations.get(request.params.get("autorizacaoId", ""))
-        return (None, step.cpf) if step else super().identify(made, request)
+        return (None, step.cpf) if step else super().identify(matched, request)
 
     def step_ended(self, step: Step) -> None:
         if step.status == "expired":
@@ -216,16 +216,16 @@ class Canela(Bank):
             raise Refusal(error(404, "autorizacao nao encontrada"))
         return step
 
-    def _simulated(self, found: Consultation) -> web.Response:
+    def _simulated(self, consultation: Consultation) -> web.Response:
         # The errors are ordinary answers and not `Refusal`s, because the request had effects: an SMS may have been
         # sent.
-        if found.reason is not None:
-            return error(400, found.reason, motivo="SEM_OFERTA")
-        if found.step is not None:
-            self.authorizations[found.step.id] = found.step
-        if not found.offers:
-            return _unauthorized(found.step)
-        return answer({"id": [_offer(offer) for offer in found.offers]})
+        if consultation.reason is not None:
+            return error(400, consultation.reason, motivo="SEM_OFERTA")
+        if consultation.step is not None:
+            self.authorizations[consultation.step.id] = consultation.step
+        if not consultation.offers:
+            return _unauthorized(consultation.step)
+        return answer({"id": [_offer(offer) for offer in consultation.offers]})
 
     def _operation(self, contract: Contract) -> dict[str, Any]:
         url, step = contract.signature_url, contract.signature

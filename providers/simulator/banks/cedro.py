@@ -106,9 +106,9 @@ class Cedro(Bank):
     def new_offer_key(self) -> str:
         return f"sim_{secrets.token_hex(10)}"
 
-    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+    def identify(self, matched: Route, request: Request) -> tuple[str | None, str | None]:
         consult = self.consults.get(request.params.get("consult_id", ""))
-        return (None, consult.cpf) if consult else super().identify(made, request)
+        return (None, consult.cpf) if consult else super().identify(matched, request)
 
     @route("POST", "/oauth/token", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:
@@ -147,8 +147,8 @@ class Cedro(Bank):
         _consent(body.object("consent"))
         if body.has("originatorCode"):
             body.text("originatorCode", longest=120)
-        found = self.consult(cpf, Ask())
-        consult = Consult(str(uuid.uuid4()), cpf, found.step)
+        consultation = self.consult(cpf, Ask())
+        consult = Consult(str(uuid.uuid4()), cpf, consultation.step)
         self.consults[consult.id] = consult
         while len(self.consults) > CONSULTS_KEPT:
             self.consults.popitem(last=False)
@@ -166,13 +166,13 @@ class Cedro(Bank):
         if consult.early_looks:
             consult.early_looks -= 1
             return answer(_consulted(consult, "CONSENT_APPROVED"))
-        found = self.consult(consult.cpf, ask, opens=False)
+        consultation = self.consult(consult.cpf, ask, opens=False)
         return answer(
             _consulted(consult, "SUCCESS")
             | {
-                "description": found.reason,
-                "employmentLinks": [_link(employment) for employment in found.employments],
-                "simulations": [_simulation(offer) for offer in found.offers],
+                "description": consultation.reason,
+                "employmentLinks": [_link(employment) for employment in consultation.employments],
+                "simulations": [_simulation(offer) for offer in consultation.offers],
             }
         )
 
@@ -206,10 +206,10 @@ class Cedro(Bank):
 
     @route("GET", OPERATIONS + "/by-external-id/{external_id}", "find", reference="external_id")
     def find(self, request: Request) -> web.Response:
-        found = self.ledger.find(request.params["external_id"])
-        if not found:
+        contracts = self.ledger.find(request.params["external_id"])
+        if not contracts:
             raise Refusal(self.no_contract())
-        return answer(self._operation(found[0]))
+        return answer(self._operation(contracts[0]))
 
     @route("POST", OPERATIONS + "/{operation_id}/formalization", "formalize", contract="operation_id")
     def formalize(self, request: Request) -> web.Response:
@@ -251,9 +251,9 @@ def _bad_field(place: str, field: str | None, problem: Problem) -> web.Response:
 
 
 def _refuse_nulls(body: Fields) -> None:
-    left: list[tuple[str, Any]] = [("", body.data)]
-    while left:
-        name, value = left.pop()
+    pending: list[tuple[str, Any]] = [("", body.data)]
+    while pending:
+        name, value = pending.pop()
         if value is None:
             body.refuse(name, Problem.TYPE)
         items: Iterable[tuple[Any, Any]] = ()
@@ -261,7 +261,7 @@ def _refuse_nulls(body: Fields) -> None:
             items = value.items()
         elif isinstance(value, list):
             items = enumerate(value)
-        left += [(f"{name}.{key}".lstrip("."), item) for key, item in items]
+        pending += [(f"{name}.{key}".lstrip("."), item) for key, item in items]
 
 
 def _phone(phone: Fields, country: str, area: str, number: str) -> None:

@@ -113,9 +113,9 @@ class Imbuia(Bank):
     def new_offer_key(self) -> str:
         return uuid.uuid4().hex
 
-    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+    def identify(self, matched: Route, request: Request) -> tuple[str | None, str | None]:
         proof = self.proofs.get(request.params.get("id_biometria", ""))
-        return (None, proof.cpf) if proof else super().identify(made, request)
+        return (None, proof.cpf) if proof else super().identify(matched, request)
 
     def step_ended(self, step: Step) -> None:
         now = self.world.clock.now()
@@ -208,8 +208,8 @@ class Imbuia(Bank):
     def find(self, request: Request) -> web.Response:
         _check_version(request, PROPOSAL_TYPE)
         reference = Fields(request.query, self.refuse_field).text("identificador_parceiro")
-        found = [self._proposal(contract) for contract in self.ledger.find(reference)]
-        return answer(found, media_type=PROPOSAL_TYPE)
+        proposals = [self._proposal(contract) for contract in self.ledger.find(reference)]
+        return answer(proposals, media_type=PROPOSAL_TYPE)
 
     @route("GET", "/marketplace/propostas/{numero_proposta}", "status", contract="numero_proposta")
     def status(self, request: Request) -> web.Response:
@@ -229,14 +229,14 @@ class Imbuia(Bank):
             raise Refusal(not_found("BIO-004", "biometria"))
         return step
 
-    def _consulted(self, found: Consultation) -> dict[str, Any]:
-        waits = found.step is not None and found.step.status != "approved"
-        if found.step is not None:
-            self.proofs[found.step.id] = found.step
+    def _consulted(self, consultation: Consultation) -> dict[str, Any]:
+        waits = consultation.step is not None and consultation.step.status != "approved"
+        if consultation.step is not None:
+            self.proofs[consultation.step.id] = consultation.step
         return {
-            "situacao": "AGUARDANDO_BIOMETRIA" if waits else "AUTORIZADO" if found.offers else "SEM_OFERTA",
-            "observacao": found.reason,
-            "biometria": _proof(found.step) if found.step and waits else None,
+            "situacao": "AGUARDANDO_BIOMETRIA" if waits else "AUTORIZADO" if consultation.offers else "SEM_OFERTA",
+            "observacao": consultation.reason,
+            "biometria": _proof(consultation.step) if consultation.step and waits else None,
             "vinculos": [
                 {
                     "matricula": employment.registration,
@@ -245,9 +245,9 @@ class Imbuia(Bank):
                     "cargo": employment.job_title,
                     "data_admissao": employment.admitted_on.isoformat(),
                 }
-                for employment in found.employments
+                for employment in consultation.employments
             ],
-            "condicoes_credito": [_offer(offer) for offer in found.offers],
+            "condicoes_credito": [_offer(offer) for offer in consultation.offers],
         }
 
     def _proposal(self, contract: Contract) -> dict[str, Any]:

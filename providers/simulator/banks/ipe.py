@@ -267,7 +267,7 @@ def _disbursement(disbursement: Fields, cpf: str) -> None:
     account.text("account_type", one_of=ACCOUNT_TYPES)
 
 
-def _simulations(found: Consultation) -> dict[str, Any]:
+def _simulations(consultation: Consultation) -> dict[str, Any]:
     return {
         "employment_relationships": [
             {
@@ -279,10 +279,10 @@ def _simulations(found: Consultation) -> dict[str, Any]:
                 "consigned_credit_balance": employment.margin,
                 "eligible": True,
             }
-            for employment in found.employments
+            for employment in consultation.employments
         ],
-        "simulations": [_simulation(offer) for offer in found.offers],
-        "reasons": [{"enumerator": "not_eligible", "description": found.reason}] if found.reason else [],
+        "simulations": [_simulation(offer) for offer in consultation.offers],
+        "reasons": [{"enumerator": "not_eligible", "description": consultation.reason}] if consultation.reason else [],
     }
 
 

@@ -106,10 +106,10 @@ class Jatoba(Bank):
         _origin(body)
         ask = _ask(body.object("simulacao"))
         _term(body.object("termo"), cpf)
-        found = self.consult(cpf, ask)
-        if found.reason is not None:
-            raise Refusal(failure("20", found.reason))
-        return success(_simulation(found))
+        consultation = self.consult(cpf, ask)
+        if consultation.reason is not None:
+            raise Refusal(failure("20", consultation.reason))
+        return success(_simulation(consultation))
 
     @route(
         "POST",
@@ -144,10 +144,10 @@ class Jatoba(Bank):
     @route("GET", "/v1/consignado-privado/propostas", "find", reference="identificadorParceiro")
     def find(self, request: Request) -> web.Response:
         reference = Fields(request.query, self.refuse_field).text("identificadorParceiro", longest=64)
-        known = self.ledger.find(reference)
-        if not known:
+        contracts = self.ledger.find(reference)
+        if not contracts:
             raise Refusal(self.no_contract())
-        return success(self._proposal(known[0]))
+        return success(self._proposal(contracts[0]))
 
     @route("GET", "/v1/consignado-privado/propostas/{numeroProposta}", "status", contract="numeroProposta")
     def status(self, request: Request) -> web.Response:
@@ -290,7 +290,7 @@ def _credit(credit: Fields, cpf: str) -> None:
     credit.text("tipoConta", one_of=ACCOUNT_TYPES)
 
 
-def _simulation(found: Consultation) -> dict[str, Any]:
+def _simulation(consultation: Consultation) -> dict[str, Any]:
     return {
         "vinculos": [
             {
@@ -301,9 +301,9 @@ def _simulation(found: Consultation) -> dict[str, Any]:
                 "dataAdmissao": _day(each.admitted_on),
                 "margemDisponivel": _hundredths(each.margin),
             }
-            for each in found.employments
+            for each in consultation.employments
         ],
-        "ofertas": [_offer(each) for each in found.offers],
+        "ofertas": [_offer(each) for each in consultation.offers],
     }
 
 

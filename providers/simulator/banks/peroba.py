@@ -87,9 +87,9 @@ class Peroba(Bank):
     def new_contract_id(self) -> str:
         return f"PRB{secrets.randbelow(10**12):012d}"
 
-    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+    def identify(self, matched: Route, request: Request) -> tuple[str | None, str | None]:
         step = self._consultations.get(request.params.get("protocolo", ""))
-        return (None, step.cpf) if step is not None else super().identify(made, request)
+        return (None, step.cpf) if step is not None else super().identify(matched, request)
 
     @route("POST", "/Acesso/Token", "token", public=True)
     def issue_token(self, request: Request) -> web.Response:
@@ -151,10 +151,10 @@ class Peroba(Bank):
 
     @route("GET", "/ConsignadoPrivado/Propostas", "find", reference="IdentificadorExterno")
     def find(self, request: Request) -> web.Response:
-        found = self.ledger.find(Fields(request.query, self.refuse_field).text("IdentificadorExterno"))
-        if not found:
+        contracts = self.ledger.find(Fields(request.query, self.refuse_field).text("IdentificadorExterno"))
+        if not contracts:
             raise Refusal(self.no_contract())
-        return self._proposal(found[0])
+        return self._proposal(contracts[0])
 
     @route("GET", "/ConsignadoPrivado/Propostas/{codigo}", "status", contract="codigo")
     def status(self, request: Request) -> web.Response:
@@ -166,8 +166,8 @@ class Peroba(Bank):
         return self._proposal(self.formalized(contract, _channel(self.json_fields(request))))
 
     def _pass_gateway(self, request: Request) -> None:
-        given = request.headers.get("X-Gateway-Key", "")
-        if not secrets.compare_digest(given.encode("utf-8", "replace"), CREDENTIALS["gateway_key"].encode()):
+        key = request.headers.get("X-Gateway-Key", "")
+        if not secrets.compare_digest(key.encode("utf-8", "replace"), CREDENTIALS["gateway_key"].encode()):
             raise Refusal(say(403, "Chave do gateway invalida."))
 
     def _waiting(self, step: Step) -> web.Response:
@@ -182,12 +182,12 @@ class Peroba(Bank):
             AUTHORIZE_FIRST,
         )
 
-    def _consultation(self, found: Consultation) -> web.Response:
-        if found.step is not None and found.step.status != "approved":
-            return self._waiting(found.step)
+    def _consultation(self, consultation: Consultation) -> web.Response:
+        if consultation.step is not None and consultation.step.status != "approved":
+            return self._waiting(consultation.step)
         payload = {
-            "Mensagem": found.reason,
-            "Autorizacao": "Concedida" if found.step else "Dispensada",
+            "Mensagem": consultation.reason,
+            "Autorizacao": "Concedida" if consultation.step else "Dispensada",
             "Vinculos": [
                 {
                     "Matricula": employment.registration,
@@ -196,9 +196,9 @@ class Peroba(Bank):
                     "Cargo": employment.job_title,
                     "DataAdmissao": employment.admitted_on.isoformat(),
                 }
-                for employment in found.employments
+                for employment in consultation.employments
             ],
-            "Simulacoes": [_simulation(offer) for offer in found.offers],
+            "Simulacoes": [_simulation(offer) for offer in consultation.offers],
         }
         return answer(payload, ANSWER)
 

@@ -96,9 +96,9 @@ class Sucupira(Bank):
     def new_contract_id(self) -> str:
         return f"{secrets.randbelow(10**14):014d}"
 
-    def identify(self, made: Route, request: Request) -> tuple[str | None, str | None]:
+    def identify(self, matched: Route, request: Request) -> tuple[str | None, str | None]:
         offer = self.offers.get(request.params.get("simulacao", ""))
-        return (None, offer.cpf) if offer is not None else super().identify(made, request)
+        return (None, offer.cpf) if offer is not None else super().identify(matched, request)
 
     @route("POST", "/credito/simulacoes", "query", cpf="cliente.cpf")
     def simulate(self, request: Request) -> web.Response:
@@ -109,10 +109,10 @@ class Sucupira(Bank):
         _evidence(body.object("evidencia"))
         body.require_keys("carteira")
         chosen = body.text("carteira", longest=120) if body.has("carteira") else None
-        found = self.consult(cpf, _ask(body.object("pedido")))
-        if chosen and found.scenario.portfolio is None:
-            self._portfolios.update((offer.key, chosen) for offer in found.offers)
-        return answer(self._simulations(found))
+        consultation = self.consult(cpf, _ask(body.object("pedido")))
+        if chosen and consultation.scenario.portfolio is None:
+            self._portfolios.update((offer.key, chosen) for offer in consultation.offers)
+        return answer(self._simulations(consultation))
 
     @route("PUT", "/credito/simulacoes/{simulacao}/gravacao", "save_simulation")
     def save_simulation(self, request: Request) -> web.Response:
@@ -178,7 +178,7 @@ class Sucupira(Bank):
     def _portfolio(self, offer: Offer) -> str:
         return self.scenario(offer.cpf).portfolio or self._portfolios.get(offer.key, DEFAULT_PORTFOLIO)
 
-    def _simulations(self, found: Consultation) -> dict[str, Any]:
+    def _simulations(self, consultation: Consultation) -> dict[str, Any]:
         return {
             "vinculos": [
                 {
@@ -188,10 +188,10 @@ class Sucupira(Bank):
                     "cargo": employment.job_title,
                     "admissao": _midnight(employment.admitted_on),
                 }
-                for employment in found.employments
+                for employment in consultation.employments
             ],
-            "simulacoes": [self._simulation(offer) for offer in found.offers],
-            "motivos": [found.reason] if found.reason else [],
+            "simulacoes": [self._simulation(offer) for offer in consultation.offers],
+            "motivos": [consultation.reason] if consultation.reason else [],
         }
 
     def _simulation(self, offer: Offer) -> dict[str, Any]:
