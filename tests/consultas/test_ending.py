@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -25,26 +24,12 @@ from providers.types.answer import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
 from tests.processes import wait_until
-from tests.providers.samples import a_query
+from tests.providers.samples import OFFER, a_query
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
 
 BANKS = ["cedro", "ipe", "jatoba"]
-OFFER = BankOffer(
-    native_offer_id="native-1",
-    loan_value=Decimal("5000.00"),
-    installment_value=Decimal("300.00"),
-    installments=24,
-    interest_rate=Decimal("1.99"),
-    total_amount=Decimal("7200.00"),
-    table_code="TABELA",
-    with_insurance=False,
-    first_due_date=date(2027, 1, 10),
-    employer_cnpj="11222333000181",
-    employer_name="Metalúrgica Aurora Ltda",
-    registration="100200",
-)
 
 
 @pytest.fixture

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import requests
@@ -19,6 +21,22 @@ from tests.processes import LiveService, Simulator, answers, wait_until
 from webhooks.models import Event
 
 Cut = Freeze = Callable[[], AbstractContextManager[None]]
+Logs = Callable[[], str]
+T = TypeVar("T")
+#: PostgreSQL's words for a database that takes no connections.
+REFUSED = "not currently accepting connections"
+
+
+@contextmanager
+def waiting(send: Callable[[], T], simulator: Simulator, live_service: LiveService) -> Iterator[tuple[Future[T], Logs]]:
+    """`send` is running, and its bank was asked and answers in 1.5 s. Gives the result to come, and a function that
+    returns what the bank workers have logged since."""
+    simulator.bank("ipe", latency_ms=1500, operation="query")
+    with ThreadPoolExecutor() as pool:
+        result = pool.submit(send)
+        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
+        earlier = len(live_service.programs.logs("banks"))
+        yield result, lambda: live_service.programs.logs("banks")[earlier:]
 
 
 def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
@@ -45,30 +63,20 @@ def test_a_repeat_soon_takes_over_from_a_web_process_that_was_killed(
 def test_answers_that_land_while_redis_is_away_are_kept_until_it_is_back(
     client: Client, simulator: Simulator, live_service: LiveService, freeze_redis: Freeze
 ) -> None:
-    simulator.bank("ipe", latency_ms=1500, operation="query")
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(client.query, providers=["ipe"])
-        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
-        told = len(live_service.programs.logs("banks"))
+    with waiting(partial(client.query, providers=["ipe"]), simulator, live_service) as (result, logs):
         with freeze_redis():
-            away = "redis_away"
-            wait_until(lambda: away in live_service.programs.logs("banks")[told:], 20, "the answer can't be told")
-        assert len(waiting.result(60)["proposals"]) == 2
+            wait_until(lambda: "redis_away" in logs(), 20, "the answer can't be sent")
+        assert len(result.result(60)["proposals"]) == 2
 
 
 def test_a_database_that_is_away_when_the_banks_have_answered_loses_no_answer(
     client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
 ) -> None:
     """Before the fix, the partner got 500 and the answers of all banks were lost."""
-    simulator.bank("ipe", latency_ms=1500, operation="query")
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(client.query, providers=["ipe"])
-        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
-        told = len(live_service.programs.logs("banks"))
+    with waiting(partial(client.query, providers=["ipe"]), simulator, live_service) as (result, logs):
         with cut_database():
-            refused = "not currently accepting connections"
-            wait_until(lambda: refused in live_service.programs.logs("banks")[told:], 8, "the worker tries to store")
-        assert len(waiting.result(60)["proposals"]) == 2
+            wait_until(lambda: REFUSED in logs(), 8, "the worker tries to store")
+        assert len(result.result(60)["proposals"]) == 2
     assert Event.objects.filter(name="lead").count() == 1
 
 
@@ -93,13 +101,8 @@ def test_a_stream_whose_answers_can_not_be_kept_is_complete_all_the_same(
 def test_an_individual_query_outlasts_a_restart_of_the_database(
     client: Client, simulator: Simulator, live_service: LiveService, cut_database: Cut
 ) -> None:
-    simulator.bank("ipe", latency_ms=1500, operation="query")
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(client.query_one, "ipe")
-        wait_until(lambda: simulator.calls("ipe", "query"), 10, "the bank was asked", live_service.logs)
-        told = len(live_service.programs.logs("banks"))
+    with waiting(partial(client.query_one, "ipe"), simulator, live_service) as (result, logs):
         with cut_database():
-            refused = "not currently accepting connections"
-            wait_until(lambda: refused in live_service.programs.logs("banks")[told:], 8, "the worker tries to store")
-        assert waiting.result(60)["status"] == "ok"
+            wait_until(lambda: REFUSED in logs(), 8, "the worker tries to store")
+        assert result.result(60)["status"] == "ok"
     assert Query.objects.get().finished_at is not None

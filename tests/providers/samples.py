@@ -41,6 +41,21 @@ OWING: dict[str, str] = {
     if "needs" in told
 }
 STRANGER = "52998224725"
+#: An offer, as an adapter returns it with its employer.
+OFFER = BankOffer(
+    native_offer_id="native-1",
+    loan_value=Decimal("5000.00"),
+    installment_value=Decimal("300.00"),
+    installments=24,
+    interest_rate=Decimal("1.99"),
+    total_amount=Decimal("7200.00"),
+    table_code="TABELA",
+    with_insurance=False,
+    first_due_date=date(2027, 1, 10),
+    employer_cnpj="11222333000181",
+    employer_name="Metalúrgica Aurora Ltda",
+    registration="100200",
+)
 
 
 def ceiling(bank: str, scenario: str = "full_flow") -> tuple[Decimal, int]:

@@ -15,17 +15,10 @@ from providers.breaker import ALL, Breaker
 from providers.errors import BankFailure, BankTimedOut, ProviderRejected, ProviderUnavailable
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.query import BankQuery
+from tests.clock import Clock
 from tests.processes import Simulator
 from tests.providers.conftest import Connect, client_of, fail, half_open
 from tests.providers.samples import FULL_FLOW, HOLDERS, a_query
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -404,20 +404,3 @@ def test_a_word_that_the_manual_does_not_know_moves_nothing(ipe: BankClient) -> 
     [offer, _] = ipe.query(a_query(cpf)).offers
     submitted = ipe.submit(a_submission(offer, cpf))
     assert (submitted.native_status, submitted.status) == ("em_orbita", None)
-
-
-def test_a_paid_proposal_tells_number_moment_and_amount(ipe: BankClient, simulator: Simulator) -> None:
-    offer = ipe.query(a_query()).offers[0]
-    submitted = ipe.submit(a_submission(offer))
-    assert submitted.contract_number is None
-    native_id = submitted.native_id
-    number = ipe.formalize(native_id, None).contract_number
-    assert number
-    simulator.complete(FULL_FLOW, "ipe", "signature")
-    signed = ipe.status(native_id)
-    assert (signed.contract_number, signed.disbursed_at, signed.disbursed_amount) == (number, None, None)
-    simulator.advance(6)
-    paid = ipe.status(native_id)
-    assert (paid.contract_number, paid.disbursed_amount) == (number, offer.loan_value)
-    assert paid.disbursed_at is not None
-    assert abs(paid.disbursed_at - datetime.now(UTC)) < timedelta(minutes=1)

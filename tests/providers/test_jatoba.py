@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -307,20 +307,3 @@ def test_an_ended_signature_link_is_replaced_by_a_fresh_one(jatoba: BankClient, 
     assert jatoba.status(proposal.native_id).signature_url is None
     assert jatoba.formalize(proposal.native_id, "whatsapp").signature_url not in (None, first)
     assert simulator.sent("jatoba", "formalize") == {"envioLink": "WHATSAPP"}
-
-
-def test_a_paid_proposal_tells_number_moment_and_amount(jatoba: BankClient, simulator: Simulator) -> None:
-    offer = jatoba.query(a_query()).offers[0]
-    submitted = jatoba.submit(a_submission(offer))
-    assert submitted.contract_number is None
-    native_id = submitted.native_id
-    number = jatoba.formalize(native_id, None).contract_number
-    assert number
-    simulator.complete(FULL_FLOW, "jatoba", "signature")
-    signed = jatoba.status(native_id)
-    assert (signed.contract_number, signed.disbursed_at, signed.disbursed_amount) == (number, None, None)
-    simulator.advance(6)
-    paid = jatoba.status(native_id)
-    assert (paid.contract_number, paid.disbursed_amount) == (number, offer.loan_value)
-    assert paid.disbursed_at is not None
-    assert abs(paid.disbursed_at - datetime.now(UTC)) < timedelta(minutes=1)

@@ -404,20 +404,3 @@ def test_the_signature_link_tells_its_end(sucupira: BankClient, offer: BankOffer
     assert issued.signature_expires_at is not None
     assert issued.signature_expires_at - datetime.now(UTC) > timedelta(days=29)
     assert issued.native_status == "aguardando-aceite"
-
-
-def test_a_paid_proposal_tells_number_moment_and_amount(sucupira: BankClient, simulator: Simulator) -> None:
-    offer = sucupira.query(a_query()).offers[0]
-    submitted = sucupira.submit(a_submission(offer))
-    assert submitted.contract_number is None
-    native_id = submitted.native_id
-    number = sucupira.formalize(native_id, None).contract_number
-    assert number
-    simulator.complete(FULL_FLOW, "sucupira", "signature")
-    signed = sucupira.status(native_id)
-    assert (signed.contract_number, signed.disbursed_at, signed.disbursed_amount) == (number, None, None)
-    simulator.advance(6)
-    paid = sucupira.status(native_id)
-    assert (paid.contract_number, paid.disbursed_amount) == (number, offer.loan_value)
-    assert paid.disbursed_at is not None
-    assert abs(paid.disbursed_at - datetime.now(UTC)) < timedelta(minutes=1)

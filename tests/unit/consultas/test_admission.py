@@ -10,16 +10,9 @@ import pytest
 
 from consultas import admission
 from consultas.admission import Admission, Held, OverCapacity, Place
+from tests.clock import Clock
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

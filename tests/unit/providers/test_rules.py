@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from providers import rules
 from providers.bank import Bank
 from providers.banks.ipe import Ipe
-from providers.types.answer import BankOffer
 from providers.types.query import AppAuthorization, AppEvidence
 from providers.types.submission import BankSubmission, PixKey
-from tests.providers.samples import a_query, a_submission
+from tests.providers.samples import OFFER, a_query, a_submission
 
 
 class Narrow(Ipe):
@@ -24,20 +22,6 @@ class Narrow(Ipe):
     channels = {"sms": "sms"}
     longest_texts = {"titular.nome": 20, "endereco.cidade": 5}
     longest_in_query = {"name": 20, "user_agent": 8, "device_model": 4}
-
-
-OFFER = BankOffer(
-    native_offer_id="1",
-    loan_value=Decimal(1000),
-    installment_value=Decimal(100),
-    installments=12,
-    interest_rate=Decimal(2),
-    total_amount=Decimal(1200),
-    table_code="T",
-    with_insurance=True,
-    first_due_date=None,
-    registration="1",
-)
 
 
 def faults(bank: type[Bank], submission: BankSubmission) -> list[str | None]:

@@ -14,21 +14,8 @@ from providers.errors import ProviderRejected
 from providers.types.answer import BankOffer, BankResult, Employment, QueryStatus
 from providers.types.proposal import BankProposal
 from providers.types.steps import StepOutcome
+from tests.providers.samples import OFFER
 
-OFFER = BankOffer(
-    native_offer_id="n-1",
-    loan_value=Decimal("1000.00"),
-    installment_value=Decimal("50.00"),
-    installments=24,
-    interest_rate=Decimal("1.99"),
-    total_amount=Decimal("1200.00"),
-    table_code="T",
-    with_insurance=False,
-    first_due_date=None,
-    employer_cnpj="11222333000181",
-    employer_name="Metalúrgica Aurora Ltda",
-    registration="100200",
-)
 EMPLOYER = Employment("100200", "11222333000181", "Metalúrgica Aurora Ltda")
 
 
