@@ -232,6 +232,9 @@ class Bank:
         """The body as a URL-encoded form. Raises the bank's refusal otherwise."""
         return self._fields(request, "application/x-www-form-urlencoded", request.form)
 
+    def query_fields(self, request: Request) -> Fields:
+        return Fields(request.query, self.refuse_field)
+
     def refuse_field(self, field: str | None, problem: Problem) -> NoReturn:
         raise Refusal(self.bad_field(field, problem))
 
@@ -247,7 +250,7 @@ class Bank:
         return Fields(data, self.refuse_field)
 
     def without_cet(self, response: web.Response) -> web.Response:
-        """The JSON answer `done` without the CET of its offers. Unchanged for a bank that always tells it."""
+        """The JSON answer `response` without the CET of its offers. Unchanged for a bank that always tells it."""
         if not self.cost_fields:
             return response
 

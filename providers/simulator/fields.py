@@ -189,6 +189,26 @@ class Fields:
             if self.has(name):
                 self.text(name, longest=longest)
 
+    def optional_text(self, name: str, pattern: str | None = None, **rules: Any) -> str | None:
+        """`text` of a field that may be null or left out."""
+        return self.text(name, pattern, **rules) if self.has(name) else None
+
+    def optional_word(self, name: str, words: Mapping[str, str]) -> str | None:
+        """What one of the bank's `words` means, in a field that may be null or left out."""
+        return words[self.text(name, one_of=words)] if self.has(name) else None
+
+    def optional_money(self, name: str) -> Decimal | None:
+        """`money` of a field that may be null or left out."""
+        return self.money(name) if self.has(name) else None
+
+    def optional_money_text(self, name: str) -> Decimal | None:
+        """`money_text` of a field that may be null or left out."""
+        return self.money_text(name) if self.has(name) else None
+
+    def optional_term(self, name: str) -> int | None:
+        """A term in months, in a field that may be null or left out."""
+        return self.integer(name, least=1) if self.has(name) else None
+
     def father(self, name: str) -> None:
         """A father's name: two words or more, or none."""
         if self.has(name):

@@ -125,13 +125,12 @@ class Aroeira(Bank):
     def simulate(self, request: Request) -> web.Response:
         form = self.form_fields(request)
         cpf = _person(form)
-        if form.has("sexo"):
-            form.text("sexo", one_of=SEXES)
+        form.optional_text("sexo", one_of=SEXES)
         _origin(form)
         ask = _ask(form)
         _acceptance(form)
         factor = APP_CEILING_FACTOR if _has_app_evidence(form) else Decimal(1)
-        table = form.text("codigo_tabela") if form.has("codigo_tabela") else None
+        table = form.optional_text("codigo_tabela")
         registration = form.text("matricula") if table else None
         consultation = self.consult(cpf, ask, ceiling_factor=factor, for_submission=table is not None)
         if consultation.reason is not None:
@@ -182,7 +181,7 @@ class Aroeira(Bank):
 
     @route("GET", "/clt/proposta/localizar", "find", reference="codigo_externo")
     def find(self, request: Request) -> web.Response:
-        reference = Fields(request.query, self.refuse_field).text("codigo_externo", longest=64)
+        reference = self.query_fields(request).text("codigo_externo", longest=64)
         contracts = self.ledger.find(reference)
         if not contracts:
             raise Refusal(failure("Nenhuma proposta localizada"))
@@ -190,7 +189,7 @@ class Aroeira(Bank):
 
     @route("GET", "/clt/proposta/andamento", "status", contract="ade")
     def status(self, request: Request) -> web.Response:
-        number = Fields(request.query, self.refuse_field).text("ade")
+        number = self.query_fields(request).text("ade")
         return success(proposta=self._proposal(self.contract(number)))
 
     @route("POST", "/clt/proposta/formalizacao", "formalize", contract="ade")
@@ -260,8 +259,7 @@ def _acceptance(form: Fields) -> None:
     form.date("aceite_data", BR_DATE)
     form.moment("aceite_hora", "%H:%M:%S")
     form.position("aceite_latitude", "aceite_longitude", DEGREES, optional=True)
-    if form.has("aceite_precisao"):
-        form.text("aceite_precisao", r"\d+(,\d+)?")
+    form.optional_text("aceite_precisao", r"\d+(,\d+)?")
     form.optional_texts("aceite_navegador", "aceite_aparelho", "aceite_plataforma", "aceite_protocolo")
 
 

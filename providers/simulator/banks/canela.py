@@ -151,8 +151,7 @@ class Canela(Bank):
         body = self.json_fields(request)
         holder = body.object("tomador")
         cpf = _person(holder)
-        if holder.has("sexo"):
-            holder.text("sexo", one_of=SEXES_IN_SIMULATION)
+        holder.optional_text("sexo", one_of=SEXES_IN_SIMULATION)
         _consent(body.object("consentimento"))
         return self._simulated(self.consult(cpf, _wish(body)))
 
@@ -197,7 +196,7 @@ class Canela(Bank):
 
     @route("GET", "/v3/operacoes", "find", reference="identificadorExterno")
     def find(self, request: Request) -> web.Response:
-        reference = Fields(request.query, self.refuse_field).text("identificadorExterno")
+        reference = self.query_fields(request).text("identificadorExterno")
         return answer({"id": [self._operation(contract) for contract in self.ledger.find(reference)]})
 
     @route("GET", "/v3/operacoes/{operacaoId}/detalhe", "status", contract="operacaoId")
@@ -275,12 +274,12 @@ def _offer(offer: Offer) -> dict[str, Any]:
 def _wish(body: Fields) -> Ask:
     body.optional_texts("carteiraId")
     wish = body.object("proposta")
-    amount = wish.money("valorSolicitado") if wish.has("valorSolicitado") else None
-    installment = wish.money("valorParcela") if wish.has("valorParcela") else None
+    amount = wish.optional_money("valorSolicitado")
+    installment = wish.optional_money("valorParcela")
     return Ask(
         amount=amount,
         installment=installment,
-        term=wish.integer("quantidadeParcelas", least=1) if wish.has("quantidadeParcelas") else None,
+        term=wish.optional_term("quantidadeParcelas"),
         with_insurance=wish.boolean("comSeguro"),
     )
 
@@ -323,8 +322,7 @@ def _borrower(holder: Fields) -> str:
     holder.text("sexo", one_of=SEXES)
     holder.text("nomeMae", longest=120)
     holder.father("nomePai")
-    if holder.has("estadoCivil"):
-        holder.text("estadoCivil", one_of=MARITAL_STATUSES)
+    holder.optional_text("estadoCivil", one_of=MARITAL_STATUSES)
     work = holder.object("vinculoEmpregaticio")
     for name in EMPLOYMENT_FIELDS:
         work.text(name, longest=120)
@@ -354,7 +352,7 @@ def _credit(bank: Fields, cpf: str) -> None:
 
 
 def _delivery(body: Fields) -> str | None:
-    return DELIVERIES[body.text("envioLink", one_of=DELIVERIES)] if body.has("envioLink") else None
+    return body.optional_word("envioLink", DELIVERIES)
 
 
 def _read_moment(fields: Fields, name: str) -> datetime:

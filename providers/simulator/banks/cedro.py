@@ -141,12 +141,10 @@ class Cedro(Bank):
         body.text("signerName", longest=120)
         body.text("signerEmail", EMAIL)
         body.date("birthDate")
-        if body.has("gender"):
-            body.text("gender", one_of=GENDERS)
+        body.optional_text("gender", one_of=GENDERS)
         _phone(body.object("signerPhone"), "countryCode", "areaCode", "phoneNumber")
         _consent(body.object("consent"))
-        if body.has("originatorCode"):
-            body.text("originatorCode", longest=120)
+        body.optional_text("originatorCode", longest=120)
         consultation = self.consult(cpf, Ask())
         consult = Consult(str(uuid.uuid4()), cpf, consultation.step)
         self.consults[consult.id] = consult
@@ -187,9 +185,8 @@ class Cedro(Bank):
         _bank(body.object("bank"), cpf)
         _references(body)
         body.object("acceptance").ip("ip_address")
-        if body.has("originator_code"):
-            body.text("originator_code", longest=120)
-        channel = body.text("formalization_channel", one_of=CHANNELS) if body.has("formalization_channel") else None
+        body.optional_text("originator_code", longest=120)
+        channel = body.optional_text("formalization_channel", one_of=CHANNELS)
         if known := self.ledger.find(reference):
             return answer(self._operation(known[0]), 201)
         if not self.authorized(cpf):
@@ -215,7 +212,7 @@ class Cedro(Bank):
     def formalize(self, request: Request) -> web.Response:
         contract = self.contract(request.params["operation_id"])
         body = self._body(request)
-        channel = body.text("channel", one_of=CHANNELS) if body.has("channel") else None
+        channel = body.optional_text("channel", one_of=CHANNELS)
         return answer(self._operation(self.formalized(contract, channel)))
 
     @route("GET", OPERATIONS + "/{operation_id}", "status", contract="operation_id")
@@ -293,8 +290,8 @@ def _consent(consent: Fields) -> None:
 
 
 def _ask(parameters: Fields) -> Ask:
-    amount = parameters.money_text("operationAmount") if parameters.has("operationAmount") else None
-    installment = parameters.money_text("installmentAmount") if parameters.has("installmentAmount") else None
+    amount = parameters.optional_money_text("operationAmount")
+    installment = parameters.optional_money_text("installmentAmount")
     if amount is not None and installment is not None:
         parameters.refuse("installmentAmount", Problem.VALUE)
     term = None

@@ -154,8 +154,7 @@ class Imbuia(Bank):
         worker = body.object("trabalhador")
         cpf = worker.text("cpf", CPF)
         _person(worker)
-        if worker.has("sexo"):
-            worker.text("sexo", one_of=SEXES)
+        worker.optional_text("sexo", one_of=SEXES)
         _acceptance(body.object("aceite"))
         body.optional_texts("codigo_origem")
         return answer(self._consulted(self.consult(cpf, _ask(body.object("simulacao")))), media_type=QUERY_TYPE)
@@ -207,7 +206,7 @@ class Imbuia(Bank):
     @route("GET", "/marketplace/propostas", "find", reference="identificador_parceiro")
     def find(self, request: Request) -> web.Response:
         _check_version(request, PROPOSAL_TYPE)
-        reference = Fields(request.query, self.refuse_field).text("identificador_parceiro")
+        reference = self.query_fields(request).text("identificador_parceiro")
         proposals = [self._proposal(contract) for contract in self.ledger.find(reference)]
         return answer(proposals, media_type=PROPOSAL_TYPE)
 
@@ -312,7 +311,7 @@ def _ask(simulation: Fields) -> Ask:
     return Ask(
         amount=simulation.money("valor") if kind == "POR_VALOR_SOLICITADO" else None,
         installment=simulation.money("valor") if kind == "POR_VALOR_PARCELA" else None,
-        term=simulation.integer("prazo", least=1) if simulation.has("prazo") else None,
+        term=simulation.optional_term("prazo"),
         with_insurance=simulation.boolean("com_seguro"),
     )
 
@@ -323,8 +322,7 @@ def _holder(holder: Fields) -> str:
     holder.text("sexo", one_of=SEXES)
     holder.text("nome_mae", longest=120)
     holder.father("nome_pai")
-    if holder.has("estado_civil"):
-        holder.text("estado_civil", one_of=MARITAL_STATUSES)
+    holder.optional_text("estado_civil", one_of=MARITAL_STATUSES)
     birthplace = holder.object("naturalidade")
     birthplace.text("cidade", longest=120)
     birthplace.text("uf", STATE)
@@ -344,7 +342,7 @@ def _payment(body: Fields, cpf: str) -> None:
 
 
 def _delivery(body: Fields) -> str | None:
-    return DELIVERIES[body.text("envio_link", one_of=DELIVERIES)] if body.has("envio_link") else None
+    return body.optional_word("envio_link", DELIVERIES)
 
 
 def _proof(step: Step) -> dict[str, Any]:

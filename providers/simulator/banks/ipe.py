@@ -114,8 +114,7 @@ class Ipe(Bank):
         body = self.json_fields(request)
         borrower = body.object("borrower")
         cpf = _person(borrower)
-        if borrower.has("gender"):
-            borrower.text("gender", one_of=GENDERS)
+        borrower.optional_text("gender", one_of=GENDERS)
         _evidence(body.object("authorization_term"))
         return answer(_simulations(self.consult(cpf, _ask(body.object("simulation")))))
 
@@ -135,7 +134,7 @@ class Ipe(Bank):
         _borrower_details(borrower)
         _disbursement(body.object("disbursement"), cpf)
         body.object("acceptance").ip("ip_address")
-        channel = body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
+        channel = body.optional_text("signature_delivery", one_of=DELIVERIES)
         if known := self.ledger.find(reference):
             return answer(self._debt(known[0]), 201)
         if offer is None or _valid_until(offer) <= self.world.clock.now():
@@ -149,14 +148,14 @@ class Ipe(Bank):
 
     @route("GET", "/v1/private_payroll/debts", "find", reference="requester_identifier_key")
     def find(self, request: Request) -> web.Response:
-        reference = Fields(request.query, self.refuse_field).text("requester_identifier_key")
+        reference = self.query_fields(request).text("requester_identifier_key")
         return answer({"debts": [self._debt(contract) for contract in self.ledger.find(reference)]})
 
     @route("POST", "/v1/private_payroll/debts/{debt_key}/issue", "formalize", contract="debt_key")
     def formalize(self, request: Request) -> web.Response:
         contract = self.contract(request.params["debt_key"])
         body = self.json_fields(request)
-        channel = body.text("signature_delivery", one_of=DELIVERIES) if body.has("signature_delivery") else None
+        channel = body.optional_text("signature_delivery", one_of=DELIVERIES)
         return answer(self._debt(self.formalized(contract, channel)))
 
     @route("GET", "/v1/private_payroll/debts/{debt_key}", "status", contract="debt_key")
@@ -234,11 +233,9 @@ def _evidence(term: Fields) -> None:
 def _ask(simulation: Fields) -> Ask:
     simulation.require_keys("disbursed_amount", "installment_face_value", "number_of_installments")
     return Ask(
-        amount=simulation.money("disbursed_amount") if simulation.has("disbursed_amount") else None,
-        installment=simulation.money("installment_face_value") if simulation.has("installment_face_value") else None,
-        term=simulation.integer("number_of_installments", least=1)
-        if simulation.has("number_of_installments")
-        else None,
+        amount=simulation.optional_money("disbursed_amount"),
+        installment=simulation.optional_money("installment_face_value"),
+        term=simulation.optional_term("number_of_installments"),
         with_insurance=simulation.boolean("with_insurance"),
     )
 

@@ -101,8 +101,7 @@ class Jatoba(Bank):
         body = self.json_fields(request)
         client = body.object("cliente")
         cpf = _person(client)
-        if client.has("sexo"):
-            client.text("sexo", one_of=SEXES)
+        client.optional_text("sexo", one_of=SEXES)
         _origin(body)
         ask = _ask(body.object("simulacao"))
         _term(body.object("termo"), cpf)
@@ -143,7 +142,7 @@ class Jatoba(Bank):
 
     @route("GET", "/v1/consignado-privado/propostas", "find", reference="identificadorParceiro")
     def find(self, request: Request) -> web.Response:
-        reference = Fields(request.query, self.refuse_field).text("identificadorParceiro", longest=64)
+        reference = self.query_fields(request).text("identificadorParceiro", longest=64)
         contracts = self.ledger.find(reference)
         if not contracts:
             raise Refusal(self.no_contract())
@@ -205,8 +204,7 @@ def _term(term: Fields, cpf: str) -> None:
     term.moment("aceitoEm", BR_MOMENT)
     term.ip("enderecoIp")
     term.position("latitude", "longitude", DEGREES, optional=True)
-    if term.has("precisaoMetros"):
-        term.text("precisaoMetros", r"\d+(\.\d+)?")
+    term.optional_text("precisaoMetros", r"\d+(\.\d+)?")
     term.optional_texts("agenteUsuario", "modeloAparelho", "plataforma", "idSessao")
     if term.has("autorizacaoApp"):
         _app_authorization(term.object("autorizacaoApp"))
@@ -239,7 +237,7 @@ def _origin(body: Fields) -> None:
 
 
 def _delivery(body: Fields) -> str | None:
-    return DELIVERIES[body.text("envioLink", one_of=DELIVERIES)] if body.has("envioLink") else None
+    return body.optional_word("envioLink", DELIVERIES)
 
 
 def _ask(simulation: Fields) -> Ask:
@@ -249,7 +247,7 @@ def _ask(simulation: Fields) -> Ask:
     return Ask(
         amount=amount if mode == "VALOR_SOLICITADO" else None,
         installment=amount if mode == "VALOR_PARCELA" else None,
-        term=simulation.integer("prazo", least=1) if simulation.has("prazo") else None,
+        term=simulation.optional_term("prazo"),
         with_insurance=simulation.boolean("comSeguro"),
     )
 
@@ -272,8 +270,7 @@ def _holder_details(holder: Fields) -> None:
 
 def _employment(employment: Fields) -> None:
     employment.text("matricula")
-    if employment.has("cargo"):
-        employment.text("cargo", longest=120)
+    employment.optional_text("cargo", longest=120)
     if employment.has("salario"):
         _reais(employment, "salario")
     if employment.has("dataAdmissao"):

@@ -105,8 +105,7 @@ class Peroba(Bank):
         body = self.json_fields(request)
         client = body.object("Cliente")
         cpf = _person(client)
-        if client.has("Genero"):
-            client.text("Genero", one_of=GENDERS)
+        client.optional_text("Genero", one_of=GENDERS)
         _evidence(body.object("Aceite"))
         return self._consultation(self.consult(cpf, _wish(body)))
 
@@ -151,7 +150,7 @@ class Peroba(Bank):
 
     @route("GET", "/ConsignadoPrivado/Propostas", "find", reference="IdentificadorExterno")
     def find(self, request: Request) -> web.Response:
-        contracts = self.ledger.find(Fields(request.query, self.refuse_field).text("IdentificadorExterno"))
+        contracts = self.ledger.find(self.query_fields(request).text("IdentificadorExterno"))
         if not contracts:
             raise Refusal(self.no_contract())
         return self._proposal(contracts[0])
@@ -236,8 +235,7 @@ def _evidence(acceptance: Fields) -> None:
     acceptance.moment("DataHora", MOMENT)
     acceptance.optional_texts(*devices)
     acceptance.position("Latitude", "Longitude", DEGREES, optional=True)
-    if acceptance.has("PrecisaoMetros"):
-        acceptance.text("PrecisaoMetros", r"\d+(\.\d+)?")
+    acceptance.optional_text("PrecisaoMetros", r"\d+(\.\d+)?")
 
 
 def _wish(body: Fields) -> Ask:
@@ -246,9 +244,9 @@ def _wish(body: Fields) -> Ask:
     wish = body.object("Simulacao")
     wish.require_keys("ValorLiberado", "ValorParcela", "QuantidadeParcelas")
     return Ask(
-        amount=wish.money_text("ValorLiberado") if wish.has("ValorLiberado") else None,
-        installment=wish.money_text("ValorParcela") if wish.has("ValorParcela") else None,
-        term=wish.integer("QuantidadeParcelas", least=1) if wish.has("QuantidadeParcelas") else None,
+        amount=wish.optional_money_text("ValorLiberado"),
+        installment=wish.optional_money_text("ValorParcela"),
+        term=wish.optional_term("QuantidadeParcelas"),
         with_insurance=wish.boolean("ComSeguro"),
     )
 
@@ -257,8 +255,7 @@ def _client_details(client: Fields) -> None:
     client.text("Genero", one_of=GENDERS)
     client.text("NomeMae", longest=120)
     client.father("NomePai")
-    if client.has("EstadoCivil"):
-        client.text("EstadoCivil", one_of=MARITAL_STATUSES)
+    client.optional_text("EstadoCivil", one_of=MARITAL_STATUSES)
     client.optional_texts("Nacionalidade", longest=60)
     lines = ("Logradouro", "Numero", "Bairro", "Cidade")
     client.object("Endereco").address("Cep", lines, "Complemento", "Uf")

@@ -108,7 +108,7 @@ class Sucupira(Bank):
         _gender(client)
         _evidence(body.object("evidencia"))
         body.require_keys("carteira")
-        chosen = body.text("carteira", longest=120) if body.has("carteira") else None
+        chosen = body.optional_text("carteira", longest=120)
         consultation = self.consult(cpf, _ask(body.object("pedido")))
         if chosen and consultation.scenario.portfolio is None:
             self._portfolios.update((offer.key, chosen) for offer in consultation.offers)
@@ -157,7 +157,7 @@ class Sucupira(Bank):
 
     @route("GET", "/credito/operacoes", "find", reference="referencia-externa")
     def find(self, request: Request) -> web.Response:
-        reference = Fields(request.query, self.refuse_field).text("referencia-externa")
+        reference = self.query_fields(request).text("referencia-externa")
         return answer({"operacoes": [self._operation(contract) for contract in self.ledger.find(reference)]})
 
     @route("GET", "/credito/operacoes/{operacao}", "status", contract="operacao")
@@ -294,8 +294,7 @@ def _place(fields: Fields) -> None:
     place = fields.object("localizacao")
     place.require_keys("precisao-metros")
     place.position("latitude", "longitude", DEGREES)
-    if place.has("precisao-metros"):
-        place.text("precisao-metros", r"\d+(\.\d+)?")
+    place.optional_text("precisao-metros", r"\d+(\.\d+)?")
 
 
 def _ask(wish: Fields) -> Ask:
@@ -303,7 +302,7 @@ def _ask(wish: Fields) -> Ask:
     return Ask(
         amount=_cents(wish, "valor-centavos") if wish.has("valor-centavos") else None,
         installment=_cents(wish, "parcela-centavos") if wish.has("parcela-centavos") else None,
-        term=wish.integer("parcelas", least=1) if wish.has("parcelas") else None,
+        term=wish.optional_term("parcelas"),
         with_insurance=wish.boolean("com-seguro"),
     )
 
@@ -314,13 +313,11 @@ def _client_details(client: Fields) -> None:
     client.text("nome-mae", longest=120)
     client.father("nome-pai")
     client.text("nacionalidade", longest=60)
-    if client.has("estado-civil"):
-        client.text("estado-civil", one_of=MARITAL_STATUSES)
+    client.optional_text("estado-civil", one_of=MARITAL_STATUSES)
     document = client.object("documento")
     document.text("numero", longest=20)
     document.optional_texts("orgao-emissor", longest=20)
-    if document.has("uf-emissor"):
-        document.text("uf-emissor", STATE)
+    document.optional_text("uf-emissor", STATE)
     if document.has("data-emissao"):
         _day(document, "data-emissao")
     lines = ("logradouro", "numero", "bairro", "cidade")
@@ -339,7 +336,7 @@ def _settlement(settlement: Fields, cpf: str) -> bool:
 
 
 def _channel(body: Fields) -> str | None:
-    return body.text("aviso-assinatura", one_of=DELIVERIES) if body.has("aviso-assinatura") else None
+    return body.optional_text("aviso-assinatura", one_of=DELIVERIES)
 
 
 def _cents(fields: Fields, name: str) -> Decimal:
