@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -260,15 +261,12 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
 
     @action(description="Suspender", permissions=["change"], icon="block")
     def suspend(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            partner = self.locked(request, object_id)
-            if request.method == "POST":
-                partner.suspend()
-                return self.done(request, partner, "Parceiro suspenso.", action=Action.SUSPENDED)
-        return self.confirmation_page(
+        return self.after_confirmation(
             request,
-            partner,
-            forms.Form(),
+            object_id,
+            Partner.suspend,
+            "Parceiro suspenso.",
+            action=Action.SUSPENDED,
             title="Suspender parceiro",
             text="A partir da próxima chamada, todas as chaves do parceiro são recusadas, e fluxos abertos terminam no "
             "próximo evento. Os eventos do parceiro continuam a ser entregues.",
@@ -278,15 +276,12 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
 
     @action(description="Suspender e reter entregas", permissions=["change"], icon="pause_circle")
     def suspend_and_hold(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            partner = self.locked(request, object_id)
-            if request.method == "POST":
-                partner.suspend(hold_deliveries=True)
-                return self.done(request, partner, "Parceiro suspenso, entregas retidas.", action=Action.SUSPENDED)
-        return self.confirmation_page(
+        return self.after_confirmation(
             request,
-            partner,
-            forms.Form(),
+            object_id,
+            partial(Partner.suspend, hold_deliveries=True),
+            "Parceiro suspenso, entregas retidas.",
+            action=Action.SUSPENDED,
             title="Suspender parceiro e reter entregas",
             text="Como Suspender, e nenhum evento de webhook é entregue: todos esperam até Reativar. O conteúdo de um "
             "evento que espera mais do que o prazo de retenção é apagado.",
@@ -296,15 +291,12 @@ class PartnerAdmin(ExportMixin, ConfirmedActionsAdmin):
 
     @action(description="Reativar", permissions=["change"], icon="check_circle")
     def resume(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        with transaction.atomic():
-            partner = self.locked(request, object_id)
-            if request.method == "POST":
-                partner.resume()
-                return self.done(request, partner, "Parceiro reativado.", action=Action.RESUMED)
-        return self.confirmation_page(
+        return self.after_confirmation(
             request,
-            partner,
-            forms.Form(),
+            object_id,
+            Partner.resume,
+            "Parceiro reativado.",
+            action=Action.RESUMED,
             title="Reativar parceiro",
             text="As chaves não revogadas do parceiro voltam a ser aceitas na próxima chamada, e eventos retidos são "
             "entregues.",

@@ -32,6 +32,8 @@ from providers.types.submission import BankSubmission, Disbursement
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
+#: The fields of an identity document, for `required` of a bank that needs all of them.
+WHOLE_DOCUMENT = ("documento.numero", "documento.orgao_emissor", "documento.uf_emissor", "documento.data_emissao")
 #: The reason for "no offers" when the holder's step ended with this outcome.
 STEP_REASONS = {
     StepOutcome.REFUSED: ReasonCode.AUTHORIZATION_REFUSED,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
 from django.db.models import Model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
@@ -37,6 +39,25 @@ class ConfirmedActionsAdmin(RobustAdmin):
     def confirmation_page(self, request: HttpRequest, row: Model, form: forms.Form, **words: Any) -> HttpResponse:
         """The page with `form` and the button that runs the action. `words` are title, text, button, danger."""
         return self._page(request, row, "backoffice/confirm.html", {"form": form, **words})
+
+    def after_confirmation(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        change: Callable[[Any], object],
+        text_done: str,
+        *,
+        action: Action,
+        **words: Any,
+    ) -> HttpResponse:
+        """The page that asks for confirmation, with `words`; then `change` of the locked row, recorded as `text_done`
+        (see `done`)."""
+        with transaction.atomic():
+            row = self.locked(request, object_id)
+            if request.method == "POST":
+                change(row)
+                return self.done(request, row, text_done, action=action)
+        return self.confirmation_page(request, row, forms.Form(), **words)
 
     def secrets_page(self, request: HttpRequest, row: Model, **words: Any) -> HttpResponse:
         """The page that shows secrets. `words` are title and `secrets`, a dict of secrets by name."""

@@ -26,7 +26,7 @@ from foundation.formats import (
     to_reais_text,
     unaccented,
 )
-from providers.bank import Bank, basic_auth
+from providers.bank import WHOLE_DOCUMENT, Bank, basic_auth
 from providers.errors import BankClosed, BankFailure, Conflict, OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.http import Reply
 from providers.tokens import Token
@@ -112,10 +112,7 @@ class Aroeira(Bank):
     name = "aroeira"
     label = "Aroeira"
     required = (
-        "documento.numero",
-        "documento.orgao_emissor",
-        "documento.uf_emissor",
-        "documento.data_emissao",
+        *WHOLE_DOCUMENT,
         "titular.estado_civil",
         "titular.nacionalidade",
         "titular.naturalidade_cidade",

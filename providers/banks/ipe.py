@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from foundation.errors import ApiError
 from foundation.formats import split_phone
-from providers.bank import Bank, basic_auth
+from providers.bank import WHOLE_DOCUMENT, Bank, basic_auth
 from providers.errors import refusal_by_status
 from providers.http import Reply
 from providers.tokens import Token
@@ -108,10 +108,7 @@ class Ipe(Bank):
     label = "Ipê"
     runs_auctions = True
     required = (
-        "documento.numero",
-        "documento.orgao_emissor",
-        "documento.uf_emissor",
-        "documento.data_emissao",
+        *WHOLE_DOCUMENT,
         "titular.estado_civil",
         "titular.exposicao_politica",
     )
