@@ -2,19 +2,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, Page
     from pytest_django.live_server_helper import LiveServer
 
     from authorizations.models import Session
     from partners.models import Partner
     from tests.authorizations.clients import HolderClient, PartnerClient
-
-PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True, "locale": "pt-BR"}
+    from tests.authorizations.phones import Phones
 
 
 @pytest.fixture
@@ -57,24 +57,18 @@ def session(partner: Partner) -> Session:
     return open_session(partner)
 
 
+@pytest.fixture(scope="module")
+def phones(chromium: Browser) -> Iterator[Phones]:
+    """The phones' browsers that are kept for later tests."""
+    from tests.authorizations.phones import Phones
+
+    phones = Phones(chromium)
+    yield phones
+    phones.close()
+
+
 @pytest.fixture
-def phone(chromium: Browser, live_server: LiveServer) -> Iterator[Callable[..., Page]]:
-    """Opens a path in a new browser of a phone's size. Takes Playwright's context options, and `script=False`."""
-    from tests.browser import watch
-
-    contexts: list[BrowserContext] = []
-    faults: list[str] = []
-
-    def open_page(path: str, *, script: bool = True, **options: Any) -> Page:
-        context = chromium.new_context(**{**PHONE, "java_script_enabled": script, **options})
-        contexts.append(context)
-        context.set_default_timeout(10_000)
-        page = context.new_page()
-        watch(page, live_server.url, faults)
-        page.goto(live_server.url + path)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert faults == []
+def phone(phones: Phones, live_server: LiveServer) -> Iterator[Callable[..., Page]]:
+    """Opens a path in the browser of a phone (`Phones.open`)."""
+    yield partial(phones.open, live_server.url)
+    assert phones.clear() == []

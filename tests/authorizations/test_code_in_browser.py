@@ -103,7 +103,7 @@ def test_a_wrong_code_keeps_the_location(phone: OpenPage, session: Session, gate
 
 
 def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, session: Session, gateway: Receiver) -> None:
-    page = phone(public(session))
+    page = phone(public(session), spoilt=True)
     page.clock.install()
     page.get_by_role("button", name=ASK).tap()
     page.get_by_text(MISSED).tap()

@@ -171,7 +171,7 @@ def test_a_double_tap_sends_once(phone: OpenPage, session: Session) -> None:
 
 
 def test_a_submission_that_breaks_off_can_be_tried_again(phone: OpenPage, session: Session) -> None:
-    page = phone(public(session))
+    page = phone(public(session), spoilt=True)
     page.clock.install()
     page.route("**/accept", lambda route: route.abort("aborted"))  # as if the holder stopped it
     page.get_by_role("button", name=ACCEPT).tap()
