@@ -234,7 +234,7 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
     def get_fields(self, request: HttpRequest, obj: Session | None = None) -> list[str]:
         """Partner and terms are links only for users who may view those pages."""
         closed = {
-            name: f"{name}_unlinked"
+            name: f"{name}_as_text"
             for name, permission in (("partner", "partners.view_partner"), ("terms", "authorizations.view_terms"))
             if not request.user.has_perm(permission)
         }
@@ -268,11 +268,11 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
         return [each for each in super().get_actions_detail(request, object_id) if each.action_name not in idle]
 
     @display(description="Parceiro")
-    def partner_unlinked(self, session: Session) -> str:
+    def partner_as_text(self, session: Session) -> str:
         return str(session.partner)
 
     @display(description="Termo")
-    def terms_unlinked(self, session: Session) -> str:
+    def terms_as_text(self, session: Session) -> str:
         return str(session.terms)
 
     @display(description="CPF")

@@ -24,7 +24,7 @@ BATCH = 100
 def decline(session: Session) -> None:
     """End a locked pending session because the holder declined. Inside a transaction."""
     session.decline()
-    _tell(session, WebhookEvent.AUTHORIZATION_DECLINED, declined_at=session.declined_at)
+    _send_event(session, WebhookEvent.AUTHORIZATION_DECLINED, declined_at=session.declined_at)
 
 
 def revoke(session: Session, by: str, reason: str) -> None:
@@ -33,13 +33,13 @@ def revoke(session: Session, by: str, reason: str) -> None:
     Raises ValidationError for a session that is neither pending nor authorized, and without `by` or `reason`.
     """
     if session.revoke(by, reason):
-        _tell(session, WebhookEvent.AUTHORIZATION_REVOKED, revoked_at=session.revoked_at)
+        _send_event(session, WebhookEvent.AUTHORIZATION_REVOKED, revoked_at=session.revoked_at)
 
 
 def expire(session: Session) -> None:
     """End a locked pending session whose time has passed. Inside a transaction."""
     session.expire()
-    _tell(session, WebhookEvent.AUTHORIZATION_EXPIRED, expired_at=session.expires_at)
+    _send_event(session, WebhookEvent.AUTHORIZATION_EXPIRED, expired_at=session.expires_at)
 
 
 def expire_due() -> int:
@@ -70,7 +70,7 @@ def _expire_one(pk: int) -> bool:
     return True
 
 
-def _tell(session: Session, event: WebhookEvent, **ended_at: datetime | None) -> None:
+def _send_event(session: Session, event: WebhookEvent, **ended_at: datetime | None) -> None:
     payload = {
         "authorization_id": session.authorization_id,
         "cpf": session.cpf,

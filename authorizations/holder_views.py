@@ -199,7 +199,7 @@ class PageFormView(PublicView):
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         if isinstance(exc, sessions.PageUsed):
-            return _see_page(self.kwargs["authorization_id"])  # the page shows the current state
+            return _redirect_to_page(self.kwargs["authorization_id"])  # the page shows the current state
         failure = super().handle_exception(exc)
         if not self.wants_page():
             return failure
@@ -242,7 +242,7 @@ class AcceptView(PageFormView):
             browser = self._text("script")
             return _ask_page(request._request, session, fault=wrong.message, browser=browser, http_status=422)
         if self.is_form():
-            return _see_page(authorization_id)
+            return _redirect_to_page(authorization_id)
         if accepted.session.revoked_at is not None:
             raise sessions.gone(accepted.session)
         return Response(
@@ -255,7 +255,7 @@ class AcceptView(PageFormView):
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
         if self.request.method in ("GET", "HEAD") and "text/html" in self.request.headers.get("Accept", ""):
-            return _see_page(self.kwargs["authorization_id"])  # the page of a refused form, opened again
+            return _redirect_to_page(self.kwargs["authorization_id"])  # the page of a refused form, opened again
         return super().handle_exception(exc)
 
     def wants_page(self) -> bool:
@@ -289,7 +289,9 @@ class AcceptView(PageFormView):
         return evidence.Observed(
             ip=ip,
             peer=meta["REMOTE_ADDR"],
-            forwarded_for=None if forwarded_for is None else _end_of(_text(forwarded_for), _FORWARDED_FOR_LENGTH),
+            forwarded_for=None
+            if forwarded_for is None
+            else _last_characters(_text(forwarded_for), _FORWARDED_FOR_LENGTH),
             forwarded_for_sha256=None if forwarded_for is None else sha256(forwarded_for),
             user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
             request_id=self.request._request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
@@ -319,7 +321,7 @@ class CodeView(PageFormView):
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
         shown = self.shown() if self.is_form() else None
         codes.request(authorization_id, shown.round if shown else None)
-        return _see_page(authorization_id, part="#codigo")
+        return _redirect_to_page(authorization_id, part="#codigo")
 
 
 class DeclineView(PageFormView):
@@ -329,10 +331,10 @@ class DeclineView(PageFormView):
     @schema.decline
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
         sessions.decline(authorization_id)
-        return _see_page(authorization_id)
+        return _redirect_to_page(authorization_id)
 
 
-def _see_page(authorization_id: str, part: str = "") -> HttpResponse:
+def _redirect_to_page(authorization_id: str, part: str = "") -> HttpResponse:
     """Redirect to the page (303), so that a reload does not send the form again. `part` is a fragment of the page."""
     response = HttpResponseRedirect(reverse("holder-page", args=[authorization_id]) + part)
     response.status_code = status.HTTP_303_SEE_OTHER
@@ -349,7 +351,7 @@ def _text(header: bytes) -> str:
     return header.decode("utf-8", "replace")
 
 
-def _end_of(text: str, length: int) -> str:
+def _last_characters(text: str, length: int) -> str:
     """At most the last `length` characters, with `…` in front if the text was cut. Proxies append on the right; the
     left part may be invented by the client and arbitrarily long."""
     return text if len(text) <= length else "…" + text[1 - length :]

@@ -24,7 +24,7 @@ def check_evidence() -> None:
 @shared_task
 def tell_head() -> None:
     """Write the head of the chain to the log. Run by beat."""
-    watch.tell_head()
+    watch.log_head()
 
 
 @shared_task

@@ -37,7 +37,7 @@ def head() -> Head:
     return {"at": iso_utc(timezone.now()), "evidences": number, "head": last_hash, "uses": uses}
 
 
-def tell_head() -> None:
+def log_head() -> None:
     """Write the chain's head as a log line, which is sent to another machine with the others."""
     log.info("evidence_head", **head())
 

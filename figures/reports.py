@@ -204,7 +204,7 @@ def _closed(rows: QuerySet[ReasonHour], by: str) -> dict[Any, int]:
     return {row[by]: row["sum_count"] for row in _sums(closed, by, ("count",))}
 
 
-def _told_apart(sums: Row, closed: int) -> Row:
+def _with_closed(sums: Row, closed: int) -> Row:
     """The sums with `closed` apart from `failed`, which is stored with both."""
     closed = min(closed, sums["failed"])
     return {**sums, "closed": closed, "failed": sums["failed"] - closed}
@@ -214,7 +214,7 @@ def banks_without_times(since: datetime) -> dict[str, BankFigures]:
     """The sums of every bank since that time, without answer times, by name. Two statements."""
     closed = _closed(ReasonHour.objects.filter(hour__gte=since), "bank")
     return {
-        row["bank"]: BankFigures(row["bank"], _told_apart(_plain(row), closed.get(row["bank"], 0)))
+        row["bank"]: BankFigures(row["bank"], _with_closed(_plain(row), closed.get(row["bank"], 0)))
         for row in _sums(BankHour.objects.filter(hour__gte=since), "bank", BANK_COLUMNS)
     }
 
@@ -261,7 +261,7 @@ def bank_by_hour(bank: str, since: datetime) -> BankByHour:
     for hour, bound, count in classes:
         latencies.setdefault(hour, {})[bound] = count
     return BankByHour(
-        Hours({row["hour"]: _told_apart(_plain(row), closed.get(row["hour"], 0)) for row in rows}), latencies
+        Hours({row["hour"]: _with_closed(_plain(row), closed.get(row["hour"], 0)) for row in rows}), latencies
     )
 
 
@@ -277,7 +277,7 @@ class ReasonFigures:
 
 def reasons(since: datetime, *, bank: str = "", partner: Any = None, most: int = 8) -> dict[str, list[ReasonFigures]]:
     """The most frequent reasons of each stage, of one bank and one partner if given. One statement."""
-    rows = _of(ReasonHour.objects.filter(hour__gte=since), bank, partner)
+    rows = _filtered(ReasonHour.objects.filter(hour__gte=since), bank, partner)
     by_stage: dict[str, list[ReasonFigures]] = {stage: [] for stage in Stage.values}
     for row in sorted(_sums(rows, ("stage", "code"), ("count", "amount")), key=lambda each: -each["sum_count"]):
         if len(by_stage[row["stage"]]) < most:
@@ -285,7 +285,7 @@ def reasons(since: datetime, *, bank: str = "", partner: Any = None, most: int =
     return by_stage
 
 
-def _of(rows: QuerySet[Any], bank: str, partner: Any) -> QuerySet[Any]:
+def _filtered(rows: QuerySet[Any], bank: str, partner: Any) -> QuerySet[Any]:
     chosen: Row = {**({"bank": bank} if bank else {}), **({"partner": partner} if partner else {})}
     return rows.filter(**chosen)
 
@@ -346,7 +346,7 @@ class Funnels:
 
 def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
     """The funnels of one bank and one partner if given. Two statements."""
-    rows = _of(BankHour.objects.filter(hour__gte=since), bank, partner)
+    rows = _filtered(BankHour.objects.filter(hour__gte=since), bank, partner)
     columns = ("ok", "no_offers", "requires_action", "pending", "refused", "failed", "offered", "steps_with_offers")
     sold = [f"{each}{suffix}" for each in ("submitted", "signed", "disbursed") for suffix in ("", "_amount")]
     cells = _sums(
@@ -356,7 +356,7 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
     )
     of_partners: dict[Any, Row] = {}
     if not bank:
-        queries = _of(QueryHour.objects.filter(hour__gte=since), "", partner)
+        queries = _filtered(QueryHour.objects.filter(hour__gte=since), "", partner)
         of_partners = {row["partner_id"]: _of_queries(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
 
     def added(rows_to_add: Iterable[Row]) -> Row:

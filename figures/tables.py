@@ -47,7 +47,7 @@ def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
     return (
         first,
         shown(steps[0]),
-        *(_of_the_step_before(now, before) for before, now in pairwise(steps)),
+        *(_with_share(now, before) for before, now in pairwise(steps)),
         *(whole_reais(amount) for amount in amounts),
     )
 
@@ -57,7 +57,7 @@ def whole_reais(amount: Decimal | int) -> str:
     return f"R$ {shown(round(amount))}"
 
 
-def _of_the_step_before(now: int, before: int) -> str:
+def _with_share(now: int, before: int) -> str:
     return f"{shown(now)} ({percent(Decimal(now) * 100 / before)})" if before else shown(now)
 
 
@@ -102,14 +102,14 @@ def opening_table(name: str, now: datetime) -> Table:
             timezone.localtime(each.since).strftime("%d/%m %H:%M:%S"),
             timezone.localtime(each.until).strftime("%d/%m %H:%M:%S") if each.until else "ainda aberto",
             f"{((each.until or now) - each.since).total_seconds():.0f} s",
-            _whom(each.partner_id, partners),
+            _partner_cell(each.partner_id, partners),
         )
         for each in opened
     ]
     return Table(("Abriu", "Fechou", "Duração", "Para quem"), rows, "O disjuntor não abriu nos últimos 30 dias.")
 
 
-def _whom(partner_id: Any, partners: dict[Any, Partner]) -> Any:
+def _partner_cell(partner_id: Any, partners: dict[Any, Partner]) -> Any:
     if partner_id is None:
         return "todos os parceiros"
     partner = partners.get(partner_id)

@@ -91,15 +91,15 @@ def record(
         request_id=source.request_id,
     )
     entry.save(force_insert=True)
-    transaction.on_commit(partial(_tell, entry))
+    transaction.on_commit(partial(_log, entry))
     return entry
 
 
-def _tell(entry: AuditEntry) -> None:
+def _log(entry: AuditEntry) -> None:
     names = ("who", "channel", "address", "model", "object_id", "object_name", "changes", "detail")
     facts = {name: getattr(entry, name) for name in names}
-    tell = log.warning if entry.action in SERIOUS else log.info
-    tell(str(entry.action), entry=entry.pk, at=entry.at.isoformat(), **{k: v for k, v in facts.items() if v})
+    write = log.warning if entry.action in SERIOUS else log.info
+    write(str(entry.action), entry=entry.pk, at=entry.at.isoformat(), **{k: v for k, v in facts.items() if v})
 
 
 # --- Who, and from where ------------------------------------------------------------------------------------

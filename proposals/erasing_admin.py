@@ -69,28 +69,36 @@ class ConfirmForm(CpfForm):
 class ErasureAdmin(PersonalRowsAdmin):
     """What was erased, when and by whom. Erasures are searched by CPF; the rows do not store it."""
 
-    list_display = ("at", "by", "what_went", "what_stays", "what_is_left")
+    list_display = ("at", "by", "erased_counts", "kept_counts", "left_counts")
     date_hierarchy = "at"
-    fields = readonly_fields = ("at", "by", "cpf_index", "what_went", "what_stays", "what_is_left", "whom_to_inform")
+    fields = readonly_fields = (
+        "at",
+        "by",
+        "cpf_index",
+        "erased_counts",
+        "kept_counts",
+        "left_counts",
+        "partners_to_inform",
+    )
     actions_list = ("find", "erase")
 
     def has_erase_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perm("proposals.erase_holder")
 
     @admin.display(description="apagados")
-    def what_went(self, erasure: Erasure) -> str:
+    def erased_counts(self, erasure: Erasure) -> str:
         return _counts(erasure.erased)
 
     @admin.display(description="mantidos como prova")
-    def what_stays(self, erasure: Erasure) -> str:
+    def kept_counts(self, erasure: Erasure) -> str:
         return _counts(erasure.kept)
 
     @admin.display(description="a repetir")
-    def what_is_left(self, erasure: Erasure) -> str:
+    def left_counts(self, erasure: Erasure) -> str:
         return _counts(erasure.left)
 
     @admin.display(description="parceiros a avisar")
-    def whom_to_inform(self, erasure: Erasure) -> str:
+    def partners_to_inform(self, erasure: Erasure) -> str:
         return _names(erasure.partners)
 
     @action(description=TITLE, permissions=["erase"], icon="person_remove")

@@ -65,8 +65,8 @@ def described(bank: type[Bank], status: str) -> Document:
         "required": required(bank),
         "schema": json_schema(bank),
         "query": {
-            "geolocation": _use(bank, "geolocation"),
-            "app_authorization": _use(bank, "app_authorization"),
+            "geolocation": _evidence_use(bank, "geolocation"),
+            "app_authorization": _evidence_use(bank, "app_authorization"),
             "notifies_holder": bank.notifies_holder,
         },
         "status": status,
@@ -95,17 +95,17 @@ def _kinds(bank: type[Bank], block: str) -> list[str]:
 def _replacements(bank: type[Bank]) -> list[Document]:
     """The accounts and keys that the bank replaces by others."""
     return [
-        {"given": f"{block}.{kind}", "paid": _way(paid), "remark": paid.remark}
+        {"given": f"{block}.{kind}", "paid": _kind_paid(paid), "remark": paid.remark}
         for block, kind, paid in _disbursements(bank)
         if paid.remark
     ]
 
 
-def _way(paid: Disbursement) -> str:
+def _kind_paid(paid: Disbursement) -> str:
     return f"pix.{paid.pix.kind}" if paid.pix else f"conta_bancaria.{given(paid.account).kind}"
 
 
-def _use(bank: type[Bank], evidence: str) -> str:
+def _evidence_use(bank: type[Bank], evidence: str) -> str:
     """Whether the bank requires an evidence of the query, accepts it, or has no field for it."""
     if evidence in bank.needed_evidence:
         return "required"
@@ -130,28 +130,28 @@ def _required_of_all(block: BaseSerializer[Any], path: str = "") -> Iterator[str
 def _schema(name: str) -> Document:
     bank = given(registry.get(name))
     schema: Document = {"$schema": DIALECT, "title": f"Proposta para {bank.label}", **schema_of(SubmissionRequest())}
-    _at(schema, "offer_ref.provider")["const"] = bank.name
-    _at(schema, "recebimento.conta_bancaria.banco")["enum"] = list(compe.banks())
-    _narrow(_at(schema, "recebimento"), "conta_bancaria", "tipo_conta", _kinds(bank, "conta_bancaria"))
-    _narrow(_at(schema, "recebimento"), "pix", "tipo_chave", _kinds(bank, "pix"))
-    _at(schema, "recebimento.pix")["allOf"] = [
-        {"if": _is("tipo_chave", kind), "then": {"properties": {"chave": _PIX_KEYS[kind]}}} for kind in PIX_KINDS
+    _field_at(schema, "offer_ref.provider")["const"] = bank.name
+    _field_at(schema, "recebimento.conta_bancaria.banco")["enum"] = list(compe.banks())
+    _restrict(_field_at(schema, "recebimento"), "conta_bancaria", "tipo_conta", _kinds(bank, "conta_bancaria"))
+    _restrict(_field_at(schema, "recebimento"), "pix", "tipo_chave", _kinds(bank, "pix"))
+    _field_at(schema, "recebimento.pix")["allOf"] = [
+        {"if": _equals("tipo_chave", kind), "then": {"properties": {"chave": _PIX_KEYS[kind]}}} for kind in PIX_KINDS
     ]
     if bank.marital_statuses:
-        _at(schema, "titular.estado_civil")["enum"] = [*bank.marital_statuses, None]
-    _at(schema, "evidencia.ip")["anyOf"] = [{"format": "ipv4"}, {"format": "ipv6"}]
-    _at(schema, "evidencia.tipo_envio")["enum"] = [*bank.channels, None]
+        _field_at(schema, "titular.estado_civil")["enum"] = [*bank.marital_statuses, None]
+    _field_at(schema, "evidencia.ip")["anyOf"] = [{"format": "ipv4"}, {"format": "ipv6"}]
+    _field_at(schema, "evidencia.tipo_envio")["enum"] = [*bank.channels, None]
     for path, longest in bank.longest_texts.items():
-        _at(schema, path)["maxLength"] = longest
+        _field_at(schema, path)["maxLength"] = longest
     for path in bank.required:
         _require(schema, path)
     if bank.exact_references is not None:
-        _at(schema, "referencias").update(minItems=bank.exact_references, maxItems=bank.exact_references)
+        _field_at(schema, "referencias").update(minItems=bank.exact_references, maxItems=bank.exact_references)
     if bank.birth_cities:
-        _at(schema, "titular")["allOf"] = [
+        _field_at(schema, "titular")["allOf"] = [
             {
-                "if": _is("naturalidade_uf", state),
-                "then": {"properties": {"naturalidade_cidade": {"pattern": _spelled(cities)}}},
+                "if": _equals("naturalidade_uf", state),
+                "then": {"properties": {"naturalidade_cidade": {"pattern": _any_spelling(cities)}}},
             }
             for state, cities in bank.birth_cities.items()
         ]
@@ -175,18 +175,18 @@ def options(bank: type[Bank], field: str, filters: dict[str, str]) -> list[dict[
     return [{"value": city, "label": city.title()} for city in sorted(cities)]
 
 
-def _at(schema: Document, path: str) -> Document:
+def _field_at(schema: Document, path: str) -> Document:
     """The schema of the field with this dotted path."""
     for name in path.split("."):
         schema = schema["properties"][name]
     return schema
 
 
-def _is(name: str, value: str) -> Document:
+def _equals(name: str, value: str) -> Document:
     return {"required": [name], "properties": {name: {"const": value}}}
 
 
-def _narrow(block: Document, way: str, kind: str, words: list[str]) -> None:
+def _restrict(block: Document, way: str, kind: str, words: list[str]) -> None:
     """Restrict the field `way` of `block` to the kinds in `words`. Without any word the field must be null."""
     if words:
         block["properties"][way]["properties"][kind]["enum"] = words
@@ -213,12 +213,12 @@ def _require(schema: Document, path: str) -> None:
 _ACCENTED = {"A": "AÁÀÂÃ", "C": "CÇ", "E": "EÉÊ", "I": "IÍ", "O": "OÓÔÕ", "U": "UÚÜ"}
 
 
-def _spelled(cities: Any) -> str:
+def _any_spelling(cities: Any) -> str:
     """A pattern for any of these names, in any case, with or without accents."""
-    return rf"^\s*({'|'.join(''.join(map(_letter, city)) for city in sorted(cities))})\s*$"
+    return rf"^\s*({'|'.join(''.join(map(_letter_pattern, city)) for city in sorted(cities))})\s*$"
 
 
-def _letter(letter: str) -> str:
+def _letter_pattern(letter: str) -> str:
     if letter == " ":
         return r"\s+"
     if not letter.isalpha():

@@ -104,16 +104,16 @@ class Event(models.Model):
         """
         self.attempts += 1
         if answer.fault is None:
-            self._leave(self.State.DELIVERED, fault="")
+            self._set_state(self.State.DELIVERED, fault="")
             self.delivered_at = timezone.now()
         elif self.claim == claim and answer.fault is Fault.INTERNAL:
             wait = our_fault_delay(timezone.now() - self.created_at)
-            self._leave(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
+            self._set_state(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
         elif self.claim == claim and self.failures >= len(RETRY_AFTER_S):
-            self._leave(self.State.FAILED, fault=answer.fault)
+            self._set_state(self.State.FAILED, fault=answer.fault)
         elif self.claim == claim:
             wait = retry_delay(self.failures, answer.retry_after)
-            self._leave(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
+            self._set_state(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
             self.failures += 1
         return Attempt(
             event=self,
@@ -126,7 +126,7 @@ class Event(models.Model):
             excerpt=None if self.purged_at else answer.excerpt or None,
         )
 
-    def _leave(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
+    def _set_state(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
         self.state, self.fault, self.next_attempt_at = state, fault, next_attempt_at
         self.claim, self.claimed_until, self.worker = None, None, ""
 

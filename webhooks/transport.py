@@ -114,7 +114,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
             response = exchange.send(url, body, headers)
             status, retry_after = response.status, _seconds(response.headers.get("Retry-After"))
             # The status decides. If the body then stalls or breaks off, a 2xx is still a success.
-            fault = _judge(status)
+            fault = _fault_of_status(status)
             # Not read(), which would ignore its limit for a chunk whose size is given as -1.
             while len(excerpt) < MAX_ANSWER_BYTES and (part := response.read1(MAX_ANSWER_BYTES - len(excerpt))):
                 excerpt += part
@@ -124,7 +124,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         fault = refused.fault
     except (OSError, http.client.HTTPException) as failure:
         if status is None:
-            fault = Fault.TIMEOUT if exchange.expired else _word(failure)
+            fault = Fault.TIMEOUT if exchange.expired else _fault_of_exception(failure)
     text = excerpt[: EXCERPT_CHARACTERS * 4].decode(errors="replace").replace("\0", "")[:EXCERPT_CHARACTERS]
     return Answer(status, fault, text, retry_after, round((time.monotonic() - started) * 1000))
 
@@ -289,7 +289,7 @@ def may_be_called(address: Address) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def _judge(status: int) -> Fault | None:
+def _fault_of_status(status: int) -> Fault | None:
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:
@@ -297,7 +297,7 @@ def _judge(status: int) -> Fault | None:
     return Fault.GONE if status == http.client.GONE else Fault.STATUS
 
 
-def _word(failure: Exception) -> Fault:
+def _fault_of_exception(failure: Exception) -> Fault:
     """The fault for an exception of the socket, TLS or HTTP layer. Subclasses are tested before their bases."""
     for kind, fault in (
         (TimeoutError, Fault.TIMEOUT),

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from providers.simulator import faults
-from providers.simulator.bank import Bank, Call, NotLetIn, Refusal
+from providers.simulator.bank import Bank, Call, CallerRefused, Refusal
 from providers.simulator.banks import BANKS
 from providers.simulator.controls import Controls
 from providers.simulator.fields import Problem
 from providers.simulator.lab import Lab
-from providers.simulator.ledger import Stumble
+from providers.simulator.ledger import ScenarioFailure
 from providers.simulator.messages import Request
 from providers.simulator.phone import Phone
 from providers.simulator.routes import Route
@@ -79,7 +79,7 @@ def _handler(bank: Bank, routes: list[Route]) -> Callable[[web.Request], Awaitab
             return bank.bad_field(None, Problem.VALUE)
         call, latency_ms = _arrived(bank, matched, request)
         response = _worked(bank, matched, request, call)
-        if wait_ms := max(latency_ms, _thinks_ms(bank, call)):
+        if wait_ms := max(latency_ms, _decision_ms(bank, call)):
             await asyncio.sleep(wait_ms / 1000)
         if call.fault is None and response is not None:
             return response
@@ -120,17 +120,17 @@ def _worked(bank: Bank, matched: Route, request: Request, call: Call) -> web.Res
     try:
         response = bank.handle(matched, request)
         call.worked = True
-    except Stumble as stumble:
+    except ScenarioFailure as failure:
         response = web.Response()  # replaces the answer that is lost
-        call.fault, call.worked = stumble.fault, stumble.worked
+        call.fault, call.worked = failure.fault, failure.worked
     except Refusal as refusal:
         response = refusal.response
-        if isinstance(refusal, NotLetIn):
+        if isinstance(refusal, CallerRefused):
             call.let_in = False
     return response
 
 
-def _thinks_ms(bank: Bank, call: Call) -> int:
+def _decision_ms(bank: Bank, call: Call) -> int:
     """The time of the bank's decision about the holder of a query, in milliseconds. Zero for a refused caller."""
     if call.operation != "query" or call.cpf is None or not call.let_in:
         return 0

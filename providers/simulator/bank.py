@@ -37,7 +37,7 @@ class Refusal(Exception):
         self.response = response
 
 
-class NotLetIn(Refusal):
+class CallerRefused(Refusal):
     """The bank refuses the caller, before looking at the request's content."""
 
 
@@ -61,7 +61,7 @@ class Call:
 
 
 @dataclass
-class Refusing:
+class RefusalOrder:
     """An order to refuse a holder's next `times` submissions with the sentence `words`, which means `reason` (a code of
     the service; None for a sentence of the caller's own)."""
 
@@ -112,7 +112,7 @@ class Bank:
         self.calls: deque[Call] = deque(maxlen=CALLS_KEPT)
         self.behaviour = Behaviour()
         self.behaviours_of: dict[str, dict[str, Behaviour]] = {}  # by CPF and operation
-        self.refusals_of: dict[str, Refusing] = {}  # by CPF, of submissions
+        self.refusals_of: dict[str, RefusalOrder] = {}  # by CPF, of submissions
         self.offers: OrderedDict[str, Offer] = OrderedDict()
         self.ledger = Ledger(
             self.name,
@@ -193,12 +193,12 @@ class Bank:
     # --- answering
 
     def handle(self, matched: Route, request: Request) -> web.Response:
-        """Answer a request. Raises `Refusal`; `NotLetIn` if the caller is refused."""
+        """Answer a request. Raises `Refusal`; `CallerRefused` if the caller is refused."""
         if not matched.public:
             try:
                 self.authenticate(request)
             except Refusal as refusal:
-                raise NotLetIn(refusal.response) from None
+                raise CallerRefused(refusal.response) from None
         response: web.Response = getattr(self, matched.handler)(request)
         return response
 

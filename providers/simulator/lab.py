@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from providers.simulator import catalogue
-from providers.simulator.bank import Bank, Refusing, iso
+from providers.simulator.bank import Bank, RefusalOrder, iso
 from providers.simulator.faults import Behaviour
 from providers.simulator.lab_reference import Words, reference
 from providers.simulator.ledger import DISBURSED_AFTER_S, ENDS, WAY, Contract, WrongState
@@ -213,7 +213,7 @@ class Lab:
                 refuse("latency_ms", f"não com {REJECT_SUBMIT}: peça a demora à parte")
             if not words:
                 reason = reason or "credit_policy"
-            bank.refusals_of[cpf] = Refusing(words or str(_sentence_of(bank, reason)), reason, times)
+            bank.refusals_of[cpf] = RefusalOrder(words or str(_sentence_of(bank, reason)), reason, times)
             _keep_newest(bank.refusals_of)
         elif fault == "expired_offer":
             bank.expire_offers(cpf)

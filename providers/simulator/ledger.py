@@ -23,7 +23,7 @@ ENDS = ("rejected", "cancelled", "expired")
 STUMBLES = {"lost_answer": ("drop_after_accept", True), "unavailable_once": ("http_503", False)}
 
 
-class Stumble(Exception):
+class ScenarioFailure(Exception):
     """The submission fails as the scenario says. `fault` is a word of `faults.FAULTS`. `worked` is True if the contract
     was created nevertheless."""
 
@@ -145,8 +145,8 @@ class Ledger:
 
     def create(self, reference: str, offer: Offer, scenario: Scenario, *, channel: str | None = None) -> Contract:
         """Create a contract, even if the reference exists. `channel` (sms, whatsapp) later delivers the signature URL.
-        Raises `Stumble` at the first submission of an offer if the scenario says so, and ValueError for a channel that
-        is a bank's own word."""
+        Raises `ScenarioFailure` at the first submission of an offer if the scenario says so, and ValueError for a
+        channel that is a bank's own word."""
         _check_channel(channel)
         if scenario.submit not in STUMBLES or offer.terms in self._stumbled:
             return self._create(reference, offer, scenario, channel)
@@ -154,7 +154,7 @@ class Ledger:
         fault, worked = STUMBLES[scenario.submit]
         if worked:
             self._create(reference, offer, scenario, channel)
-        raise Stumble(fault, worked=worked)
+        raise ScenarioFailure(fault, worked=worked)
 
     def offered(self, offer: Offer) -> None:
         """Note that an offer was made in answer to a query. Its next submission counts as the first one."""

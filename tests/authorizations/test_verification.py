@@ -160,7 +160,7 @@ def test_an_end_that_was_cut_with_its_session_is_found_by_what_was_kept_elsewher
 
 def test_beat_checks_daily_and_alarms(three: list[Evidence], caplog: pytest.LogCaptureFixture) -> None:
     watch.check()
-    watch.tell_head()
+    watch.log_head()
     lines = {record.msg["event"]: record.msg for record in caplog.records}  # type: ignore[index]
     assert lines["evidence_head"]["head"] == lines["evidence_checked"]["head"] == three[2].hash, "nothing hides it"
     assert lines["evidence_checked"]["valid"]
