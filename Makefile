@@ -39,7 +39,7 @@ bench: deps ## the benchmark beside its peers, with a report; QUICK=1 takes less
 	@exec $(py) -m bench $(if $(QUICK),--quick) $(ARGS)
 
 test: deps-dev deps-node ## the tests, with servers of their own; ARGS="-n 0 -k name" narrows
-	@exec $(py) -m pytest -n 5 $(ARGS)
+	@exec $(py) -m pytest -n 4 $(ARGS)
 
 lint: deps-dev deps-node ## style, types, migrations, deployment settings, API schema, Kubernetes manifests
 	$(py) -m ruff check .

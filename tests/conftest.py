@@ -413,7 +413,13 @@ def bank_worker(sandbox: None, programs: Programs) -> Programs:
 
 
 @pytest.fixture
-def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
+def web_environment() -> dict[str, str]:
+    """Variables of `live_service`'s web processes. A file whose tests need others replaces this fixture."""
+    return {}
+
+
+@pytest.fixture
+def live_service(sandbox: None, programs: Programs, web_environment: dict[str, str]) -> Iterator[LiveService]:
     """The whole service, ready, with the processes of `make run`, on the test database and a new sandbox.
 
     Processes that a test killed are started again for the next one. Every event of the test is checked against the API
@@ -423,7 +429,8 @@ def live_service(sandbox: None, programs: Programs) -> Iterator[LiveService]:
     from webhooks.models import Event
 
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
-    programs.ensure("web", "banks", "sweeps", "webhooks", "default", "beat")
+    programs.ensure("web", **web_environment)
+    programs.ensure("banks", "sweeps", "webhooks", "default", "beat")
     for name in ("sweeps", "beat"):
         programs.kill(name, signal.SIGCONT)  # halted by the previous test's `sandbox`
     service.wait_ready()

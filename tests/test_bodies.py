@@ -45,7 +45,7 @@ def test_a_form_of_the_greatest_size_is_read_without_a_file(client: Client, db: 
 @pytest.fixture
 def web(sandbox: None, programs: Programs) -> tuple[str, int]:
     port = int(os.environ["PORT"])
-    programs.ensure("web")
+    programs.ensure("web", WEB_CONCURRENCY="1")
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
     return "127.0.0.1", port
 

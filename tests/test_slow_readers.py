@@ -99,7 +99,7 @@ def test_a_head_leaves_with_its_body_and_alone_where_there_is_none(
 def test_a_client_that_never_reads_loses_its_connection(sandbox: None, programs: Programs) -> None:
     """Before the fix, it kept the connection without a limit."""
     port = int(os.environ["PORT"])
-    programs.ensure("web", SEND_TIMEOUT_S=str(PATIENCE_S))
+    programs.ensure("web", WEB_CONCURRENCY="1", SEND_TIMEOUT_S=str(PATIENCE_S))
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -10,24 +10,18 @@ import requests
 
 from consultas.models import Query
 from tests.client import Client, error_body, query_body
-from tests.processes import LiveService, Simulator, wait_until
+from tests.processes import Simulator, wait_until
 
 LIMIT = 4
 
 
 @pytest.fixture
-def limited(live_service: LiveService) -> Iterator[LiveService]:
-    """The service with one web process that takes `LIMIT` queries at once."""
-    live_service.programs.restart("web", QUERIES_IN_FLIGHT=str(LIMIT), WEB_CONCURRENCY="1")
-    live_service.wait_ready()
-    yield live_service
-    live_service.programs.restart("web")
-    live_service.wait_ready()
+def web_environment() -> dict[str, str]:
+    """One web process that takes `LIMIT` queries at once."""
+    return {"QUERIES_IN_FLIGHT": str(LIMIT), "WEB_CONCURRENCY": "1"}
 
 
-def test_beyond_the_limit_a_query_is_refused_before_it_begins(
-    client: Client, simulator: Simulator, limited: LiveService
-) -> None:
+def test_beyond_the_limit_a_query_is_refused_before_it_begins(client: Client, simulator: Simulator) -> None:
     for bank in ("ipe", "cedro"):
         simulator.bank(bank, latency_ms=2000, operation="query")
     with ThreadPoolExecutor(LIMIT * 2) as pool:
@@ -51,7 +45,7 @@ def test_beyond_the_limit_a_query_is_refused_before_it_begins(
 
 
 def test_streams_and_single_banks_count_too_and_a_client_that_leaves_frees_its_place(
-    client: Client, simulator: Simulator, limited: LiveService
+    client: Client, simulator: Simulator
 ) -> None:
     simulator.bank("ipe", latency_ms=8000, operation="query")
     streams: list[requests.Response] = []

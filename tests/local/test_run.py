@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from config.local import run
-from config.local.servers import free_port
+from config.local.servers import DATABASE, free_port
 from partners.models import SANDBOX_KEY
 from tests.processes import ROOT, answers, wait_until
 
@@ -187,10 +187,11 @@ def test_what_cannot_work_is_told_in_one_line(start, variables, words):
 
 @pytest.fixture
 def given_database() -> Iterator[str]:
-    """The URL of an empty database, on the tests' server."""
+    """The URL of a migrated database without rows of a sandbox, on the tests' server."""
     server = os.environ["DATABASE_URL"].rpartition("/")[0]
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
-        connection.execute("CREATE DATABASE given")
+        template = DATABASE if (Path(os.environ["DATA_DIR"]) / "postgres").exists() else "template1"
+        connection.execute(f"CREATE DATABASE given TEMPLATE {template}")
         yield f"{server}/given"
         connection.execute("DROP DATABASE given WITH (FORCE)")
 

@@ -38,7 +38,7 @@ def impatient(sandbox: None, programs: Programs) -> tuple[str, int]:
 
 def web(programs: Programs, **environment: str) -> tuple[str, int]:
     port = int(os.environ["PORT"])
-    programs.ensure("web", **environment)
+    programs.ensure("web", WEB_CONCURRENCY="1", **environment)
     wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
     return "127.0.0.1", port
 
@@ -167,36 +167,6 @@ def test_a_content_length_that_lies_is_only_a_promise(address, declared, body, e
     assert (status, field in answer) == (expected[0], True)
 
 
-def test_clients_that_never_send_their_body_hold_nothing_up(impatient):
-    """Before the fix, each held a database connection without a limit, even without a key: 16 clients caused an
-    outage."""
-    headers = [JSON, {**JSON, "X-Partner-Api-Key": "cpk_test_" + "A" * 43}] * 20
-    with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(socket.create_connection(impatient, timeout=20)) for _ in headers]
-        for client, sent in zip(clients, headers, strict=True):
-            head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-            client.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: 100\r\n\r\n{{".encode())
-        began = time.monotonic()
-        for _ in range(8):
-            assert exchange(impatient, {**JSON, "Content-Length": "2", "Connection": "close"}, b"{}")[0] == 422
-        assert time.monotonic() - began < PATIENCE_S - 1
-        assert [status_of(client) for client in clients] == [422, 401] * 20
-
-
-def test_a_body_that_drips_has_its_time_as_a_whole(impatient):
-    with socket.create_connection(impatient, timeout=0.2) as client:
-        client.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode())
-
-        def is_answered() -> bool:
-            client.sendall(b" ")
-            with contextlib.suppress(TimeoutError):
-                return client.recv(1, socket.MSG_PEEK) != b""
-            return False
-
-        wait_until(is_answered, 10, "the answer came before the body")
-        assert status_of(client) == 401
-
-
 @pytest.mark.parametrize("header", ["SCRIPT_NAME", "PATH_INFO"])
 def test_no_header_moves_the_routes(sandbox: None, programs: Programs, header: str) -> None:
     """Before the fix, behind a proxy that forwards headers with underscores, clients could choose where the routes
@@ -262,3 +232,34 @@ def test_the_servers_own_lines_bear_utc(address, programs):
     lines = [line for line in programs.logs("web").splitlines() if "request not served" in line]
     written = datetime.datetime.strptime(lines[-1][:20], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
     assert abs((datetime.datetime.now(datetime.UTC) - written).total_seconds()) < 60
+
+
+# The tests of the impatient process come last, so that it is started once.
+def test_clients_that_never_send_their_body_hold_nothing_up(impatient):
+    """Before the fix, each held a database connection without a limit, even without a key: 16 clients caused an
+    outage."""
+    headers = [JSON, {**JSON, "X-Partner-Api-Key": "cpk_test_" + "A" * 43}] * 20
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(socket.create_connection(impatient, timeout=20)) for _ in headers]
+        for client, sent in zip(clients, headers, strict=True):
+            head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+            client.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: 100\r\n\r\n{{".encode())
+        began = time.monotonic()
+        for _ in range(8):
+            assert exchange(impatient, {**JSON, "Content-Length": "2", "Connection": "close"}, b"{}")[0] == 422
+        assert time.monotonic() - began < PATIENCE_S - 1
+        assert [status_of(client) for client in clients] == [422, 401] * 20
+
+
+def test_a_body_that_drips_has_its_time_as_a_whole(impatient):
+    with socket.create_connection(impatient, timeout=0.2) as client:
+        client.sendall(f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode())
+
+        def is_answered() -> bool:
+            client.sendall(b" ")
+            with contextlib.suppress(TimeoutError):
+                return client.recv(1, socket.MSG_PEEK) != b""
+            return False
+
+        wait_until(is_answered, 10, "the answer came before the body")
+        assert status_of(client) == 401
