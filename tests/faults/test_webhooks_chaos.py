@@ -19,6 +19,7 @@ def run(module: str, *arguments: str) -> dict[str, Any]:
     """Run a driver and return its report. Fails if the report says that an event was lost."""
     own = ("DATABASE_URL", "REDIS_URL", "DATA_DIR", "DJANGO_SETTINGS_MODULE", "PROMETHEUS_MULTIPROC_DIR")
     environment = {name: value for name, value in os.environ.items() if name not in own}
+    environment["WEB_CONCURRENCY"] = "1"  # a fault kills all web processes, and their start is expensive
     command = [sys.executable, "-m", f"tests.faults.{module}", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]

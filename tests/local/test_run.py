@@ -101,7 +101,8 @@ def test_the_key_that_is_shown_is_the_sandbox_key():
 
 def test_it_runs_restarts_what_dies_keeps_its_data_and_ends_clean(start, tmp_path):
     port = free_port()
-    ports = {"PORT": str(port), "SIMULATOR_PORT": str(free_port())}
+    # Most tests use two web processes, whose start is expensive.
+    ports = {"PORT": str(port), "SIMULATOR_PORT": str(free_port()), "WEB_CONCURRENCY": "1"}
     first = start(**ports)
     first.wait_for(r"Ready after \d+ s")
     wait_until(lambda: any("beat" in command for command in first.children()), 10, "beat runs")
