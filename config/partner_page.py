@@ -107,7 +107,7 @@ def _deliveries(partner: Partner) -> Plot:
     hours = [now - timedelta(hours=back) for back in reversed(range(24))]
     mine = Event.objects.filter(partner=partner, created_at__gte=hours[0]).order_by()
     rows = mine.annotate(hour=TruncHour("created_at")).values_list("hour", "state").annotate(found=Count("pk"))
-    counted = Counter({(hour, state): found for hour, state, found in rows})
+    counted = Counter({(hour, state): count for hour, state, count in rows})
     colours = {Event.State.DELIVERED: GREEN, Event.State.DUE: BLUE, Event.State.FAILED: RED}
     lines = [
         Line(str(state.label), colour, [counted[hour, state.value] for hour in hours])

@@ -73,13 +73,13 @@ def end(query: Query, fresh: Iterable[Answer], error: BankFailure, reused: list[
     returned. Raises the database's error if the database stays unavailable.
     """
     reused = answers_of(query) if reused is None else reused
-    found = {answer.provider: answer for answer in (*reused, *fresh)}
-    missing = [bank for bank in query.banks if bank not in found]
+    by_bank = {answer.provider: answer for answer in (*reused, *fresh)}
+    missing = [bank for bank in query.banks if bank not in by_bank]
     if missing:
-        found |= landed.answers(query, missing)
+        by_bank |= landed.answers(query, missing)
         elapsed_s = (timezone.now() - query.created_at).total_seconds()
-        found |= {bank: failed(bank, error, elapsed_s) for bank in missing if bank not in found}
-    answers = sorted(found.values(), key=attrgetter("provider"))
+        by_bank |= {bank: failed(bank, error, elapsed_s) for bank in missing if bank not in by_bank}
+    answers = sorted(by_bank.values(), key=attrgetter("provider"))
     known = {answer.provider: answer.offers for answer in reused}
     keeps_offers = query.kind == Query.Kind.AGGREGATED
     is_new = keeps_offers and query.simulation_group is None and any(answer.offers for answer in answers)
@@ -128,8 +128,8 @@ def stored(query: Query) -> Result:
 
 def shown(query: Query, answers: list[Answer]) -> Result:
     """The result of a query that has ended, with the `offerId`s if it stores offers."""
-    found = {answer.provider: answer.offers for answer in answers}
-    ids = offers.known(query, found) if query.kind == Query.Kind.AGGREGATED else {}
+    offers_by_bank = {answer.provider: answer.offers for answer in answers}
+    ids = offers.known(query, offers_by_bank) if query.kind == Query.Kind.AGGREGATED else {}
     return Result(query, answers, query_json.shown_offers(query, answers, ids))
 
 
@@ -145,8 +145,8 @@ def _overdue() -> QuerySet[Query]:
 def end_overdue() -> None:
     """End the overdue queries. The processes that worked on them have died."""
     # Newest first: queries that cannot be ended, for whatever reason, do not block the others.
-    found = list(_overdue().select_related("partner").order_by("-deadline_at")[:_AT_ONCE])
-    for query in found:
+    queries = list(_overdue().select_related("partner").order_by("-deadline_at")[:_AT_ONCE])
+    for query in queries:
         try:
             result = end(query, [], BankTimedOut())
         except Exception:
@@ -163,5 +163,5 @@ def is_overdue(query: Query) -> bool:
 
 def sealed(query: Query, answers: list[Answer]) -> str:
     """`answers` encrypted as the database stores them for `query`."""
-    kept: str = encryption.sealed(query, "answers", answers).token
-    return kept
+    token: str = encryption.sealed(query, "answers", answers).token
+    return token

@@ -18,11 +18,11 @@ log = structlog.get_logger(__name__)
 def answers(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answer]:
     """The arrived answers of `banks` (None: of all), by bank. Empty, with a log line, while Redis is unavailable."""
     try:
-        found = interim_results.read(str(query.id), banks)
+        encoded = interim_results.read(str(query.id), banks)
     except RedisError:
         log.warning("kept_results_unreachable", query=str(query.id))
         return {}
-    return {bank: msgspec.json.decode(answer, type=Answer) for bank, answer in found.items()}
+    return {bank: msgspec.json.decode(answer, type=Answer) for bank, answer in encoded.items()}
 
 
 def banks(query: Query) -> set[str]:

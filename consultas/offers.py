@@ -74,16 +74,16 @@ def identity(query: Query, provider: str, offer: BankOffer) -> str:
     return blind_index("offer", "\0".join(parts))
 
 
-def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
+def persist(query: Query, by_bank: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
     """Store the offers that each bank gave for `query`. Returns their `offerId`s by bank, in the same order.
 
     A known offer keeps its id and gets the bank's newest identifiers; its earlier identifiers stay known.
     """
-    keys = _keys(query, found)
+    keys = _keys(query, by_bank)
     # A dict, because a bank may send the same offer twice, and one statement cannot write a row twice.
     rows = {
         key: {"identity": key, "provider": provider, **vars(offer)}
-        for provider, offers in found.items()
+        for provider, offers in by_bank.items()
         for key, offer in zip(keys[provider], offers, strict=True)
     }
     ids = _upsert(query, list(rows.values())) if rows else {}
@@ -91,23 +91,23 @@ def persist(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str,
 
 
 def known(
-    query: Query, found: Mapping[str, Sequence[BankOffer]], refreshed_by: Query | None = None
+    query: Query, by_bank: Mapping[str, Sequence[BankOffer]], refreshed_by: Query | None = None
 ) -> dict[str, list[UUID]]:
     """The `offerId`s of offers stored before, in the form of `persist`. Writes nothing. A bank is left out if one of
     its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`."""
-    keys = _keys(query, found)
-    wanted = {key for each in keys.values() for key in each}
+    keys = _keys(query, by_bank)
+    all_keys = {key for each in keys.values() for key in each}
     ids: dict[str, UUID] = {}
-    if wanted:
+    if all_keys:
         with statements.cursor() as cursor:
-            cursor.execute(_KNOWN, [query.partner_id, list(wanted)])
+            cursor.execute(_KNOWN, [query.partner_id, list(all_keys)])
             by = refreshed_by.pk if refreshed_by else None
             ids = {key: pk for key, pk, last in cursor.fetchall() if by is None or last == by}
     return {provider: [ids[key] for key in each] for provider, each in keys.items() if ids.keys() >= set(each)}
 
 
-def _keys(query: Query, found: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[str]]:
-    return {provider: [identity(query, provider, offer) for offer in offers] for provider, offers in found.items()}
+def _keys(query: Query, by_bank: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[str]]:
+    return {provider: [identity(query, provider, offer) for offer in offers] for provider, offers in by_bank.items()}
 
 
 def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
@@ -134,9 +134,9 @@ def named(partner: Partner, provider: str, name: str) -> Offer | None:
     if offer is not None:
         return offer
     # Two statements, each with its own index.
-    found = {each.pk: each for each in offers.filter(native_offer_id=name)[:2]}
-    found |= {each.pk: each for each in offers.filter(earlier_native_ids__contains=[name])[:2]}
-    return next(iter(found.values())) if len(found) == 1 else None
+    matching = {each.pk: each for each in offers.filter(native_offer_id=name)[:2]}
+    matching |= {each.pk: each for each in offers.filter(earlier_native_ids__contains=[name])[:2]}
+    return next(iter(matching.values())) if len(matching) == 1 else None
 
 
 def replacement(expired: Offer) -> dict[str, Any] | None:

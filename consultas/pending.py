@@ -252,21 +252,23 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
     """Close the step, store its offers and send the event, in one transaction. Returns False if it was already
     closed."""
     now = timezone.now()
-    found = result.offers if outcome is StepOutcome.APPROVED else ()
+    bank_offers = result.offers if outcome is StepOutcome.APPROVED else ()
     with transaction.atomic():
         closed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN).update(
             state=Step.State(outcome.value),
             closed_at=now,
             next_check_at=None,
-            offers=len(found),
-            best_offer=max((offer.loan_value for offer in found), default=None),
+            offers=len(bank_offers),
+            best_offer=max((offer.loan_value for offer in bank_offers), default=None),
         )
         if not closed:
             return False
         query = step.query
-        ids = offers.persist(query, {step.provider: found})
+        ids = offers.persist(query, {step.provider: bank_offers})
         reason = _reason(step.provider, outcome, result)
-        payload = query_json.authorization_result(query, step.provider, outcome, reason, found, ids[step.provider])
+        payload = query_json.authorization_result(
+            query, step.provider, outcome, reason, bank_offers, ids[step.provider]
+        )
         outbox.send(query.partner, "authorization_result", query.request["cpf"], payload)
     return True
 

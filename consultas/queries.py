@@ -142,7 +142,7 @@ def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec
     far. The query continues, and keeps its `place` until its end."""
     if wait_ms is None:
         return aggregate(query)
-    kept = place.pass_on()
+    held = place.pass_on()
     reply: Future[msgspec.Raw] = Future()
 
     def run() -> None:
@@ -151,7 +151,7 @@ def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec
         except Exception as error:
             reply.set_exception(error)
         finally:
-            kept.leave()
+            held.leave()
             connection.close()
 
     connection.close()
@@ -165,10 +165,10 @@ def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec
 def _of_overdue(leader: str | None) -> ending.Result | None:
     """The result of a leader whose time is over and that no process has ended: it is ended now with the answers so far.
     None if it still has time, or is gone."""
-    found = Query.objects.select_related("partner").filter(pk=leader).first() if leader else None
-    if found is None or found.seconds_left() > 0:
+    leading = Query.objects.select_related("partner").filter(pk=leader).first() if leader else None
+    if leading is None or leading.seconds_left() > 0:
         return None
-    return ending.end(found, (), BankTimedOut())
+    return ending.end(leading, (), BankTimedOut())
 
 
 def _asked(query: Query, part: flight.Flight, banks: list[str]) -> msgspec.Raw:

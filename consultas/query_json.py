@@ -171,13 +171,13 @@ def authorization_result(
     provider: str,
     outcome: StepOutcome,
     reason: Reason | None,
-    found: Sequence[BankOffer],
+    bank_offers: Sequence[BankOffer],
     ids: Sequence[UUID],
 ) -> dict[str, Any]:
-    """The event's own fields of the webhook `authorization_result`. `found` is empty unless the step was approved;
-    `reason` says why it is empty."""
+    """The event's own fields of the webhook `authorization_result`. `bank_offers` is empty unless the step was
+    approved; `reason` says why it is empty."""
     request = query.for_bank(provider)
-    shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(found, ids, strict=True))
+    shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(bank_offers, ids, strict=True))
     return {
         "query_id": str(query.id),
         "partner_reference": query.partner_reference or None,

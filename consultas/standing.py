@@ -34,13 +34,13 @@ def result(query: Query) -> Result:
     """The result so far of a query that was just read. Ends an overdue query."""
     if ending.is_overdue(query):
         return ending.end(query, (), BankTimedOut())
-    found: dict[str, Answer] = {}
+    landed_answers: dict[str, Answer] = {}
     if query.finished_at is None:
-        found = landed.answers(query)
+        landed_answers = landed.answers(query)
         # The arrived answers are deleted when the query ends, which may have happened between the two reads.
         query = fresh(query)
     stored = {answer.provider: answer for answer in ending.answers_of(query)}
-    return shown(query, list((found | stored).values()))
+    return shown(query, list((landed_answers | stored).values()))
 
 
 def shown(query: Query, answers: list[Answer]) -> Result:
@@ -55,7 +55,7 @@ def shown(query: Query, answers: list[Answer]) -> Result:
         ids = offers.known(query, {each.provider: each.offers for each in answers if each.provider in reused})
         others = {each.provider: each.offers for each in answers if each.provider not in ids}
         ids |= offers.known(query, others, refreshed_by=query)
-        ids |= offers.persist(query, {bank: found for bank, found in others.items() if bank not in ids})
+        ids |= offers.persist(query, {bank: bank_offers for bank, bank_offers in others.items() if bank not in ids})
         if query.simulation_group is None and any(ids.values()):
             query.simulation_group = query.id  # as its end will store it
     return Result(query, answers, query_json.shown_offers(query, answers, ids))

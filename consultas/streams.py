@@ -80,8 +80,8 @@ def again(query: Query, after: Position) -> Generator[bytes]:
         yield opening
     results = _Results(query, after.banks)
     try:
-        for found in _landing(query, after.banks):
-            yield b": keep-alive\n\n" if found is None else results.event(*found)
+        for landing in _landing(query, after.banks):
+            yield b": keep-alive\n\n" if landing is None else results.event(*landing)
         yield _complete(query)
     finally:
         connection.close()
@@ -95,10 +95,10 @@ def _landing(query: Query, seen: frozenset[str]) -> Iterator[tuple[Answer, query
     quiet_since, row_looked_at = time.monotonic(), -_LOOK_AT_ROW_EVERY_S
     while True:
         connection.close()
-        found = reused | (landed.answers(query, left) if left and query.finished_at is None else {})
-        for bank in sorted(left & found.keys()):
+        by_bank = reused | (landed.answers(query, left) if left and query.finished_at is None else {})
+        for bank in sorted(left & by_bank.keys()):
             left.remove(bank)
-            yield found[bank], standing.shown(query, [found[bank]]).shown[bank]
+            yield by_bank[bank], standing.shown(query, [by_bank[bank]]).shown[bank]
             quiet_since = time.monotonic()
         if query.finished_at is not None:
             return

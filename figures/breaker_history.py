@@ -66,13 +66,13 @@ def openings(bank: str, since: datetime, now: datetime, most: int = 50) -> list[
     """The periods during which the bank's breaker was open, newest first. A failed probe prolongs a period. One
     statement."""
     moves = BreakerMove.objects.filter(bank=bank, at__gte=since).order_by("-at")[: most * 4]
-    found: list[Opening] = []
+    periods: list[Opening] = []
     running: dict[UUID | None, tuple[datetime, datetime]] = {}  # when it opened, and when it was last opened again
 
     def end(partner: UUID | None, at: datetime) -> None:
         if partner in running:
             first, last = running.pop(partner)
-            found.append(Opening(first, min(at, last + LONGEST_OPEN), partner))
+            periods.append(Opening(first, min(at, last + LONGEST_OPEN), partner))
 
     for move in reversed(moves):
         if not move.is_open:
@@ -83,5 +83,5 @@ def openings(bank: str, since: datetime, now: datetime, most: int = 50) -> list[
         first, _ = running.get(move.partner_id, (move.at, move.at))
         running[move.partner_id] = (first, move.at)
     for partner, (first, last) in running.items():
-        found.append(Opening(first, None if now - last <= LONGEST_OPEN else last + LONGEST_OPEN, partner))
-    return sorted(found, key=lambda each: each.since, reverse=True)[:most]
+        periods.append(Opening(first, None if now - last <= LONGEST_OPEN else last + LONGEST_OPEN, partner))
+    return sorted(periods, key=lambda each: each.since, reverse=True)[:most]

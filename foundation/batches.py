@@ -31,16 +31,16 @@ def delete_oldest(old: QuerySet[Any], age: str, until: float, *conditions: Combi
     deleted = 0
     page = old
     while time.monotonic() < until:
-        found = list(page.order_by(age, "pk").only(age)[:SIZE])
+        page_rows = list(page.order_by(age, "pk").only(age)[:SIZE])
         with transaction.atomic():
-            free = old.filter(*conditions, pk__in=[row.pk for row in found]).order_by("pk").only("pk")
+            free = old.filter(*conditions, pk__in=[row.pk for row in page_rows]).order_by("pk").only("pk")
             locked = [row.pk for row in free.select_for_update(skip_locked=True, of=("self",))]
             # `only("pk")` avoids reading encrypted columns.
             _, counts = old.filter(*conditions, pk__in=locked).only("pk").delete()
         deleted += counts.get(old.model._meta.label, 0)
-        if len(found) < SIZE:
+        if len(page_rows) < SIZE:
             break
         # Continue after this page. Otherwise rows that could not be deleted would be found again and again.
-        last = getattr(found[-1], age)
-        page = old.filter(Q(**{f"{age}__gt": last}) | Q(pk__gt=found[-1].pk), **{f"{age}__gte": last})
+        last = getattr(page_rows[-1], age)
+        page = old.filter(Q(**{f"{age}__gt": last}) | Q(pk__gt=page_rows[-1].pk), **{f"{age}__gte": last})
     return deleted

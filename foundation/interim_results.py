@@ -43,13 +43,13 @@ def keep(request: str, landed: Mapping[str, Any], patience_s: float, tell: str |
 def read(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
     """The kept results of `request` by name, as JSON: all of them, or those in `names`. Raises RedisError."""
     if names is None:
-        found: dict[bytes, bytes] = redis().hgetall(_key(request))  # type: ignore[assignment]
+        values_by_name: dict[bytes, bytes] = redis().hgetall(_key(request))  # type: ignore[assignment]
     else:
-        wanted = sorted(names)
-        values: Any = redis().hmget(_key(request), wanted) if wanted else []
-        found = {name.encode(): value for name, value in zip(wanted, values, strict=True) if value is not None}
+        fields = sorted(names)
+        values: Any = redis().hmget(_key(request), fields) if fields else []
+        values_by_name = {name.encode(): value for name, value in zip(fields, values, strict=True) if value is not None}
     opened: dict[str, bytes] = {}
-    for name, sealed in found.items():
+    for name, sealed in values_by_name.items():
         try:
             opened[name.decode()] = unseal(sealed, request.encode())
         except WrongKey:
@@ -59,8 +59,8 @@ def read(request: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
 
 def names(request: str) -> set[str]:
     """The names of the kept results of `request`. Raises RedisError."""
-    found: Any = redis().hkeys(_key(request))
-    return {name.decode() for name in found}
+    keys: Any = redis().hkeys(_key(request))
+    return {name.decode() for name in keys}
 
 
 def end(request: str, tell: str, payload: Any, patience_s: float) -> None:

@@ -36,10 +36,10 @@ def schema_of(field: Any) -> Document:
     if field.help_text:
         schema["description"] = str(field.help_text)
     facts = field.json_schema() if hasattr(field, "json_schema") else {}
-    found = merged(schema, facts)
-    if field.allow_null and None not in found.get("enum", [None]):
-        found["enum"] = [*found["enum"], None]
-    return found
+    described = merged(schema, facts)
+    if field.allow_null and None not in described.get("enum", [None]):
+        described["enum"] = [*described["enum"], None]
+    return described
 
 
 def _limits(field: Any) -> Document:

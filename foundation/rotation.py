@@ -61,14 +61,14 @@ class Count:
 
 def columns() -> list[Column]:
     """Every encrypted column of the installed apps, sorted by name."""
-    found = [
+    encrypted = [
         Column(model, field.name, not getattr(model, "written_once", False))
         for model in apps.get_models()
         if model._meta.managed and not model._meta.proxy
         for field in model._meta.local_concrete_fields
         if isinstance(field, ENCRYPTED_FIELDS)
     ]
-    return sorted(found, key=str)
+    return sorted(encrypted, key=str)
 
 
 def reencrypt(report: Callable[[Column, Count], None]) -> dict[Column, Count]:

@@ -160,9 +160,9 @@ def _await_outcome(proposal: Proposal, deadline: float) -> None:
     """
     pause = 0.05
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
-    while time.monotonic() < deadline and (found := sending.values("taken_at").first()) is not None:
+    while time.monotonic() < deadline and (row := sending.values("taken_at").first()) is not None:
         connection.close()
-        if found["taken_at"] is None and workers.is_first_to_ask(f"{proposal.pk}:{proposal.attempts}"):
+        if row["taken_at"] is None and workers.is_first_to_ask(f"{proposal.pk}:{proposal.attempts}"):
             _have_sent(proposal, deadline)
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)

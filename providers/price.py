@@ -56,8 +56,8 @@ def complete_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetS
     if offer.first_due_date is None or offer.quoted_at is None:
         return None, None, None
     quoted_on = offer.quoted_at.astimezone(BRASILIA).date()
-    found = cet(offer.loan_value, offer.installment_value, offer.installments, quoted_on, offer.first_due_date)
-    return (*found, CetSource.COMPUTED) if found else (None, None, None)
+    computed = cet(offer.loan_value, offer.installment_value, offer.installments, quoted_on, offer.first_due_date)
+    return (*computed, CetSource.COMPUTED) if computed else (None, None, None)
 
 
 def _rounded_cet(percent: Decimal | None, below: int) -> Decimal | None:

@@ -106,7 +106,7 @@ class TokenCache:
         """Forget the token of a request that was sent at `sent_at` (`time.monotonic()`) and refused, and all tokens of
         the same age or older, which the bank may have ended too. Newer tokens stay."""
         with self._lock:
-            self._tokens = [kept for kept in self._tokens if kept.issued_at > sent_at]
+            self._tokens = [token for token in self._tokens if token.issued_at > sent_at]
 
     def _log_in(self, flight: _Login, login: Callable[[Token | None], Token], old: Token | None) -> Token:
         try:

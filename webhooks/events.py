@@ -49,9 +49,9 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Event], str | 
         if not _ID.fullmatch(key):
             raise cursors.invalid_cursor()
         rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__gt=key))
-    found = list(rows.order_by("-created_at", "pk")[: PAGE + 1])
-    last = found[PAGE - 1] if len(found) > PAGE else None
-    return found[:PAGE], cursors.encode(last.created_at, last.pk) if last else None
+    newest = list(rows.order_by("-created_at", "pk")[: PAGE + 1])
+    last = newest[PAGE - 1] if len(newest) > PAGE else None
+    return newest[:PAGE], cursors.encode(last.created_at, last.pk) if last else None
 
 
 def resend(event: Event) -> Event:

@@ -221,8 +221,8 @@ class Aroeira(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/clt/proposta/localizar?codigo_externo={quote(reference, safe='')}"
-        found = self.first_of(self.call("GET", path, safe=True).read(Proposals).propostas, reference)
-        return self._proposal(found) if found else None
+        proposal = self.first_of(self.call("GET", path, safe=True).read(Proposals).propostas, reference)
+        return self._proposal(proposal) if proposal else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         form = {"ade": native_id, "envio": self.channels.get(channel or "", NO_DELIVERY)}

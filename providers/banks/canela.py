@@ -261,8 +261,8 @@ class Canela(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/v3/operacoes?identificadorExterno={quote(reference, safe='')}"
-        found = self.first_of(self.call("GET", path, safe=True).read(Operations).id, reference)
-        return self._proposal(found) if found else None
+        operation = self.first_of(self.call("GET", path, safe=True).read(Operations).id, reference)
+        return self._proposal(operation) if operation else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"envioLink": Canela.channels[channel]} if channel else {}

@@ -226,8 +226,8 @@ class Imbuia(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/marketplace/propostas?identificador_parceiro={quote(reference, safe='')}"
-        found = self.first_of(self._ask("GET", path, PROPOSAL, safe=True).read(list[Proposal]), reference)
-        return self._proposal(found) if found else None
+        proposal = self.first_of(self._ask("GET", path, PROPOSAL, safe=True).read(list[Proposal]), reference)
+        return self._proposal(proposal) if proposal else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         path = _proposal_path(native_id) + "/formalizacao"

@@ -191,8 +191,8 @@ class Sucupira(Bank):
 
     def find(self, reference: str) -> BankProposal | None:
         path = f"/credito/operacoes?referencia-externa={quote(reference, safe='')}"
-        found = self.first_of(self.call("GET", path, safe=True).read(Operacoes).operacoes, reference)
-        return self._proposal(found) if found else None
+        operation = self.first_of(self.call("GET", path, safe=True).read(Operacoes).operacoes, reference)
+        return self._proposal(operation) if operation else None
 
     def formalize(self, native_id: str, channel: str | None) -> BankProposal:
         body = {"aviso-assinatura": channel} if channel else {}

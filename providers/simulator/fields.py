@@ -64,16 +64,16 @@ def parse_xml(raw: bytes) -> dict[str, Any]:
 def _content(element: Element) -> Any:
     if not len(element):
         return (element.text or "").strip() or None
-    found: dict[str, Any] = {}
+    children: dict[str, Any] = {}
     for child in element:
         name, content = _local_name(child), _content(child)
-        if name not in found:
-            found[name] = content
-        elif isinstance(found[name], list):
-            found[name].append(content)
+        if name not in children:
+            children[name] = content
+        elif isinstance(children[name], list):
+            children[name].append(content)
         else:
-            found[name] = [found[name], content]
-    return found
+            children[name] = [children[name], content]
+    return children
 
 
 def _local_name(element: Element) -> str:
@@ -169,12 +169,12 @@ class Fields:
 
     def objects(self, name: str) -> list[Fields]:
         """A list of nested objects."""
-        found = []
+        items = []
         for index, item in enumerate(self._value(name, list)):
             if not isinstance(item, dict):
                 self.refuse(f"{name}.{index}", Problem.TYPE)
-            found.append(Fields(item, self._refuse, f"{self._prefix}{name}.{index}."))
-        return found
+            items.append(Fields(item, self._refuse, f"{self._prefix}{name}.{index}."))
+        return items
 
     # --- what every bank asks for, under names of its own
 

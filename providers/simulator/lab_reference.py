@@ -68,7 +68,9 @@ def reference(server: str, words: Words) -> dict[str, Any]:
         "info": {"title": "Laboratório do sandbox", "version": "1.0.0", "description": _ABOUT},
         "servers": [{"url": server}],
         "security": [],
-        "paths": {f"/lab/holders/{{cpf}}{path}": {"parameters": [cpf], **found} for path, found in paths.items()},
+        "paths": {
+            f"/lab/holders/{{cpf}}{path}": {"parameters": [cpf], **operations} for path, operations in paths.items()
+        },
         "components": {
             "schemas": {"Step": _step(words), "Proposal": _proposal(words), "Fault": _fault(words), "Error": _error()}
         },

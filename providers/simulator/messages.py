@@ -96,26 +96,26 @@ class Request:
 
     def look_up(self, source: str) -> str | None:
         """The value with a dotted name in path, query string or body, or None. Never raises."""
-        found: Any = self.params.get(source) or self.query.get(source) or self._in_body(source)
+        value: Any = self.params.get(source) or self.query.get(source) or self._in_body(source)
         # the list of calls could not contain a lone surrogate
-        return found.encode("utf-8", "replace").decode() if isinstance(found, str) else None
+        return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
     def matches(self, condition: str) -> bool:
         """True if the body has the dotted name in `condition`, and its value if one is given (`name=value`)."""
         name, has_value, value = condition.partition("=")
-        found = self._in_body(name)
-        return found == value if has_value else found is not None
+        content = self._in_body(name)
+        return content == value if has_value else content is not None
 
     def _in_body(self, source: str) -> Any:
         if not self.raw:
             return None
         try:
             if self.media_type.endswith("form-urlencoded"):
-                found: Any = self.form()
+                content: Any = self.form()
             else:
-                found = self.xml() if self.media_type.endswith("xml") else self.json()
+                content = self.xml() if self.media_type.endswith("xml") else self.json()
         except ValueError:
             return None
         for key in source.split("."):
-            found = found.get(key) if isinstance(found, dict) else None
-        return found
+            content = content.get(key) if isinstance(content, dict) else None
+        return content

@@ -78,7 +78,7 @@ def quotes(ceiling: Decimal, max_term: int, rate: Decimal, ask: Ask) -> tuple[Qu
     """One quote without insurance, and one with it unless it is declined. Requests above the ceiling give the ceiling.
     A request for so few cents that an installment would be zero gives none."""
     term = nearest_term(ask.term, max_term)
-    found = []
+    priced = []
     for insured in (False, True) if ask.with_insurance else (False,):
         if ask.amount is not None:
             amount = ask.amount
@@ -86,8 +86,8 @@ def quotes(ceiling: Decimal, max_term: int, rate: Decimal, ask: Ask) -> tuple[Qu
             amount = cents(ask.installment * term / _factor(term, rate, insured))
         else:
             amount = ceiling
-        found.append(price(min(amount, ceiling), term, rate, insured=insured))
-    return tuple(quote for quote in found if quote.amount > 0 and quote.installment > 0)
+        priced.append(price(min(amount, ceiling), term, rate, insured=insured))
+    return tuple(quote for quote in priced if quote.amount > 0 and quote.installment > 0)
 
 
 def first_due_date(today: date, day: int) -> date:
