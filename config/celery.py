@@ -36,8 +36,8 @@ def settle(**_: Any) -> None:
     from foundation.memory import freeze_what_is_loaded
 
     serve_counts()
-    # A task leaves nothing to collect (tests/test_memory.py). A query in flight is 500 objects in use, which collections
-    # would visit for nothing.
+    # A task leaves nothing to collect (tests/test_memory.py). A query in flight is 500 objects in use, which a
+    # collection would visit for nothing.
     freeze_what_is_loaded(new_objects=200_000)
 
 
