@@ -1,5 +1,5 @@
-"""Connections to a bank, built on http.client. They are kept open, checked before each use, and read under one absolute
-deadline.
+"""Connections to a bank. They are kept open, checked before each use, and read under one absolute deadline. httptools
+parses the responses.
 
 `providers/http.py` uses them and turns their exceptions into the errors of `providers.errors`.
 """
@@ -7,7 +7,6 @@ deadline.
 from __future__ import annotations
 
 import contextlib
-import io
 import re
 import socket
 import ssl
@@ -18,15 +17,19 @@ from collections import deque
 from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
-from http.client import BadStatusLine, HTTPResponse, IncompleteRead, RemoteDisconnected
-from typing import Any
 from urllib.parse import urlsplit
+
+from httptools import HttpParserError, HttpResponseParser
+from urllib3 import HTTPHeaderDict
 
 #: A connection that was idle for longer is closed.
 IDLE_S = 60.0
 _PORTS = {"http": 80, "https": 443}
 _CHUNK = 65536
-#: How many responses to one request are read: interim ones (1xx) and the final one.
+#: The most bytes of a response, besides its body. A chunk of one byte takes six bytes more, so a body adds to them.
+_MOST_AROUND = 65536
+_AROUND_A_BYTE = 8
+#: After this many interim responses (1xx) no final one is awaited.
 _MOST_INTERIM = 10
 _TARGET = re.compile(r"/[!-~]*")
 _UNFIT = re.compile(r"[\r\n\0]")
@@ -41,43 +44,8 @@ class TooLarge(Exception):
     """The body is larger than the caller's limit."""
 
 
-class _Raw(io.RawIOBase):
-    """A socket's bytes, read until the time `end`: no read waits longer than the time that is left."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self.end = 0.0
-        self.is_looking = False
-        self.has_ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        """Read into `buffer` and return the number of bytes. Raises TimeoutError at `end`."""
-        if self.is_looking:
-            self._sock.settimeout(0)
-            try:
-                count = self._sock.recv_into(buffer)
-            except (BlockingIOError, ssl.SSLWantReadError):
-                return None
-        else:
-            self._sock.settimeout(_left(self.end))
-            count = self._sock.recv_into(buffer)
-        self.has_ended = self.has_ended or count == 0
-        return count
-
-
-class _Reader(io.BufferedReader):
-    """A reader that stays open for its connection's next response. http.client closes its reader after each
-    response."""
-
-    def close(self) -> None:
-        pass
-
-    def makefile(self, mode: str) -> _Reader:
-        """http.client calls this on a socket."""
-        return self
+class Malformed(Exception):
+    """The bank's response is not valid HTTP, or breaks off."""
 
 
 class _Connection:
@@ -86,81 +54,137 @@ class _Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.used_at = 0.0
-        self._raw = _Raw(sock)
-        self._reader = _Reader(self._raw, _CHUNK)
 
     def is_usable(self) -> bool:
         """False if the bank closed the connection or sent bytes that no request asked for."""
-        self._raw.is_looking = True
+        self.sock.settimeout(0)
         try:
-            return not self._reader.peek(1) and not self._raw.has_ended
+            self.sock.recv(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
         except (OSError, ValueError):
             return False
-        finally:
-            self._raw.is_looking = False
+        return False
 
-    def exchange(self, method: str, message: bytes, end: float) -> HTTPResponse:
-        """Send `message` and return the response, of which only the head has been read."""
-        self._raw.end = end
+    def send(self, message: bytes, end: float) -> None:
+        """Send `message`. Raises TimeoutError at `end`, and OSError."""
         self.sock.settimeout(_left(end))
         self.sock.sendall(message)
-        for _ in range(_MOST_INTERIM):
-            response = HTTPResponse(self._reader, method=method)  # type: ignore[arg-type]  # only makefile() is used
-            response.begin()
-            if self._raw.has_ended:  # http.client takes a head that breaks off for a complete one
-                raise RemoteDisconnected("the head breaks off")
-            # RFC 9110, 15.2: any number of interim responses may come before the final one. http.client skips only
-            # status 100.
-            if response.status >= HTTPStatus.OK:
-                return response
-            if response.status == HTTPStatus.SWITCHING_PROTOCOLS:
-                break
-        raise BadStatusLine("no final answer")
+
+    def receive(self, end: float) -> bytes:
+        """The next bytes, empty if the bank closed the connection. Raises TimeoutError at `end`, and OSError."""
+        self.sock.settimeout(_left(end))
+        return self.sock.recv(_CHUNK)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self.sock.close()
 
 
+class _Response:
+    """The final response to one request. The methods `on_…` are called by the parser."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers = HTTPHeaderDict()
+        self.body: list[bytes] = []
+        self.size = 0
+        self.has_head = False
+        self.is_complete = False
+        #: The connection can be used for another request.
+        self.is_last = True
+        self._interim = 0
+        self._received = 0
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+        # RFC 9112, 2.2: a recipient may take a line feed alone for the end of a line.
+        self._parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True)
+
+    def feed(self, data: bytes) -> None:
+        """Parse the bytes that arrived, empty at the end of the connection. Raises Malformed."""
+        self._received += len(data)
+        if not data:
+            self._end()
+        elif self._parser is not None:
+            try:
+                self._parser.feed_data(data)
+            except HttpParserError:
+                # What follows a complete response was sent without being asked for.
+                if not self.is_complete:
+                    raise Malformed from None
+                self.is_last = True
+        if self._received > _MOST_AROUND + self.size * _AROUND_A_BYTE:
+            raise Malformed
+        if not self.has_head and self._interim >= _MOST_INTERIM:
+            raise Malformed
+        if self.is_complete:
+            self._parser = None  # parser and response refer to each other
+
+    def _end(self) -> None:
+        """The connection ended. That is the end of a body without a length."""
+        if not self.has_head or "content-length" in self.headers or "transfer-encoding" in self.headers:
+            raise Malformed
+        self.is_complete = True
+
+    def on_message_begin(self) -> None:
+        if self.is_complete:
+            self.is_last = True
+        elif not self.has_head:
+            self.headers = HTTPHeaderDict()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.has_head:  # not a field behind a body in chunks, or of another response
+            self.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+
+    def on_headers_complete(self) -> None:
+        """RFC 9110, 15.2: any number of interim responses (1xx) may come before the final one."""
+        if self._parser is None or self.has_head:
+            return
+        self.status = self._parser.get_status_code()
+        self.has_head = self.status >= HTTPStatus.OK
+        self._interim += not self.has_head
+
+    def on_body(self, data: bytes) -> None:
+        if not self.is_complete:
+            self.body.append(data)
+            self.size += len(data)
+
+    def on_message_complete(self) -> None:
+        if self.has_head and not self.is_complete and self._parser is not None:
+            self.is_complete, self.is_last = True, not self._parser.should_keep_alive()
+
+
 class Exchange:
     """A response whose head has been read. The connection returns to the pool once the body has been read
     completely."""
 
-    def __init__(self, pool: Pool, connection: _Connection, response: HTTPResponse) -> None:
+    def __init__(self, pool: Pool, connection: _Connection, response: _Response, end: float) -> None:
         self.status = response.status
-        self.headers = response.headers
+        self.headers: Mapping[str, str] = response.headers
         self._pool = pool
         self._connection = connection
         self._response = response
+        self._end = end
 
     def read(self, most: int) -> bytes:
-        """Read the body. Raises TooLarge beyond `most` bytes, and TimeoutError, OSError or HTTPException."""
+        """Read the body. Raises TooLarge beyond `most` bytes, and TimeoutError, OSError or Malformed."""
+        response = self._response
         try:
-            body = self._whole_body(most)
+            while response.size <= most and not response.is_complete:
+                response.feed(self._connection.receive(self._end))
+            if response.size > most:
+                raise TooLarge
         except BaseException:
             self._connection.close()
             raise
-        if self._response.will_close:
+        if response.is_last:
             self._connection.close()
         else:
             self._pool.give_back(self._connection)
-        return body
+        return b"".join(response.body)
 
     def drop(self) -> None:
         """Leave the body unread and close the connection."""
         self._connection.close()
-
-    def _whole_body(self, most: int) -> bytes:
-        chunks: list[bytes] = []
-        size = 0
-        while chunk := self._response.read1(_CHUNK):
-            size += len(chunk)
-            if size > most:
-                raise TooLarge
-            chunks.append(chunk)
-        if self._response.length:  # http.client takes an early end of the connection for the end of the body
-            raise IncompleteRead(b"", self._response.length)
-        return b"".join(chunks)
 
 
 class Pool:
@@ -186,16 +210,19 @@ class Pool:
         """Send a request to `path` below the base address. Head and body go out in one write.
 
         Raises NeverSent if no connection could be made within `connect_s` seconds; TimeoutError at `end` (monotonic
-        seconds); OSError or HTTPException; and ValueError for a path or a header that cannot be sent.
+        seconds); OSError or Malformed; and ValueError for a path or a header that cannot be sent.
         """
         message = self._message(method, path, body, headers)
         connection = self._taken() or self._opened(min(connect_s, _left(end)))
+        response = _Response()
         try:
-            response = connection.exchange(method, message, end)
+            connection.send(message, end)
+            while not response.has_head:
+                response.feed(connection.receive(end))
         except BaseException:
             connection.close()
             raise
-        return Exchange(self, connection, response)
+        return Exchange(self, connection, response, end)
 
     def give_back(self, connection: _Connection) -> None:
         """Keep `connection` for a later request, and close connections that were idle for too long."""

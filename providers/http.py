@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.client import HTTPException
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
 
 import msgspec
 
 from providers import xml as xml_bodies
-from providers.connections import NeverSent, Pool, TooLarge
+from providers.connections import Malformed, NeverSent, Pool, TooLarge
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 
 T = TypeVar("T")
@@ -27,7 +26,8 @@ _encoder = msgspec.json.Encoder(decimal_format="number")
 
 @dataclass(frozen=True)
 class Reply:
-    """A bank's HTTP answer, read completely. It must be mapped before any part of it reaches a log or a partner."""
+    """A bank's HTTP answer, read completely. It must be mapped before any part of it reaches a log or a partner. Names
+    of `headers` are compared without case."""
 
     status: int
     headers: Mapping[str, str]
@@ -161,7 +161,7 @@ def _once(request: Request, base_url: str, connections: int, deadline: float, ti
         raise _broken(ProviderUnavailable(sent=False)) from None
     except TimeoutError:
         raise BankTimedOut from None
-    except (OSError, HTTPException):
+    except (OSError, Malformed):
         raise _broken(ProviderUnavailable()) from None
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         answer.drop()
@@ -172,10 +172,9 @@ def _once(request: Request, base_url: str, connections: int, deadline: float, ti
         raise ProviderError from None
     except TimeoutError:
         raise BankTimedOut from None
-    except (OSError, HTTPException):
+    except (OSError, Malformed):
         raise ProviderUnavailable from None
-    # The headers are http.client's message object, which compares names without case.
-    return Reply(answer.status, cast("Mapping[str, str]", answer.headers), body)
+    return Reply(answer.status, answer.headers, body)
 
 
 def _broken(failure: ProviderUnavailable) -> ProviderUnavailable:

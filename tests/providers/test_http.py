@@ -230,6 +230,53 @@ def test_a_bank_that_drips_is_given_up_at_the_deadline(server: Server, begin: by
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"HTTP/1.1 200 OK\r\nX-Endless: ",
+        b"HTTP/1.1 200 OK\r\n" + b"X-Many: x\r\n" * 7000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Trailer: ",
+    ],
+)
+def test_headers_without_end_are_given_up_long_before_the_deadline(server: Server, begin: bytes) -> None:
+    server.answers = [begin + b"x" * 70_000, OK]
+    assert failure(server).message == "Banco indisponível no momento. Tente novamente em instantes."
+    assert (ask(server).body, server.opened) == (b"{}", 2)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
+        b"HTTP/1.1 200 \xc9 isso\r\nX-Nome: Jos\xe9\r\nContent-Length:2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\nX-Sum: 1\r\n\r\n",
+    ],
+)
+def test_what_is_unusual_and_valid_is_read_and_the_connection_kept(server: Server, answer: bytes) -> None:
+    server.answers = [answer, OK]
+    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
+    assert server.opened == 1
+
+
+def test_a_body_in_many_pieces_is_put_together(server: Server) -> None:
+    chunks = b"".join(b"1\r\n%c\r\n" % digit for digit in b"[" + b"1" * 40_000 + b"]")
+    server.answers = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"]
+    assert ask(server).body == b"[" + b"1" * 40_000 + b"]"
+
+
+def test_a_body_without_a_length_ends_with_the_connection(server: Server) -> None:
+    def until_the_end(sock: socket.socket) -> None:
+        sock.sendall(b"HTTP/1.1 200 OK\r\n\r\n{")
+        time.sleep(0.05)
+        sock.sendall(b"}")
+        sock.shutdown(socket.SHUT_RDWR)
+
+    server.answers = [until_the_end, OK]
+    assert [ask(server).body, ask(server).body] == [b"{}", b"{}"]
+    assert server.opened == 2
+
+
 def test_a_body_beyond_the_limit_is_refused(server: Server) -> None:
     size = http.MAX_REPLY_BYTES + 1
     server.answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size, OK]
