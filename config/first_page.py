@@ -140,7 +140,7 @@ def _concerns(may: Any) -> Iterator[Concern]:
         steps = Step.objects.filter(state=Step.State.OPEN, next_check_at__lt=late)
         counts = steps.aggregate(count=Count("pk"), since=Min("next_check_at"))
         address = f"{reverse('admin:consultas_step_changelist')}?state__exact=open"
-        yield Concern("Autorizações externas sem verificação", counts["count"], "", address, counts["since"])
+        yield Concern("Passos do titular sem verificação", counts["count"], "", address, counts["since"])
     if may("proposals.view_proposal"):
         unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
         counts = unknown.aggregate(count=Count("pk"), since=Min("created_at"))

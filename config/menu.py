@@ -71,7 +71,7 @@ BACK_OFFICE: dict[str, Any] = {
                     "Operação": [
                         ("Consultas", "search", "consultas_query"),
                         ("Ofertas", "sell", "consultas_offer"),
-                        ("Autorizações externas", "pending_actions", "consultas_step"),
+                        ("Passos do titular", "pending_actions", "consultas_step"),
                         ("Propostas", "contract", "proposals_proposal"),
                         ("Exclusões de dados", "person_remove", "proposals_erasure"),
                         ("Pedidos de exclusão", "group_remove", "proposals_erasurerequest"),

@@ -200,9 +200,9 @@ class Step(models.Model):
 
     class State(models.TextChoices):
         OPEN = "open", "aguardando o titular"
-        APPROVED = "approved", "concluída"
-        REFUSED = "refused", "recusada"
-        EXPIRED = "expired", "expirada"
+        APPROVED = "approved", "concluído"
+        REFUSED = "refused", "recusado"
+        EXPIRED = "expired", "expirado"
 
     #: The URL is encrypted for this identity, which is known before the row has a key.
     sealed_by = ("partner_id", "provider", "cpf_index")
@@ -216,21 +216,21 @@ class Step(models.Model):
     detail = models.CharField("detalhe", max_length=300)
     reference = models.CharField("referência no banco", max_length=200)
     state = models.CharField("situação", max_length=10, choices=State.choices, default=State.OPEN)
-    opened_at = models.DateTimeField("aberta em", default=timezone.now)
+    opened_at = models.DateTimeField("aberto em", default=timezone.now)
     expires_at = models.DateTimeField("expira em")
     checks = models.PositiveIntegerField("verificações", default=0)
     next_check_at = models.DateTimeField("próxima verificação", null=True)
     woken_at = models.DateTimeField(null=True)
     worker = leases.worker_field()
-    closed_at = models.DateTimeField("encerrada em", null=True)
+    closed_at = models.DateTimeField("encerrado em", null=True)
     # The number of offers after the step ended. Null before, and in rows of earlier releases.
     offers = models.PositiveSmallIntegerField("ofertas", null=True)
     best_offer = models.DecimalField("maior oferta", max_digits=14, decimal_places=2, null=True)
 
     class Meta:
         db_table = "consultas_pending"  # the former name of the model, which processes of the previous release used
-        verbose_name = "autorização externa"
-        verbose_name_plural = "autorizações externas"
+        verbose_name = "passo do titular"
+        verbose_name_plural = "passos do titular"
         ordering = ("-opened_at",)
         constraints = [
             models.UniqueConstraint(

@@ -15,7 +15,7 @@ class Source(models.TextChoices):
     """What is counted, each by the time at which it happened."""
 
     QUERIES = "queries", "consultas"
-    STEPS = "steps", "autorizações externas"
+    STEPS = "steps", "passos do titular"
     MOVES = "moves", "mudanças de propostas"
 
 
@@ -51,8 +51,8 @@ class QueryHour(models.Model):
     with_offers = _count("com ofertas")
     offers = _count("ofertas")
     offered = _amount("valor ofertado")
-    later_with_offers = _count("com ofertas depois de autorização")
-    later_offered = _amount("valor ofertado depois de autorização")
+    later_with_offers = _count("com ofertas depois de um passo")
+    later_offered = _amount("valor ofertado depois de um passo")
 
     class Meta:
         default_permissions = ()
@@ -83,12 +83,12 @@ class BankHour(models.Model):
     failed = _count("falhas")
     offers = _count("ofertas")
     offered = _amount("valor ofertado")
-    steps_approved = _count("autorizações concluídas")
-    steps_refused = _count("autorizações recusadas")
-    steps_expired = _count("autorizações expiradas")
-    steps_with_offers = _count("autorizações com ofertas")
-    step_offers = _count("ofertas depois de autorização")
-    step_offered = _amount("valor ofertado depois de autorização")
+    steps_approved = _count("passos concluídos")
+    steps_refused = _count("passos recusados")
+    steps_expired = _count("passos expirados")
+    steps_with_offers = _count("passos com ofertas")
+    step_offers = _count("ofertas depois de um passo")
+    step_offered = _amount("valor ofertado depois de um passo")
     submitted = _count("enviadas")
     submitted_amount = _amount("valor enviado")
     signed = _count("assinadas")

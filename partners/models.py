@@ -49,13 +49,13 @@ class WebhookEvent(models.TextChoices):
     """The events that a registration may ask for. `proposal` means every `proposal.<status>`."""
 
     LEAD = "lead", "lead: consulta que guardou ofertas"
-    AUTHORIZATION_RESULT = "authorization_result", "authorization_result: autorização externa concluída"
+    AUTHORIZATION_RESULT = "authorization_result", "authorization_result: passo do titular encerrado"
     AUTHORIZATION_COMPLETED = "authorization.completed", "authorization.completed: link de autorização aceito"
     AUTHORIZATION_DECLINED = "authorization.declined", "authorization.declined: o titular não autorizou"
     AUTHORIZATION_REVOKED = "authorization.revoked", "authorization.revoked: autorização revogada"
     AUTHORIZATION_EXPIRED = "authorization.expired", "authorization.expired: link vencido sem resposta"
     QUERY_COMPLETED = "query.completed", "query.completed: consulta encerrada"
-    PROPOSAL = "proposal", "proposal: cada mudança de estado de uma proposta"
+    PROPOSAL = "proposal", "proposal: cada mudança de situação de uma proposta"
 
 
 def default_webhook_events() -> list[str]:

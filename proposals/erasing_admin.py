@@ -26,7 +26,7 @@ from proposals.models import Erasure
 #: The counts of an erasure, with their labels.
 _COUNTED = {
     "proposals": "propostas",
-    "steps": "autorizações externas",
+    "steps": "passos do titular",
     "offers": "ofertas",
     "queries": "consultas",
     "answers": "respostas de consultas mantidas",

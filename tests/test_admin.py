@@ -191,7 +191,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
         "Parceiros que não recebem agora": 1,
         "Eventos atrasados": 1,
         "Eventos retidos, ou à espera de URL ou segredo do parceiro": 1,
-        "Autorizações externas sem verificação": 1,
+        "Passos do titular sem verificação": 1,
         "Propostas de resultado desconhecido": 1,
         "Bancos sem chamadas": 1,
         "Bancos com muitas falhas": 1,

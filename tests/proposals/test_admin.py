@@ -143,7 +143,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     told = [" | ".join(re.findall(r"<td[^>]*>(.*?)</td>", row)[1:4]) for row in rows if "<td data-title" in row]
     plain = [re.sub(r"<[^>]+>", "", line) for line in told]
     assert plain[:2] == ["consulta agregada | concluída | 2,5 s", "passo do titular: biometria | aberto | "]
-    assert "passo do titular: biometria | concluída | 5 min desde que foi aberto" in plain
+    assert "passo do titular: biometria | concluído | 5 min desde que foi aberto" in plain
     assert "webhook proposal.created | entregue | 3 h 0 min até ser entregue" in plain
     assert plain[-2:] == [
         f"entrega nº 1 de proposal.created | {Fault.TIMEOUT.label} | 40 ms",
