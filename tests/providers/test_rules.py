@@ -48,7 +48,7 @@ def test_declined_insurance_is_in_no_offer_of_a_bank_that_can_not_be_told_so(
     class Insurer(Ipe):
         def query(self, query: BankQuery) -> BankResult:
             offers = [replace(OFFER, with_insurance=each) for each in insured]
-            return BankResult.answer(offers, [Employment("1", "11222333000181", "Aurora")])
+            return BankResult.answer(offers, [Employment(OFFER.registration, "11222333000181", "Aurora")])
 
     bank = client_of(Insurer, connect("ipe").connection)
     result = bank.query(a_query(with_insurance=False))
