@@ -26,7 +26,7 @@ OUTCOMES = {
     ProviderError.code: "erro do banco ou resposta ilegível",
     ProviderRejected.code: "recusada pelo banco",
     OfferExpired.code: "oferta não está mais disponível",
-    InvalidState.code: "o estado no banco não permite",
+    InvalidState.code: "a situação no banco não permite",
     InvalidInput.code: "dados recusados",
     NotSupported.code: "o banco não oferece a operação",
 }
