@@ -46,7 +46,7 @@ LONGEST = (
     "tests/consultas/test_overload.py",
     "tests/proposals/test_submit.py",
     "tests/figures/test_volume.py",
-    "tests/providers/test_contract.py",
+    "tests/providers/contract/",
     "tests/foundation/test_login.py",
     "tests/partners/test_admin.py",
     "tests/consultas/",

@@ -1,0 +1,169 @@
+"""What every bank's failures are to the service: errors, the breaker, tokens."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from foundation.errors import NotFound
+from providers import registry
+from providers.breaker import Breaker
+from providers.errors import BankFailure, ProviderError, ProviderUnavailable
+from providers.operation import BankClient
+from providers.tokens import forget_all
+from providers.types.answer import QueryStatus
+from tests.processes import Simulator
+from tests.providers.conftest import Connect, at, fail, half_open
+from tests.providers.samples import CREDENTIALS, a_query, a_submission
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("http_500", ProviderUnavailable),
+        ("http_503", ProviderUnavailable),
+        ("half_body", ProviderUnavailable),
+        ("reset", ProviderUnavailable),
+        ("drop_after_accept", ProviderUnavailable),
+        ("garbage", ProviderError),
+        ("huge_body", ProviderError),
+        ("html", BankFailure),  # one bank's page says "maintenance"; the others' pages are unreadable
+    ],
+)
+@pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
+def test_a_bank_that_fails_raises_the_right_error(
+    connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
+) -> None:
+    fails(connect, name, simulator, operation, fault, error)
+
+
+@pytest.mark.parametrize("fault", ["hang", "slow_body"])
+@pytest.mark.parametrize("operation", ["query", "submit", "formalize", "status"])
+def test_banks_that_come_to_no_end_are_unavailable(
+    connect: Connect, simulator: Simulator, operation: str, fault: str
+) -> None:
+    """Each bank has one second; all are called at once."""
+    with ThreadPoolExecutor(len(registry.names())) as pool:
+        waiting = [
+            pool.submit(fails, connect, name, simulator, operation, fault, ProviderUnavailable)
+            for name in registry.names()
+        ]
+    for each in waiting:
+        each.result()
+
+
+def fails(
+    connect: Connect, name: str, simulator: Simulator, operation: str, fault: str, error: type[BankFailure]
+) -> None:
+    well = connect(name)
+    offer = well.query(a_query()).offers[0]
+    proposal = well.submit(a_submission(offer))
+    simulator.bank(name, fault=fault, operation=operation)
+    bank = connect(name, seconds=1)
+    calls = {
+        "query": lambda: bank.query(a_query()),
+        "submit": lambda: bank.submit(a_submission(offer, reference="reference-2")),
+        "formalize": lambda: bank.formalize(proposal.native_id, None),
+        "status": lambda: bank.status(proposal.native_id),
+    }
+    with pytest.raises(error) as caught:
+        calls[operation]()
+    assert caught.value.sent is True
+
+
+def test_a_bank_that_keeps_failing_is_held_back(bank: BankClient, simulator: Simulator) -> None:
+    """What else counts as a failure of a bank: see `test_breaker`."""
+    simulator.bank(bank.name, fault="http_500", operation="query")
+    fail(bank)
+    assert Breaker(bank.name).is_open()
+    arrived = len(simulator.calls(bank.name, "query"))
+    with pytest.raises(ProviderUnavailable) as caught:
+        bank.query(a_query())
+    assert (caught.value.held_back, caught.value.sent) == (True, False)
+    assert len(simulator.calls(bank.name, "query")) == arrived
+
+
+def test_a_probe_that_fails_holds_the_bank_back_again(connect: Connect, name: str, simulator: Simulator) -> None:
+    simulator.bank(name, fault="http_500", operation="query")
+    fail(connect(name))
+    half_open(name)
+    fail(connect(name), times=1)
+    assert Breaker(name).is_open()
+
+
+def test_a_probe_that_is_answered_lets_the_bank_work_again(connect: Connect, name: str, simulator: Simulator) -> None:
+    """Also if the adapter has to log in first, and needs several requests."""
+    simulator.bank(name, fault="http_500", operation="query")
+    fail(connect(name))
+    half_open(name)
+    forget_all()
+    simulator.bank(name)
+    assert connect(name).query(a_query()).status is QueryStatus.OK
+    assert connect(name).query(a_query()).status is QueryStatus.OK
+
+
+def test_a_refusal_is_an_answer_for_the_breaker(bank: BankClient, simulator: Simulator) -> None:
+    for _ in range(11):
+        with pytest.raises(NotFound):
+            bank.status("no-such")
+    simulator.bank(bank.name, fault="garbage", operation="query")
+    fail(bank, times=10)
+    assert not Breaker(bank.name).is_open()
+    fail(bank, times=1)
+    assert Breaker(bank.name).is_open()
+
+
+def test_an_operation_counts_once_however_many_requests_it_takes(bank: BankClient, simulator: Simulator) -> None:
+    for _ in range(5):
+        bank.query(a_query())
+    simulator.bank(bank.name, fault="garbage", operation="query")
+    fail(bank, times=4)
+    assert not Breaker(bank.name).is_open()
+    fail(bank, times=1)
+    assert Breaker(bank.name).is_open()
+
+
+def test_a_bank_that_can_not_be_reached_was_not_sent_anything(name: str) -> None:
+    with pytest.raises(ProviderUnavailable) as caught:
+        at(name, "http://127.0.0.1:9", seconds=2).query(a_query())
+    assert caught.value.sent is False
+
+
+def test_wrong_credentials_are_a_failure_and_no_holder_is_asked_for(
+    name: str, connect: Connect, simulator: Simulator
+) -> None:
+    credentials = dict.fromkeys(CREDENTIALS[name], "wrong" * 8)
+    with pytest.raises(BankFailure):
+        connect(name, credentials=credentials).query(a_query())
+    assert not any(call["worked"] for call in simulator.calls(name))
+
+
+@pytest.mark.parametrize("operation", ["query", "submit"])
+def test_a_token_that_the_bank_dropped_is_renewed_once(bank: BankClient, simulator: Simulator, operation: str) -> None:
+    offer = bank.query(a_query()).offers[0]
+    simulator.bank(bank.name, fault="expired_token", operation=operation, times=1)
+    assert bank.query(a_query()).status is QueryStatus.OK
+    assert bank.submit(a_submission(offer)).native_id
+    assert len(simulator.contracts(bank.name)) == 1
+
+
+def test_a_token_that_the_bank_drops_again_and_again_is_an_error(bank: BankClient, simulator: Simulator) -> None:
+    bank.query(a_query())
+    simulator.bank(bank.name, fault="expired_token", operation="query")
+    with pytest.raises(ProviderError) as caught:
+        bank.query(a_query())
+    assert caught.value.sent is False
+    assert [call["worked"] for call in simulator.calls(bank.name, "query")] == [True, False, False]
+
+
+def test_a_token_survives_from_call_to_call(bank: BankClient, simulator: Simulator) -> None:
+    for _ in range(3):
+        bank.query(a_query())
+    assert len(simulator.calls(bank.name, "token")) <= 1
+
+
+def test_an_ended_token_is_replaced_before_it_is_used(bank: BankClient, simulator: Simulator) -> None:
+    bank.query(a_query())
+    simulator.advance(31 * 24 * 3600)
+    assert bank.query(a_query()).status is QueryStatus.OK

@@ -1,0 +1,176 @@
+"""Proposals at every bank, from the submission to the payment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
+from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
+from providers.operation import BankClient
+from providers.simulator.catalogue import REFUSALS
+from providers.types.answer import BankOffer
+from providers.types.proposal import BankProposal, ProposalStatus
+from tests.processes import Simulator
+from tests.providers.conftest import at, between
+from tests.providers.samples import FULL_FLOW, a_submission
+from tests.receiver import Received, Reply
+
+MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
+
+
+def test_a_proposal_from_submission_to_disbursement(bank: BankClient, offer: BankOffer, simulator: Simulator) -> None:
+    submitted = bank.submit(a_submission(offer))
+    assert submitted.status in (
+        ProposalStatus.CREATED,
+        ProposalStatus.IN_ANALYSIS,
+        ProposalStatus.AWAITING_SIGNATURE,
+    )
+    found = bank.find("reference-1")
+    assert found is not None
+    assert found.native_id == submitted.native_id
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    formalized = bank.formalize(submitted.native_id, None)
+    assert formalized.status is ProposalStatus.AWAITING_SIGNATURE
+    assert str(formalized.signature_url).startswith(simulator.url)
+    assert bank.formalize(submitted.native_id, None).signature_url == formalized.signature_url
+    assert bank.status(submitted.native_id).status is ProposalStatus.AWAITING_SIGNATURE
+    simulator.complete(FULL_FLOW, bank.name, "signature")
+    assert bank.status(submitted.native_id).status is ProposalStatus.SIGNED
+    simulator.advance(6)
+    assert bank.status(submitted.native_id).status is ProposalStatus.DISBURSED
+    with pytest.raises((InvalidState, ProviderRejected)):  # a manual may lack a word for a state that forbids a call
+        bank.formalize(submitted.native_id, None)
+
+
+def test_a_refused_signature_rejects_the_proposal(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    bank.formalize(submitted.native_id, None)
+    simulator.complete(FULL_FLOW, bank.name, "signature", "refused")
+    assert bank.status(submitted.native_id).status is ProposalStatus.REJECTED
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_bank_that_refuses_after_the_submission_says_why_in_its_own_words(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
+    """The laboratory makes it refuse. The state in which a proposal waited says less."""
+    assert submitted.reason is None
+    code, words = next(iter(REFUSALS[bank.name].items()))
+    simulator.lab(FULL_FLOW, "proposals/advance", status="rejected", provider=bank.name, reason=code)
+    found = bank.status(submitted.native_id)
+    assert (found.status, found.reason) == (ProposalStatus.REJECTED, words)
+    assert bank.adapter.reason(words).code == code
+
+
+@pytest.mark.parametrize(("channel", "told_by"), [("sms", "sms"), ("whatsapp", "chat")])
+def test_the_signature_link_is_delivered_to_the_phone_once(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator, channel: str, told_by: str
+) -> None:
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    if channel not in bank.adapter.channels:
+        with pytest.raises(InvalidInput, match="não entrega o link"):
+            bank.formalize(submitted.native_id, channel)
+        return
+    url = bank.formalize(submitted.native_id, channel).signature_url
+    bank.formalize(submitted.native_id, channel)
+    phone = simulator.phone(FULL_FLOW)
+    assert MESSAGE.findall(phone) == [(told_by, bank.name)]
+    assert phone.count(f'href="{url}"') == 2  # in the message and beside the button
+
+
+def test_the_channel_of_a_submission_is_kept_in_the_contracts_word(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    for channel in bank.adapter.channels:
+        bank.submit(a_submission(offer, reference=f"reference-{channel}", channel=channel))
+    kept = {contract["channel"] for contract in simulator.contracts(bank.name)}
+    assert kept in (set(bank.adapter.channels), {None})  # a manual may ask for the channel at formalize only
+
+
+def test_the_submission_bears_our_reference(bank: BankClient, submitted: BankProposal, simulator: Simulator) -> None:
+    [contract] = simulator.contracts(bank.name)
+    assert (contract["contract"], contract["reference"], contract["cpf"]) == (
+        submitted.native_id,
+        "reference-1",
+        FULL_FLOW,
+    )
+
+
+def test_a_submission_whose_connection_broke_is_found_by_its_reference(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    simulator.bank(bank.name, fault="drop_after_accept", operation="submit")
+    with pytest.raises(ProviderUnavailable) as caught:
+        bank.submit(a_submission(offer))
+    assert caught.value.sent is True
+    [contract] = simulator.contracts(bank.name)
+    found = bank.find("reference-1")
+    assert found is not None
+    assert found.native_id == contract["contract"]
+
+
+def test_a_submission_that_never_arrived_is_not_found_nor_sent_again(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    simulator.bank(bank.name, fault="reset", operation="submit")
+    with pytest.raises(ProviderUnavailable):
+        bank.submit(a_submission(offer))
+    assert len(simulator.calls(bank.name, "submit")) == 1
+    assert bank.find("reference-1") is None
+
+
+def test_a_submission_answered_with_what_can_not_be_kept_has_an_unknown_outcome(
+    bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+) -> None:
+    def unkeepable(request: Received, reply: Reply) -> Reply:
+        """Replaces the proposal's status word by NUL, which the database refuses. XML can't contain NUL: there the id
+        gets too long."""
+        if reply.body.startswith((b"{", b"[")):
+            word = submitted.native_status.encode()
+            return replace(reply, body=reply.body.replace(b'"' + word + b'"', b'"\\u0000"'))
+        [*_, contract] = simulator.contracts(bank.name)
+        return replace(reply, body=reply.body.replace(contract["contract"].encode(), b"9" * 201))
+
+    with between(simulator, bank.name, unkeepable) as url, pytest.raises(ProviderError) as caught:
+        at(bank.name, url).submit(a_submission(offer, reference="reference-2"))
+    assert caught.value.sent is True
+    with between(simulator, bank.name, unkeepable) as url, pytest.raises(ProviderError):
+        at(bank.name, url).find("reference-2")
+
+
+def test_a_proposal_whose_identifier_can_not_be_kept_is_unreadable(
+    bank: BankClient, submitted: BankProposal, simulator: Simulator
+) -> None:
+    def longer(request: Received, reply: Reply) -> Reply:
+        return replace(reply, body=reply.body.replace(submitted.native_id.encode(), b"9" * 201))
+
+    with between(simulator, bank.name, longer) as url, pytest.raises(ProviderError):
+        at(bank.name, url).find("reference-1")
+
+
+def test_an_unknown_reference_is_none(bank: BankClient) -> None:
+    assert bank.find("no-such/reference?x=1&y=ç") is None
+
+
+@pytest.mark.parametrize("call", ["status", "formalize"])
+def test_an_unknown_proposal_is_not_found(bank: BankClient, call: str) -> None:
+    arguments: dict[str, tuple[Any, ...]] = {"status": ("no-such",), "formalize": ("no-such", None)}
+    with pytest.raises(NotFound):
+        getattr(bank, call)(*arguments[call])
+
+
+def test_cancel_works_where_it_is_supported(bank: BankClient, submitted: BankProposal) -> None:
+    if not bank.adapter.cancels():
+        with pytest.raises(NotSupported):
+            bank.cancel(submitted.native_id, None)
+    else:
+        assert bank.cancel(submitted.native_id, "Desistiu.").status is ProposalStatus.CANCELLED

@@ -1,0 +1,200 @@
+"""Queries of every bank: offers, limits, the evidence of the acceptance, and no personal data in logs."""
+
+from __future__ import annotations
+
+import json
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+from urllib.parse import unquote_plus
+
+import pytest
+
+from providers.errors import BankFailure
+from providers.operation import BankClient
+from providers.simulator.banks import BANKS as SIMULATED_BANKS
+from providers.types.answer import BankOffer, QueryStatus
+from providers.types.query import AppAuthorization, Geolocation
+from tests.processes import Simulator
+from tests.providers.conftest import Connect
+from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling
+
+RATES = {bank.name: bank.rate for bank in SIMULATED_BANKS}
+TABLES = {bank.name: bank.tables for bank in SIMULATED_BANKS}
+
+
+def priced(amount: Decimal, term: int, rate: Decimal, insured: bool) -> dict[str, Any]:
+    """The linear model: installment = amount × (1 + rate × n) / n; 2 % more with insurance."""
+    factor = (1 + rate / 100 * term) * (Decimal("1.02") if insured else 1)
+    installment = (amount * factor / term).quantize(Decimal("0.01"), ROUND_HALF_UP)
+    return {
+        "loan_value": amount,
+        "installment_value": installment,
+        "installments": term,
+        "total_amount": installment * term,
+        "interest_rate": rate,
+        "with_insurance": insured,
+    }
+
+
+def numbers_of(offer: BankOffer) -> dict[str, Any]:
+    return {key: getattr(offer, key) for key in priced(Decimal(1), 1, Decimal(1), False)}
+
+
+def test_a_query_gives_the_ceiling_once_per_table(bank: BankClient) -> None:
+    result = bank.query(a_query())
+    amount, term = ceiling(bank.name)
+    assert result.status is QueryStatus.OK
+    assert result.action is None
+    assert [numbers_of(offer) for offer in result.offers] == [
+        priced(amount, term, RATES[bank.name], insured) for insured in (False, True)
+    ]
+    assert tuple(offer.table_code for offer in result.offers) == TABLES[bank.name]
+    assert len({offer.native_offer_id for offer in result.offers}) == 2
+    for offer in result.offers:
+        assert offer.employer_cnpj == "11222333000181"
+        assert offer.employer_name == "Metalúrgica Aurora Ltda"
+        assert offer.registration == "100200"
+        assert offer.first_due_date is not None
+        assert offer.first_due_date > a_query().birth_date
+
+
+def test_what_an_offer_keeps_of_the_bank_is_plain_json(offer: BankOffer) -> None:
+    assert json.loads(json.dumps(offer.native)) == offer.native
+
+
+def test_a_query_names_the_employment_link(bank: BankClient) -> None:
+    [link] = bank.query(a_query()).employments
+    assert (link.registration, link.employer_cnpj) == ("100200", "11222333000181")
+    assert link.employer_name == "Metalúrgica Aurora Ltda"
+    assert link.margin in (None, Decimal("1850.00"))
+
+
+def test_a_query_is_one_request_and_bears_the_request_id(bank: BankClient, simulator: Simulator) -> None:
+    bank.query(a_query())
+    [call] = simulator.calls(bank.name, "query")
+    assert (call["cpf"], call["request_id"], call["worked"]) == (FULL_FLOW, "request-1", True)
+
+
+def test_no_offers_says_why(bank: BankClient) -> None:
+    result = bank.query(a_query(HOLDERS["no_offers"]))
+    assert result.status is QueryStatus.NO_OFFERS
+    assert result.offers == ()
+    assert result.reasons == ("margem consignavel insuficiente",)
+
+
+def test_a_stranger_has_no_offers(bank: BankClient) -> None:
+    result = bank.query(a_query(STRANGER))
+    assert result.status is QueryStatus.NO_OFFERS
+    assert result.offers == ()
+
+
+def test_by_amount(bank: BankClient) -> None:
+    offers = bank.query(a_query(loan_value=Decimal("3000.50"), installments=24)).offers
+    assert [numbers_of(offer) for offer in offers] == [
+        priced(Decimal("3000.50"), 24, RATES[bank.name], insured) for insured in (False, True)
+    ]
+
+
+def test_by_amount_above_the_ceiling_is_clamped(bank: BankClient) -> None:
+    amount, _ = ceiling(bank.name)
+    offers = bank.query(a_query(loan_value=amount * 2, installments=12)).offers
+    assert [numbers_of(offer) for offer in offers] == [
+        priced(amount, 12, RATES[bank.name], insured) for insured in (False, True)
+    ]
+
+
+def test_by_installment(bank: BankClient) -> None:
+    offers = bank.query(a_query(installment_value=Decimal("200.00"), installments=24)).offers
+    assert [offer.with_insurance for offer in offers] == [False, True]
+    for offer in offers:
+        assert offer.installments == 24
+        assert abs(offer.installment_value - 200) <= Decimal("0.01")
+
+
+def test_a_few_cents_over_many_months_give_no_offer(bank: BankClient) -> None:
+    result = bank.query(a_query(loan_value=Decimal("0.05"), installments=60))
+    assert (result.status, result.offers) == (QueryStatus.NO_OFFERS, ())
+    assert result.reasons
+
+
+def test_the_amount_goes_before_the_installment(bank: BankClient) -> None:
+    wish = a_query(loan_value=Decimal("3000.00"), installment_value=Decimal("999.00"), installments=24)
+    assert {offer.loan_value for offer in bank.query(wish).offers} == {Decimal("3000.00")}
+
+
+@pytest.mark.parametrize(("asked", "given"), [(20, 18), (1, 6), (12, 12)])
+def test_by_term(bank: BankClient, asked: int, given: int) -> None:
+    amount, _ = ceiling(bank.name)
+    offers = bank.query(a_query(installments=asked)).offers
+    assert {(offer.loan_value, offer.installments) for offer in offers} == {(amount, given)}
+
+
+def test_without_insurance(bank: BankClient) -> None:
+    [offer] = bank.query(a_query(with_insurance=False)).offers
+    assert offer.with_insurance is False
+
+
+EVIDENCE: dict[str, tuple[Any, str]] = {
+    "user_agent": ("Agent-Xq1", "Agent-Xq1"),
+    "device_model": ("Model-Xq2", "Model-Xq2"),
+    "platform": ("Platform-Xq3", "Platform-Xq3"),
+    "authorization_reference": ("Reference-Xq4", "Reference-Xq4"),
+    "geolocation": (Geolocation(Decimal("-15.793889"), Decimal("-47.882778")), "-15.793889"),
+    "app_authorization": (AppAuthorization("App-Xq5"), "App-Xq5"),
+}
+
+
+def test_every_part_of_the_evidence_reaches_the_bank_unless_it_has_no_place_for_it(
+    bank: BankClient, simulator: Simulator
+) -> None:
+    assert bank.adapter.evidence_without_place <= set(EVIDENCE)
+    bank.query(a_query(**{field: value for field, (value, _) in EVIDENCE.items()}))
+    raw = simulator.calls(bank.name, "query")[-1]["body"]
+    body = f"{raw} {unquote_plus(raw).replace(',', '.')}"  # form data, decimal commas
+    missing = {field for field, (_, text) in EVIDENCE.items() if text not in body}
+    assert missing == bank.adapter.evidence_without_place
+
+
+def test_unknown_sex_is_fine(bank: BankClient) -> None:
+    assert bank.query(a_query(sex=0)).status is QueryStatus.OK
+
+
+def test_the_operators_default_portfolio_is_sent_wherever_a_portfolio_of_the_call_would_be(
+    connect: Connect, name: str, simulator: Simulator
+) -> None:
+    bank = connect(name, portfolio="DEFAULT-1")
+
+    def sent(operation: str) -> str:
+        return simulator.calls(name, operation)[-1]["body"]  # type: ignore[no-any-return]
+
+    offer = bank.query(a_query(portfolio="CALL-1")).offers[0]
+    by_query = "CALL-1" in sent("query")
+    bank.submit(a_submission(offer, portfolio="CALL-1"))
+    by_submission = "CALL-1" in sent("submit")
+    assert "DEFAULT-1" not in "".join(call["body"] or "" for call in simulator.calls(name))
+    offer = bank.query(a_query()).offers[0]
+    assert ("DEFAULT-1" in sent("query")) is by_query
+    bank.submit(a_submission(offer, reference="reference-2"))
+    assert ("DEFAULT-1" in sent("submit")) is by_submission
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level("DEBUG")
+    return caplog
+
+
+def test_no_personal_data_in_a_url_or_a_log_line(
+    bank: BankClient, simulator: Simulator, logged: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer = bank.query(a_query()).offers[0]
+    proposal = bank.submit(a_submission(offer))
+    bank.find("reference-1")
+    bank.status(proposal.native_id)
+    simulator.bank(bank.name, fault="garbage")
+    with pytest.raises(BankFailure):
+        bank.query(a_query())
+    written = capsys.readouterr()
+    lines = logged.text + written.out + written.err
+    for secret in (FULL_FLOW, "11987654321", "maria@example.com", "Maria da Silva", "567890"):
+        assert secret not in lines

@@ -1,0 +1,193 @@
+"""Submissions that a bank or its rules refuse, and how the partner reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from html import unescape
+
+import pytest
+
+from foundation.errors import InvalidInput, InvalidState
+from foundation.fields import TEXT_LENGTH
+from providers import rules
+from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected
+from providers.operation import BankClient
+from providers.types.answer import BankOffer, QueryStatus
+from providers.types.proposal import BankProposal, ProposalStatus
+from providers.types.steps import StepOutcome
+from tests.processes import Simulator
+from tests.providers.conftest import at, between
+from tests.providers.samples import FULL_FLOW, HOLDERS, OWING, a_query, a_submission
+from tests.receiver import Received, Reply
+
+
+def keeping(told: list[Reply]) -> Callable[[Received, Reply], Reply]:
+    """For `between`: passes every answer on unchanged, and keeps it."""
+
+    def keep(request: Received, reply: Reply) -> Reply:
+        told.append(reply)
+        return reply
+
+    return keep
+
+
+def test_a_refused_submission_passes_on_the_banks_own_message(bank: BankClient, simulator: Simulator) -> None:
+    cpf = HOLDERS["contract_in_progress"]
+    offer = bank.query(a_query(cpf)).offers[0]
+    with pytest.raises(ProviderRejected, match=r"^Ja existe contrato em andamento para este cliente\.$"):
+        bank.submit(a_submission(offer, cpf))
+    assert simulator.contracts(bank.name) == []
+
+
+def test_what_forbids_a_call_on_a_proposal_refuses_a_submission_in_the_banks_own_words(
+    bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+) -> None:
+    if submitted.status is ProposalStatus.IN_ANALYSIS:
+        simulator.complete(FULL_FLOW, bank.name, "desk")
+    bank.formalize(submitted.native_id, None)
+    simulator.complete(FULL_FLOW, bank.name, "signature", "refused")
+    told: list[Reply] = []
+    refusals = (InvalidState, ProviderRejected)  # a manual may lack a word for a state that forbids a call
+    with between(simulator, bank.name, keeping(told)) as url, pytest.raises(refusals) as caught:
+        at(bank.name, url).formalize(submitted.native_id, None)
+    assert not isinstance(caught.value, InvalidState) or caught.value.message == InvalidState.default_message
+    conflict = told[-1]
+
+    def instead(request: Received, reply: Reply) -> Reply:
+        return conflict if simulator.calls(bank.name, "submit")[-1]["reference"] == "reference-2" else reply
+
+    with between(simulator, bank.name, instead) as url, pytest.raises(ProviderRejected) as refused:
+        at(bank.name, url).submit(a_submission(offer, reference="reference-2"))
+    assert refused.value.message != ProviderRejected.default_message
+    assert refused.value.message in unescape(conflict.body.decode())
+
+
+@pytest.mark.parametrize("name", OWING)
+def test_a_step_that_is_owed_is_a_matter_of_the_offer_at_submit_only(
+    name: str, bank: BankClient, offer: BankOffer, submitted: BankProposal, simulator: Simulator
+) -> None:
+    bank.query(a_query(OWING[name]))
+    told: list[Reply] = []
+    with between(simulator, name, keeping(told)) as url, pytest.raises(InvalidInput) as caught:
+        at(name, url).submit(a_submission(offer, OWING[name], reference="reference-2"))
+    assert caught.value.field == "offer_ref.offer_id"
+    owed = told[-1]
+
+    def instead(request: Received, reply: Reply) -> Reply:
+        return owed if simulator.calls(name, "formalize") else reply
+
+    with between(simulator, name, instead) as url, pytest.raises((InvalidInput, ProviderError)) as caught:
+        at(name, url).formalize(submitted.native_id, None)
+    assert caught.value.field is None
+
+
+@pytest.mark.parametrize("name", OWING)
+def test_a_step_that_the_bank_holds_for_not_done_is_not_refused(
+    name: str, bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    action = bank.query(a_query(OWING[name])).action
+    assert action is not None
+    told: list[Reply] = []
+    with between(simulator, name, keeping(told)) as url, pytest.raises(InvalidInput):
+        at(name, url).submit(a_submission(offer, OWING[name]))
+    owed = told[-1]
+
+    def instead(request: Received, reply: Reply) -> Reply:
+        return reply if simulator.calls(name)[-1]["operation"] == "token" else owed
+
+    with between(simulator, name, instead) as url:
+        try:
+            step = at(name, url).check(a_query(OWING[name]), action.reference).step
+        except (InvalidInput, BankFailure):  # then nothing is known about the step: it is checked again
+            step = StepOutcome.OPEN
+    assert step is StepOutcome.OPEN
+
+
+def test_an_offer_that_expired_stays_expired_after_a_newer_query(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    """Before the fix, a newer query made the simulated aroeira accept the old offer's terms again."""
+    [old, _] = bank.query(a_query(loan_value=Decimal(5000), installments=24)).offers
+    simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="expired_offer")
+    [new, _] = bank.query(a_query(loan_value=Decimal(4000), installments=24)).offers
+    for expired in (offer, old):
+        with pytest.raises(OfferExpired):
+            bank.submit(a_submission(expired))
+    assert bank.submit(a_submission(new)).native_id
+    assert len(simulator.contracts(bank.name)) == 1
+
+
+def test_a_submission_is_refused_for_the_reason_that_the_laboratory_ordered(
+    bank: BankClient, offer: BankOffer, simulator: Simulator
+) -> None:
+    for code in ("invalid_account", "data_mismatch", "existing_contract"):
+        simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="reject_submit", reason=code)
+        with pytest.raises(ProviderRejected) as refused:
+            bank.submit(a_submission(offer))
+        assert bank.adapter.reason(str(refused.value)).code == code
+    assert simulator.contracts(bank.name) == []
+    assert bank.submit(a_submission(offer)).native_id
+
+
+def test_a_complete_submission_breaks_no_rule_of_the_bank(bank: BankClient, offer: BankOffer) -> None:
+    assert rules.submission_faults(bank.adapter, a_submission(offer)) == []
+
+
+@pytest.mark.parametrize("kind", ["corrente", "poupanca", "salario"])
+@pytest.mark.parametrize("marital_status", ["solteiro", "casado", "divorciado", "viuvo", "separado", "uniao_estavel"])
+def test_every_word_of_the_contract_has_a_code_at_the_bank_or_is_refused_by_its_field(
+    bank: BankClient, offer: BankOffer, simulator: Simulator, kind: str, marital_status: str
+) -> None:
+    adapter, whole = bank.adapter, a_submission(offer)
+    assert whole.account is not None
+    paid = adapter.disbursement(replace(whole, account=replace(whole.account, kind=kind))).account
+    assert paid is not None
+    missing = [
+        field
+        for field, word, words in (
+            ("recebimento.conta_bancaria.tipo_conta", paid.kind, adapter.account_types),
+            ("titular.estado_civil", marital_status, adapter.marital_statuses),
+        )
+        if words and word not in words
+    ]
+    for sex in ("M", "F"):
+        submission = replace(
+            whole,
+            reference=f"reference-{sex}",
+            holder=replace(whole.holder, sex=sex, marital_status=marital_status),
+            account=replace(whole.account, kind=kind, branch_digit="X"),
+        )
+        if missing:
+            with pytest.raises(InvalidInput) as caught:
+                bank.submit(submission)
+            assert [detail.field for detail in caught.value.details] == missing
+            assert simulator.calls(bank.name, "submit") == []
+        else:
+            assert bank.submit(submission).native_id
+
+
+def test_a_text_as_long_as_the_contract_lets_it_be_is_taken_or_named(bank: BankClient, offer: BankOffer) -> None:
+    whole = a_submission(offer)
+    texts = {field: place for field, place in rules.SUBMISSION_TEXTS.items() if "." in place}
+    for number, (field, place) in enumerate(texts.items()):
+        block, _, name = place.partition(".")
+        text = f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]  # two words, because a father's name needs two
+        changed = replace(getattr(whole, block), **{name: text})
+        submission = replace(whole, reference=f"reference-{number}", **{block: changed})
+        faults = [fault.field for fault in rules.submission_faults(bank.adapter, submission)]
+        if faults:
+            assert faults == [field]
+        else:
+            assert bank.submit(submission).native_id, field
+
+
+def test_a_text_of_a_query_as_long_as_the_contract_lets_it_be_is_taken_or_refused_by_name(bank: BankClient) -> None:
+    for field in ("name", "portfolio", "user_agent", "device_model", "platform"):
+        query = a_query(**{field: f"Maria {'x' * TEXT_LENGTH}"[:TEXT_LENGTH]})
+        if bank.adapter.longest_in_query.get(field, TEXT_LENGTH) < TEXT_LENGTH and field in rules.QUERY_NAMES:
+            with pytest.raises(ProviderRejected, match=rules.QUERY_NAMES[field]):
+                bank.query(query)
+        else:
+            assert bank.query(query).status is QueryStatus.OK, field
