@@ -21,6 +21,8 @@ from bench import report as report_files
 from bench.processes import ROOT, Rig, Subject
 from bench.report import COMMITTED
 from config.local.run import SANDBOX_KEY
+from providers.bank import Connection
+from providers.places import LEFT_TO_OTHERS
 
 HOME = ROOT / "var" / "bench"
 REPORT = ROOT / "bench" / "report"
@@ -28,6 +30,8 @@ PARTS = ("idle", "compared", "routes", "open", "closed", "stream", "first_events
 #: Measurements that a quick run leaves out.
 LONG = ("closed", "growth", "webhooks")
 WARM_UP = 60
+#: A bank's requests in flight that one partner may have in one worker.
+PLACES = Connection.max_in_flight - Connection.max_in_flight // LEFT_TO_OTHERS
 #: The closed loads: queries in flight, and the slowest bank's seconds.
 CLOSED = ((1, 1.0), (50, 5.0), (200, 5.0), (500, 10.0))
 
@@ -60,7 +64,7 @@ def main() -> int:
             loads = [(0.5, 5.0), (2.0, 5.0)] if arguments.quick else [(0.5, 5.0), (0.9, 5.0), (0.5, 10.0), (2.0, 5.0)]
             report["open"] = {
                 f"{share:g} of capacity, banks of up to {slowest:g} s": measure.open_load(
-                    rig, service, capacity * share, 10 if arguments.quick else 20, slowest
+                    rig, service, _rate(capacity, share, slowest), 10 if arguments.quick else 20, slowest
                 )
                 for share, slowest in loads
             }
@@ -101,6 +105,13 @@ def _arguments() -> argparse.Namespace:
     if arguments.only is None:
         arguments.only = [part for part in PARTS if part not in LONG or not arguments.quick]
     return arguments
+
+
+def _rate(capacity: float, share: float, slowest_s: float) -> float:
+    """The queries a second that are `share` of `capacity`, the highest rate with banks that answer at once. If these
+    queries need more places at the slowest bank than it has, the places are the capacity."""
+    rate = capacity * share
+    return rate if rate * slowest_s <= PLACES else PLACES / slowest_s * share
 
 
 def _peers(rig: Rig, arguments: argparse.Namespace) -> list[Subject]:
