@@ -97,7 +97,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: under two minutes")
     parser.add_argument("--only", type=lambda text: text.split(","), default=None, help=",".join(PARTS))
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["threads", "floor"])
-    parser.add_argument("--against", type=Path, help="another source tree of the service, measured beside this one")
+    parser.add_argument(
+        "--against", type=Path, help="an older source tree, whose service and threads are measured, too"
+    )
     parser.add_argument("--commit", action="store_true", help=f"write the report to {COMMITTED.relative_to(ROOT)}")
     parser.add_argument("--rows", type=int, default=0, help="queries in the filled tables of the growth part")
     parser.add_argument("--capacity", type=float, help="queries a second that open loads are shares of")
@@ -117,11 +119,14 @@ def _rate(capacity: float, share: float, slowest_s: float) -> float:
 def _peers(rig: Rig, arguments: argparse.Namespace) -> list[Subject]:
     """The peers that take turns with the service, running and warmed up."""
     peers = []
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", "gthread", "--threads", "64", "--no-control-socket"]
+    threads = [*gunicorn, "--bind", "127.0.0.1:{port}"]
     if arguments.against:
-        peers.append(rig.service("before", arguments.against.resolve(), 1, only=("web", "banks")))
+        older = arguments.against.resolve()
+        peers.append(rig.service("before", older, 1, only=("web", "banks")))
+        peers.append(rig.peer("threads_before", "bench.peers.wsgi", 4, threads, older))
     if "threads" in arguments.peers:
-        gunicorn = [sys.executable, "-m", "gunicorn", "-k", "gthread", "--threads", "64", "--no-control-socket"]
-        peers.append(rig.peer("threads", "bench.peers.wsgi", 2, [*gunicorn, "--bind", "127.0.0.1:{port}"]))
+        peers.append(rig.peer("threads", "bench.peers.wsgi", 2, threads))
     if "floor" in arguments.peers:
         peers.append(rig.peer("floor", "bench.peers.floor", 3, [sys.executable, "-m"]))
     for peer in peers:

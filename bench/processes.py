@@ -185,10 +185,11 @@ class Rig:
                 service.start(process.name, process.command, {**environment, **_variables(process, environment)})
         return service
 
-    def peer(self, name: str, module: str, number: int, command: Sequence[str]) -> Subject:
-        """A peer of `bench/peers/`, with its own database. `{port}` in `command` is replaced by its port."""
-        environment = self._prepared(name, ROOT, number) | {"DATABASE_POOL_SIZE": "8", "PYTHONPATH": str(ROOT)}
-        peer = Subject(name, f"http://127.0.0.1:{environment['PORT']}", Path(environment["DATA_DIR"]))
+    def peer(self, name: str, module: str, number: int, command: Sequence[str], tree: Path = ROOT) -> Subject:
+        """A peer of `bench/peers/` in the source tree `tree`, with its own database. `{port}` in `command` is replaced
+        by its port."""
+        environment = self._prepared(name, tree, number) | {"DATABASE_POOL_SIZE": "8", "PYTHONPATH": str(tree)}
+        peer = Subject(name, f"http://127.0.0.1:{environment['PORT']}", Path(environment["DATA_DIR"]), tree)
         self.subjects.append(peer)
         peer.start("web", [part.format(port=environment["PORT"]) for part in (*command, module)], environment)
         return peer

@@ -13,6 +13,7 @@ COMMITTED = ROOT / "docs" / "benchmark"
 _NAMES = {
     "service": "the service",
     "before": "the service, older",
+    "threads_before": "threads in the view, older",
     "threads": "threads in the view",
     "floor": "calls only (aiohttp)",
 }
