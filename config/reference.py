@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import Any
 
@@ -33,6 +34,8 @@ _FORMATS = {
     OpenApiJsonRenderer.media_type: "json",
 }
 
+_generating = threading.Lock()
+
 
 @require_safe
 def schema(request: HttpRequest) -> HttpResponse:
@@ -49,10 +52,15 @@ def schema(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@cache
 def document() -> dict[str, Any]:
     """The schema, generated once per process: it takes half a second of CPU time, and anyone may request it without a
-    key."""
+    key. Threads wait for the first one, because drf-spectacular cannot generate two schemas at the same time."""
+    with _generating:
+        return _document()
+
+
+@cache
+def _document() -> dict[str, Any]:
     schema: dict[str, Any] = SchemaGenerator(urlconf="config.urls").get_schema(request=None, public=True)
     return schema
 

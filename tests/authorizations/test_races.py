@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier
@@ -23,19 +23,26 @@ pytestmark = pytest.mark.django_db(transaction=True)
 MANY = 50
 
 
-def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
-    """The results of all calls, each made in a thread and on a database connection of its own."""
-    barrier = Barrier(len(calls))
+AtOnce = Callable[[list[Callable[[], Any]]], list[Any]]
 
-    def call(one: Callable[[], Any]) -> Any:
-        barrier.wait(timeout=30)
-        try:
-            return one()
-        finally:
-            connection.close()
 
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(call, calls))
+@pytest.fixture(scope="module")
+def at_once() -> Iterator[AtOnce]:
+    """Returns the results of all calls, each made in a thread and on a database connection of its own. Threads and
+    connections are kept for the next calls."""
+    with ThreadPoolExecutor(MANY) as pool:
+
+        def calls_at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+            barrier = Barrier(len(calls))
+
+            def call(one: Callable[[], Any]) -> Any:
+                barrier.wait(timeout=30)
+                return one()
+
+            return list(pool.map(call, calls))
+
+        yield calls_at_once
+        calls_at_once([lambda: connection.close()] * MANY)
 
 
 @pytest.fixture
@@ -53,7 +60,7 @@ def create(client: PartnerClient) -> Any:
 
 
 @pytest.mark.parametrize("before", ["nothing", "an expired session", "an authorized session"])
-def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], before: str) -> None:
+def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], at_once: AtOnce, before: str) -> None:
     clients = [keyed() for _ in range(MANY)]
     old: list[str] = []
     if before != "nothing":
@@ -69,7 +76,7 @@ def test_fifty_creations_give_one_session(keyed: Callable[[], PartnerClient], be
     assert Session.objects.exclude(authorization_id__in=old).count() == 1
 
 
-def test_fifty_acceptances_give_one_evidence() -> None:
+def test_fifty_acceptances_give_one_evidence(at_once: AtOnce) -> None:
     session = open_session(PartnerFactory())
     calls = [lambda n=n: HolderClient().accept(session, {"device": {"platform": f"aparelho {n}"}}) for n in range(MANY)]
     replies = at_once(calls)
@@ -78,7 +85,7 @@ def test_fifty_acceptances_give_one_evidence() -> None:
     assert (Evidence.objects.count(), Event.objects.count()) == (1, 1)
 
 
-def test_fifty_holders_at_once_make_one_unbroken_chain() -> None:
+def test_fifty_holders_at_once_make_one_unbroken_chain(at_once: AtOnce) -> None:
     partner = PartnerFactory()
     sessions = [open_session(partner, cpf=f"{n:011}") for n in range(MANY)]
     replies = at_once([lambda session=session: HolderClient().accept(session) for session in sessions])
@@ -87,7 +94,9 @@ def test_fifty_holders_at_once_make_one_unbroken_chain() -> None:
     assert (result["valid"], result["checked"], result["problems"]) == (True, MANY, [])
 
 
-def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[], PartnerClient]) -> None:
+def test_creations_and_acceptances_at_the_end_of_the_72_hours(
+    keyed: Callable[[], PartnerClient], at_once: AtOnce
+) -> None:
     """Whichever call wins, all answers agree with the rows: all say accepted or none does, and one session is pending
     at the end."""
     clients = [keyed() for _ in range(MANY // 2)]
@@ -105,7 +114,7 @@ def test_creations_and_acceptances_at_the_end_of_the_72_hours(keyed: Callable[[]
         Session.objects.filter(status="pending").update(expires_at=timezone.now(), status="expired")
 
 
-def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]) -> None:
+def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient], at_once: AtOnce) -> None:
     """A creation before the old session's acceptance returns that session; a creation after it opens a new one."""
     clients = [keyed() for _ in range(MANY // 2)]
     session = open_session(clients[0].partner)
@@ -120,7 +129,7 @@ def test_acceptances_that_race_with_creations(keyed: Callable[[], PartnerClient]
     assert Session.objects.filter(status="pending").count() == len(ids - {session.authorization_id})
 
 
-def test_uses_at_once_are_numbered_without_a_gap() -> None:
+def test_uses_at_once_are_numbered_without_a_gap(at_once: AtOnce) -> None:
     """A verification at the same time finds no fault."""
     session = open_session(PartnerFactory())
     HolderClient().accept(session)
