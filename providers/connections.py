@@ -91,7 +91,7 @@ class _Response:
         self.size = 0
         self.has_head = False
         self.is_complete = False
-        #: The connection can be used for another request.
+        #: True if no other request may use the connection.
         self.is_last = True
         self._interim = 0
         self._received = 0
