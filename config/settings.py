@@ -362,10 +362,10 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker for
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 5,
     "socket_connect_timeout": 1,
-    # More than a worker has tasks. All may acknowledge their messages at the same moment. If kombu had no connection
-    # left, it would not wait: the message would stay unacknowledged and keep its place in the worker.
-    "max_connections": 2048,
-    "visibility_timeout": 3600,
+    # No record of unacknowledged messages in Redis: two round trips for each task. A task is acknowledged when it
+    # begins, and whoever needs it publishes it again or has it swept, so the record has nothing to save.
+    "ack_emulation": False,
+    "priority_steps": [0],  # one list for each queue; without this, a worker waits at four
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = SCHEDULE
