@@ -27,8 +27,9 @@ from providers.types.answer import QueryStatus
 
 log = structlog.get_logger(__name__)
 
-#: If no client waits for individual answers, those that arrive within this time are stored together, in seconds.
-GATHERED_S = 0.01
+#: If no client waits for individual answers, they are kept in Redis at these intervals, in seconds. All queries of a
+#: process do so at the same moments, so that one pipeline carries the answers of all.
+INTERVAL_S = 0.02
 
 
 def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
@@ -86,7 +87,7 @@ class _Landing:
         sent = 0
         while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
             if self._tell is None:
-                self.is_complete.wait(GATHERED_S)
+                self.is_complete.wait(INTERVAL_S - time.monotonic() % INTERVAL_S)
             self._news.clear()
             news, sent = self.answers[sent:], len(self.answers)
             landed = {answer.provider: answer for answer in news}
