@@ -22,6 +22,7 @@ from django.utils import timezone
 from consultas import landed, offers, query_json
 from consultas.answer import Answer, failed
 from consultas.models import Query
+from consultas.offers import NONE_READ
 from foundation import encryption, statements
 from foundation.database import outlasts_restart
 from providers.errors import BankFailure, BankTimedOut
@@ -65,9 +66,16 @@ def answers_of(query: Query) -> list[Answer]:
     return msgspec.convert(query.answers or [], list[Answer])
 
 
-def end(query: Query, fresh: Iterable[Answer], error: BankFailure, reused: list[Answer] | None = None) -> Result:
+def end(
+    query: Query,
+    fresh: Iterable[Answer],
+    error: BankFailure,
+    reused: list[Answer] | None = None,
+    offer_ids: Mapping[str, UUID] = NONE_READ,
+) -> Result:
     """End the query with the answers `fresh`, the answers `reused` of another query (None: those in its row), and the
-    answers kept in Redis. Banks without an answer get `error`.
+    answers kept in Redis. Banks without an answer get `error`. `offer_ids` are `offerId`s by identity that the caller
+    has read; others are looked up.
 
     Stores answers, offers and events in one transaction. If another process was first, the result that it stored is
     returned. Raises the database's error if the database stays unavailable.
@@ -84,7 +92,7 @@ def end(query: Query, fresh: Iterable[Answer], error: BankFailure, reused: list[
     keeps_offers = query.kind == Query.Kind.AGGREGATED
     is_new = keeps_offers and query.simulation_group is None and any(answer.offers for answer in answers)
     group = query.id if is_new else query.simulation_group
-    result = _store(query, answers, sealed(query, answers), known, group, is_new, timezone.now())
+    result = _store(query, answers, sealed(query, answers), known, offer_ids, group, is_new, timezone.now())
     return result or stored(query)
 
 
@@ -94,6 +102,7 @@ def _store(
     answers: list[Answer],
     content: str,
     reused: Mapping[str, tuple[BankOffer, ...]],
+    offer_ids: Mapping[str, UUID],
     group: UUID | None,
     is_new: bool,
     at: datetime,
@@ -102,7 +111,7 @@ def _store(
     stored by another query and are only looked up. The `lead` event is sent once, by the query that created the
     group."""
     keeps_offers = query.kind == Query.Kind.AGGREGATED
-    ids = offers.known(query, reused) if keeps_offers and reused else {}
+    ids = offers.known(query, reused, read=offer_ids) if keeps_offers and reused else {}
     others = {each.provider: each.offers for each in answers if keeps_offers and each.provider not in ids}
     tells_end = query.partner.wants_event(COMPLETED)
     # A repeat that stores nothing but its row needs one statement, and so no transaction.

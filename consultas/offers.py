@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -54,6 +55,8 @@ ON CONFLICT (partner_id, identity) DO UPDATE SET
 RETURNING identity, id
 """
 
+#: No `offerId`s by identity.
+NONE_READ: Mapping[str, UUID] = MappingProxyType({})
 _KNOWN = "SELECT identity, id, query_id FROM consultas_offer WHERE partner_id = %s AND identity = ANY(%s)"
 
 
@@ -91,14 +94,20 @@ def persist(query: Query, by_bank: Mapping[str, Sequence[BankOffer]]) -> dict[st
 
 
 def known(
-    query: Query, by_bank: Mapping[str, Sequence[BankOffer]], refreshed_by: Query | None = None
+    query: Query,
+    by_bank: Mapping[str, Sequence[BankOffer]],
+    refreshed_by: Query | None = None,
+    read: Mapping[str, UUID] = NONE_READ,
 ) -> dict[str, list[UUID]]:
     """The `offerId`s of offers stored before, in the form of `persist`. Writes nothing. A bank is left out if one of
-    its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`."""
+    its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`.
+
+    `read` are ids by identity that were just read. If one is missing there, all are read.
+    """
     keys = _keys(query, by_bank)
     all_keys = {key for each in keys.values() for key in each}
-    ids: dict[str, UUID] = {}
-    if all_keys:
+    ids = read
+    if not all_keys <= read.keys():
         with statements.cursor() as cursor:
             cursor.execute(_KNOWN, [query.partner_id, list(all_keys)])
             by = refreshed_by.pk if refreshed_by else None

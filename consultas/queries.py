@@ -24,6 +24,7 @@ from consultas.admission import Place
 from consultas.answer import Answer
 from consultas.fan_out import Ended
 from consultas.models import Query
+from consultas.repeats import Earlier
 from foundation import statements
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
@@ -66,6 +67,27 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
 
     Raises InvalidInput on `authorization_id` if that session's evidence cannot be used.
     """
+    query = _query(partner, data, kind, request_id, banks)
+    statements.insert(query)
+    return query
+
+
+def begin_aggregated(
+    partner: Partner, data: dict[str, Any], request_id: str, banks: list[AllowedBank]
+) -> tuple[Query, Earlier]:
+    """Like `begin`, for an aggregated query. Also returns the result that the query repeats."""
+    query = _query(partner, data, Query.Kind.AGGREGATED, request_id, banks)
+    # Streamed and individual queries store no offers and send no lead, so only an aggregated one can repeat another.
+    if all(data.get(amount) is None for amount in ("loan_value", "installment_value", "installments")):
+        same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
+        query.fingerprint = blind_index("query", same.decode())
+    return query, repeats.insert(query)
+
+
+def _query(
+    partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]
+) -> Query:
+    """The query of `begin`, not yet saved."""
     authorization_id = data.pop("authorization_id", None)
     reference = data.pop("partner_reference", None)
     acceptance = evidence.for_query(partner, data["cpf"], authorization_id) if authorization_id else None
@@ -73,7 +95,7 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         data |= _from_session(acceptance)
     asked_portfolio = data.pop("portfolio", None)
     holder = BankQuery(**data)
-    query = Query(
+    return Query(
         partner=partner,
         kind=kind,
         cpf_index=blind_index("cpf", holder.cpf),
@@ -86,13 +108,6 @@ def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: 
         partner_reference=reference or "",
         deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
     )
-    parameterless = holder.loan_value is None and holder.installment_value is None and holder.installments is None
-    # Streamed and individual queries store no offers and send no lead.
-    if parameterless and kind is Query.Kind.AGGREGATED:
-        same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
-        query.fingerprint = blind_index("query", same.decode())
-    statements.insert(query)
-    return query
 
 
 def _from_session(acceptance: QueryEvidence) -> dict[str, Any]:
@@ -108,46 +123,42 @@ def _from_session(acceptance: QueryEvidence) -> dict[str, Any]:
     }
 
 
-def aggregate(query: Query) -> msgspec.Raw:
-    """Ask every bank of `query` and wait for its end. Returns the aggregated response as JSON.
+def aggregate(query: Query, earlier: Earlier = repeats.NOTHING) -> msgspec.Raw:
+    """Ask every bank of `query` and wait for its end, or repeat `earlier` if that has a good answer of every bank.
+    Returns the aggregated response as JSON.
 
     Raises ProviderUnavailable if no bank gave any answer but an infrastructure failure.
     """
-    while True:
+    repeated = _repeated(query, earlier)
+    while repeated is None:
         with flight.flight(query) as part:
             if part.leader is None:
+                # An identical query may have ended since this one was saved.
                 earlier = repeats.earlier(query)
-                reused = repeats.still_good(earlier) if earlier else []
-                if earlier and reused:
-                    query.simulation_group = earlier.simulation_group
-                left = [bank for bank in query.banks if bank not in {answer.provider for answer in reused}]
-                if not left:
-                    return _shown(ending.end(query, (), BankTimedOut(), reused))
-                if reused:
-                    _store_reused(query, reused)
-                return _asked(query, part, left)
+                return _repeated(query, earlier) or _asked(query, part, _reuse(query, earlier))
         followed = flight.follow(query, part.leader)
         if followed is not None:
             query.simulation_group = followed.simulation_group
-            return _shown(ending.end(query, (), BankTimedOut(), followed.answers))
+            return _shown(ending.end(query, (), BankTimedOut(), followed.answers, followed.offer_ids))
         if query.seconds_left() <= 0:
             theirs = _of_overdue(part.leader)
             if theirs is not None:
                 query.simulation_group = theirs.query.simulation_group
             return _shown(ending.end(query, (), BankTimedOut(), theirs.answers if theirs else None))
+    return repeated
 
 
-def aggregate_within(query: Query, wait_ms: int | None, place: Place) -> msgspec.Raw:
+def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place: Place) -> msgspec.Raw:
     """Like `aggregate`, but waits at most `wait_ms` milliseconds (None: to the end) and then returns the response so
     far. The query continues, and keeps its `place` until its end."""
     if wait_ms is None:
-        return aggregate(query)
+        return aggregate(query, earlier)
     held = place.pass_on()
     reply: Future[msgspec.Raw] = Future()
 
     def run() -> None:
         try:
-            reply.set_result(aggregate(query))
+            reply.set_result(aggregate(query, earlier))
         except Exception as error:
             reply.set_exception(error)
         finally:
@@ -192,10 +203,29 @@ def _nobody_answered() -> ProviderUnavailable:
     return ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
 
 
-def _store_reused(query: Query, reused: list[Answer]) -> None:
-    """Store the answers that `query` reuses, for the process that will end it."""
-    query.answers = msgspec.to_builtins(reused)
-    statements.execute(_REUSE, [ending.sealed(query, reused), query.simulation_group, query.pk])
+def _repeated(query: Query, earlier: Earlier) -> msgspec.Raw | None:
+    """End `query` with the answers of `earlier` and return the response. None if a bank has no good answer there."""
+    reused = repeats.still_good(earlier)
+    if _left(query, reused):
+        return None
+    query.simulation_group = earlier.simulation_group
+    return _shown(ending.end(query, (), BankTimedOut(), reused, earlier.offer_ids))
+
+
+def _reuse(query: Query, earlier: Earlier) -> list[str]:
+    """Store the good answers of `earlier` for the process that will end `query`. Returns the banks without one."""
+    reused = repeats.still_good(earlier)
+    if reused:
+        query.simulation_group = earlier.simulation_group
+        query.answers = msgspec.to_builtins(reused)
+        statements.execute(_REUSE, [ending.sealed(query, reused), query.simulation_group, query.pk])
+    return _left(query, reused)
+
+
+def _left(query: Query, answers: list[Answer]) -> list[str]:
+    """The banks of `query` without one of `answers`."""
+    answered = {answer.provider for answer in answers}
+    return [bank for bank in query.banks if bank not in answered]
 
 
 def ask_one(query: Query, bank: str) -> Answer:

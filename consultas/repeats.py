@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,47 +18,76 @@ from foundation import statements
 
 #: An identical parameterless query within this many seconds is a repeat.
 REPEAT_S = 60
-
-
-def earlier(query: Query) -> Earlier | None:
-    """The newest ended query that `query` repeats, or None."""
-    if not query.fingerprint:
-        return None
-    since = timezone.now() - timedelta(seconds=REPEAT_S)
-    # PostgreSQL needs the second condition, which is that of the partial index: it cannot derive it from a parameter.
-    return _finished("fingerprint = %s AND fingerprint <> '' AND created_at >= %s", query.fingerprint, since)
-
-
-def of(query_id: str) -> Earlier | None:
-    """The result of the query with this id. None while it has not ended."""
-    return _finished("id = %s", query_id)
+# PostgreSQL needs the second condition, which is that of the partial index: it cannot derive it from a parameter.
+_IDENTICAL = "q.fingerprint = %s AND q.fingerprint <> '' AND q.created_at >= %s"
 
 
 @dataclass(frozen=True)
 class Earlier:
     """The result of an ended query: the group of its offers, its answers, and the banks with an offer that has expired
-    since."""
+    since. `offer_ids` are the `offerId`s of the holder's offers that are as new as those answers, by identity."""
 
     simulation_group: UUID | None
     answers: list[Answer]
     outdated: list[str]
+    offer_ids: Mapping[str, UUID]
 
 
-def _finished(which: str, *params: Any) -> Earlier | None:
-    """The newest query that meets `which`, an SQL condition, and has its answers. An erased holder's query has ended
-    without answers."""
-    row = statements.fetch_one(
-        "SELECT q.id, simulation_group, answers, ARRAY(SELECT o.provider FROM consultas_offer o WHERE"  # noqa: S608 - of ours
-        " o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id AND o.expired_at IS NOT NULL)"
-        f" FROM consultas_query q WHERE {which}"
-        " AND finished_at IS NOT NULL AND answers IS NOT NULL ORDER BY created_at DESC LIMIT 1",
-        params,
-    )
+#: The result of no query.
+NOTHING = Earlier(None, [], [], {})
+
+
+def insert(query: Query) -> Earlier:
+    """Insert the new `query`. Returns what `earlier` would return, which takes no further statement."""
+    if not query.fingerprint:
+        statements.insert(query)
+        return NOTHING
+    sql, params = _newest(_IDENTICAL, *_identical(query))
+    return _read(statements.insert_and_fetch(query, sql, params)) or NOTHING
+
+
+def earlier(query: Query) -> Earlier:
+    """The result of the newest ended query that `query` repeats; NOTHING if there is none."""
+    if not query.fingerprint:
+        return NOTHING
+    return _read(statements.fetch_one(*_newest(_IDENTICAL, *_identical(query)))) or NOTHING
+
+
+def of(query_id: str) -> Earlier | None:
+    """The result of the query with this id. None while it has not ended."""
+    return _read(statements.fetch_one(*_newest("q.id = %s", query_id)))
+
+
+def _identical(query: Query) -> tuple[str, datetime]:
+    return query.fingerprint, timezone.now() - timedelta(seconds=REPEAT_S)
+
+
+def _newest(which: str, *params: Any) -> tuple[str, Sequence[Any]]:
+    """The statement, and its parameters, for the newest query that meets `which`, an SQL condition, and has its
+    answers. An erased holder's query has ended without answers."""
+    sql = f"""
+SELECT q.id, q.simulation_group, q.answers, o.outdated, o.ids FROM consultas_query q LEFT JOIN LATERAL (
+    SELECT array_agg(o.provider) FILTER (WHERE o.expired_at IS NOT NULL) AS outdated,
+        jsonb_object_agg(o.identity, o.id)
+            FILTER (WHERE o.refreshed_at >= q.created_at - make_interval(secs => {REPEAT_S})) AS ids
+    FROM consultas_offer o WHERE o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id
+) o ON true
+WHERE {which} AND q.finished_at IS NOT NULL AND q.answers IS NOT NULL ORDER BY q.created_at DESC LIMIT 1
+"""  # noqa: S608 - conditions of ours
+    return sql, params
+
+
+def _read(row: tuple[Any, ...] | None) -> Earlier | None:
     if row is None:
         return None
-    key, group, sealed, outdated = row
+    key, group, sealed, outdated, ids = row
     answers = Query._meta.get_field("answers").text(sealed, Query(id=key))
-    return Earlier(group, msgspec.json.decode(answers, type=list[Answer]), outdated)
+    return Earlier(
+        group,
+        msgspec.json.decode(answers, type=list[Answer]),
+        outdated or [],
+        msgspec.json.decode(ids or "{}", type=dict[str, UUID]),
+    )
 
 
 def still_good(earlier: Earlier) -> list[Answer]:

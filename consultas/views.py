@@ -38,8 +38,8 @@ class AggregatedQueryView(PartnerView):
             wait_ms = data.pop("max_wait_ms", None)
             banks = queries.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query = queries.begin(self.partner, data, Query.Kind.AGGREGATED, self.request_id, banks)
-            return Response(queries.aggregate_within(query, wait_ms, place))
+            query, earlier = queries.begin_aggregated(self.partner, data, self.request_id, banks)
+            return Response(queries.aggregate_within(query, earlier, wait_ms, place))
 
 
 class StreamedQueryView(PartnerView):

@@ -74,17 +74,30 @@ class Columns(Generic[M]):
 def insert(row: models.Model) -> None:
     """Insert the new `row` like `save(force_insert=True)`, but without signals. The model may not have parent
     models."""
-    meta = row._meta
+    execute(*_insertion_of(row))
+    row._state.adding, row._state.db = False, connection.alias
+
+
+def insert_and_fetch(row: models.Model, select: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Like `insert`, and in the same statement runs the SELECT `select`, which doesn't see `row`. Returns its first
+    row, or None."""
+    insertion, values = _insertion_of(row)
+    found = fetch_one(f"WITH inserted AS ({insertion}) {select}", [*values, *params])
+    row._state.adding, row._state.db = False, connection.alias
+    return found
+
+
+def _insertion_of(row: models.Model) -> tuple[str, list[Any]]:
+    """The statement that inserts `row`, and its parameters."""
     values: list[Any] = []
     left_out: list[str] = []
-    for field in meta.concrete_fields:
+    for field in row._meta.concrete_fields:
         value = field.pre_save(row, add=True)
         if isinstance(value, DatabaseDefault):
             left_out.append(field.attname)
         else:
             values.append(field.get_db_prep_save(value, connection))
-    execute(_insertion(type(row), tuple(left_out)), values)
-    row._state.adding, row._state.db = False, connection.alias
+    return _insertion(type(row), tuple(left_out)), values
 
 
 @lru_cache(maxsize=64)

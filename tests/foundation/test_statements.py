@@ -50,6 +50,15 @@ def test_an_inserted_row_is_what_save_would_have_stored():
     assert Query.objects.get(pk=ours.pk).request_id == "request-2"
 
 
+def test_a_select_in_the_statement_that_inserts_a_row_does_not_see_it():
+    first, second = a_query(), a_query()
+    select = "SELECT id FROM consultas_query WHERE request_id = %s"
+    assert statements.insert_and_fetch(first, select, [first.request_id]) is None
+    assert statements.insert_and_fetch(second, select, [second.request_id]) == (first.pk,)
+    assert not second._state.adding
+    assert Query.objects.filter(pk__in=[first.pk, second.pk]).count() == 2
+
+
 def test_a_second_insert_of_a_row_fails_and_leaves_the_transaction_usable():
     query = a_query()
     statements.insert(query)

@@ -1,0 +1,80 @@
+"""A query that repeats an ended one asks no bank and shows the same offers."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from consultas import ending, queries, repeats
+from consultas.models import Offer, Query
+from consultas.repeats import Earlier
+from providers.errors import BankTimedOut
+from tests.consultas.test_ending import BANKS, OFFER, a_running_query, an_answer
+from tests.factories import PartnerFactory
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def source() -> Query:
+    """An ended query with one offer."""
+    query = a_running_query(PartnerFactory(), fingerprint=uuid.uuid4().hex)
+    ending.end(query, [an_answer("ipe", OFFER), an_answer("jatoba"), an_answer("cedro")], BankTimedOut())
+    return query
+
+
+def begun(source: Query) -> tuple[Query, Earlier]:
+    """A query with the fingerprint of `source`, and what it repeats."""
+    same = ("partner", "kind", "cpf_index", "request", "banks", "fingerprint", "deadline_at")
+    query = Query(request_id="request-2", **{name: getattr(source, name) for name in same})
+    return query, repeats.insert(query)
+
+
+def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
+    reply: dict[str, Any] = json.loads(bytes(queries.aggregate(query, earlier)))
+    return reply
+
+
+def test_it_needs_one_statement_more_than_its_row_and_no_lock(
+    source: Query, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with django_assert_num_queries(1):
+        query, earlier = begun(source)
+    monkeypatch.delattr("consultas.flight.Flight")
+    with django_assert_num_queries(1):
+        reply = reply_of(query, earlier)
+    assert [offer["offerId"] for offer in reply["proposals"]] == [str(Offer.objects.get().pk)]
+    assert set(reply["providerResults"]) == set(BANKS)
+    assert reply["simulationGroupId"] == str(source.pk)
+    query.refresh_from_db()
+    source.refresh_from_db()
+    assert query.finished_at is not None
+    assert query.simulation_group == source.pk
+    assert ending.answers_of(query) == ending.answers_of(source)
+
+
+def test_an_offer_refreshed_longer_ago_is_looked_up(source: Query) -> None:
+    Offer.objects.update(refreshed_at=timezone.now() - timedelta(minutes=5))
+    query, earlier = begun(source)
+    assert not earlier.offer_ids
+    assert [offer["offerId"] for offer in reply_of(query, earlier)["proposals"]] == [str(Offer.objects.get().pk)]
+
+
+def test_only_its_own_partners_offers_are_read(source: Query) -> None:
+    theirs = a_running_query(PartnerFactory(), fingerprint=uuid.uuid4().hex)
+    ending.end(theirs, [an_answer("ipe", OFFER)], BankTimedOut())
+    _, earlier = begun(source)
+    assert set(earlier.offer_ids.values()) == set(source.offers.values_list("pk", flat=True))
+
+
+def test_a_running_or_old_query_is_not_repeated(source: Query) -> None:
+    Query.objects.filter(pk=source.pk).update(created_at=timezone.now() - timedelta(seconds=repeats.REPEAT_S + 1))
+    first, earlier = begun(source)
+    assert earlier == repeats.NOTHING
+    assert repeats.earlier(first) == repeats.NOTHING
+    assert begun(source)[1] == repeats.NOTHING
