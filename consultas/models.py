@@ -159,6 +159,7 @@ class Offer(models.Model):
                 name="offer_with_proposal",
                 condition=models.Q(live_proposal_id__isnull=False),
             ),
+            models.Index(fields=("cpf_index",), name="offer_expired", condition=models.Q(expired_at__isnull=False)),
         ]
 
     def __str__(self) -> str:

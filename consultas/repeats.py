@@ -25,7 +25,7 @@ _IDENTICAL = "q.fingerprint = %s AND q.fingerprint <> '' AND q.created_at >= %s"
 @dataclass(frozen=True)
 class Earlier:
     """The result of an ended query: the group of its offers, its answers, and the banks with an offer that has expired
-    since. `offer_ids` are the `offerId`s of the holder's offers that are as new as those answers, by identity."""
+    since. `offer_ids` are `offerId`s by identity: of the offers that this query or the first of its group stored."""
 
     simulation_group: UUID | None
     answers: list[Answer]
@@ -66,12 +66,11 @@ def _newest(which: str, *params: Any) -> tuple[str, Sequence[Any]]:
     """The statement, and its parameters, for the newest query that meets `which`, an SQL condition, and has its
     answers. An erased holder's query has ended without answers."""
     sql = f"""
-SELECT q.id, q.simulation_group, q.answers, o.outdated, o.ids FROM consultas_query q LEFT JOIN LATERAL (
-    SELECT array_agg(o.provider) FILTER (WHERE o.expired_at IS NOT NULL) AS outdated,
-        jsonb_object_agg(o.identity, o.id)
-            FILTER (WHERE o.refreshed_at >= q.created_at - make_interval(secs => {REPEAT_S})) AS ids
-    FROM consultas_offer o WHERE o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id
-) o ON true
+SELECT q.id, q.simulation_group, q.answers,
+    ARRAY(SELECT o.provider FROM consultas_offer o
+        WHERE o.cpf_index = q.cpf_index AND o.partner_id = q.partner_id AND o.expired_at IS NOT NULL),
+    (SELECT jsonb_object_agg(o.identity, o.id) FROM consultas_offer o WHERE o.query_id IN (q.id, q.simulation_group))
+FROM consultas_query q
 WHERE {which} AND q.finished_at IS NOT NULL AND q.answers IS NOT NULL ORDER BY q.created_at DESC LIMIT 1
 """  # noqa: S608 - conditions of ours
     return sql, params
@@ -85,7 +84,7 @@ def _read(row: tuple[Any, ...] | None) -> Earlier | None:
     return Earlier(
         group,
         msgspec.json.decode(answers, type=list[Answer]),
-        outdated or [],
+        outdated,
         msgspec.json.decode(ids or "{}", type=dict[str, UUID]),
     )
 

@@ -58,18 +58,25 @@ def test_it_needs_one_statement_more_than_its_row_and_no_lock(
     assert ending.answers_of(query) == ending.answers_of(source)
 
 
-def test_an_offer_refreshed_longer_ago_is_looked_up(source: Query) -> None:
-    Offer.objects.update(refreshed_at=timezone.now() - timedelta(minutes=5))
+def test_an_offer_that_another_query_has_refreshed_is_looked_up(source: Query) -> None:
+    other = a_running_query(source.partner)
+    ending.end(other, [an_answer("ipe", OFFER)], BankTimedOut())
     query, earlier = begun(source)
     assert not earlier.offer_ids
     assert [offer["offerId"] for offer in reply_of(query, earlier)["proposals"]] == [str(Offer.objects.get().pk)]
 
 
-def test_only_its_own_partners_offers_are_read(source: Query) -> None:
-    theirs = a_running_query(PartnerFactory(), fingerprint=uuid.uuid4().hex)
-    ending.end(theirs, [an_answer("ipe", OFFER)], BankTimedOut())
+def test_a_repeat_of_a_repeat_shows_the_offers_of_the_first(source: Query) -> None:
+    reply_of(*begun(source))
+    query, earlier = begun(source)
+    assert set(earlier.offer_ids.values()) == {Offer.objects.get().pk}
+    assert reply_of(query, earlier)["simulationGroupId"] == str(source.pk)
+
+
+def test_an_expired_offer_makes_its_bank_to_be_asked_again(source: Query) -> None:
+    Offer.objects.update(expired_at=timezone.now())
     _, earlier = begun(source)
-    assert set(earlier.offer_ids.values()) == set(source.offers.values_list("pk", flat=True))
+    assert {answer.provider for answer in repeats.still_good(earlier)} == {"cedro", "jatoba"}
 
 
 def test_a_running_or_old_query_is_not_repeated(source: Query) -> None:
