@@ -110,10 +110,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _rate(capacity: float, share: float, slowest_s: float) -> float:
-    """The queries a second that are `share` of `capacity`, the highest rate with banks that answer at once. If these
-    queries need more places at the slowest bank than it has, the places are the capacity."""
-    rate = capacity * share
-    return rate if rate * slowest_s <= PLACES else PLACES / slowest_s * share
+    """The queries a second that are `share` of what the service can take with banks of up to `slowest_s` seconds: the
+    less of `capacity`, its highest rate with banks that answer at once, and what the slowest bank's places allow."""
+    return min(capacity, PLACES / slowest_s) * share
 
 
 def _peers(rig: Rig, arguments: argparse.Namespace) -> list[Subject]:

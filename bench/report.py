@@ -41,9 +41,12 @@ def page(report: Mapping[str, Any]) -> str:
     if "compared" in report:
         lines += _compared(report["compared"])
     if "routes" in report:
-        rows = [[name, each["web_ms"], each["p50_ms"], each["failures"]] for name, each in report["routes"].items()]
-        lines += ["## Routes", "", *_table(["call", "web CPU ms", "p50 ms", "failures"], rows)]
-        lines += [f"A repeat costs {report['routes']['repeat']['share_of_query']:.0%} of a query.", ""]
+        figures = ("web_ms", "worker_ms", "p50_ms", "failures")
+        rows = [[name, *(each[figure] for figure in figures)] for name, each in report["routes"].items()]
+        lines += ["## Routes", "", *_table(["call", "web CPU ms", "worker CPU ms", "p50 ms", "failures"], rows)]
+        repeat = report["routes"]["repeat"]
+        shares = f"{repeat['share_of_query']:.0%}", f"{repeat['share_of_query_in_both']:.0%}"
+        lines += ["A repeat costs the web process {} of a query, web and worker together {}.".format(*shares), ""]
     if "open" in report:
         columns = ["offered_per_s", "accepted_per_s", "statuses", "banks_lost", "added_p50_ms", "added_p99_ms"]
         rows = [[name, *(_plain(each[column]) for column in columns)] for name, each in report["open"].items()]
