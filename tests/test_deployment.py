@@ -83,4 +83,4 @@ def test_a_worker_shows_its_counts_at_a_port_of_its_own(settings: Any) -> None:
     settings.METRICS_PORT = free_port()
     serve_counts()
     shown = requests.get(f"http://127.0.0.1:{settings.METRICS_PORT}/metrics", timeout=5).text
-    assert "query_start_seconds" in {family.name for family in text_string_to_metric_families(shown)}
+    assert "bank_call_seconds" in {family.name for family in text_string_to_metric_families(shown)}

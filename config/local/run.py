@@ -54,7 +54,8 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     """The service's processes and the simulator, for one machine with `environment`.
 
     Empties the metrics directory, because all processes start anew. The tests run the same processes. A production
-    deployment runs the same commands except the simulator (docs/operations.md).
+    deployment runs the same commands except the simulator (docs/operations.md). There, each process runs Django's
+    checks of the code and its settings when it starts; here `prepare` runs them once.
     """
     python = [sys.executable, "-m"]
     celery = [*python, "celery", "--quiet", "-A", "config"]
@@ -69,7 +70,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     counts = data_dir / "metrics"
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir(parents=True)
-    environment = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(counts)}
+    environment = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(counts), "CELERY_SKIP_CHECKS": "1"}
     pooled = {**environment, "DATABASE_POOL_SIZE": "8"}
     no_banks = _without_credentials()
     return [
@@ -80,8 +81,8 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
             {**pooled, **no_banks},
         ),
         Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "1000"], pooled),
-        Process("sweeps", [*python, "gevent.monkey", "manage.py", "sweep"], pooled),
-        Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks"], {**pooled, **no_banks}),
+        Process("sweeps", [*python, "gevent.monkey", "manage.py", "sweep", "--skip-checks"], pooled),
+        Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks", "--skip-checks"], {**pooled, **no_banks}),
         Process(
             "default",
             [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"],
@@ -212,7 +213,7 @@ def prepare() -> int:
     from django.core.management import call_command
 
     django.setup()
-    call_command("migrate", interactive=False, verbosity=1)
+    call_command("migrate", interactive=False, verbosity=1, skip_checks=False)
     if "APPLICATION_DATABASE_PASSWORD" in os.environ:
         call_command("grant_application_role", APPLICATION_ROLE)
     call_command("seed_sandbox")

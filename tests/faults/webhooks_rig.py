@@ -60,7 +60,7 @@ class Rig:
             self._set_up_django()
             self.add("receiver", [sys.executable, "-m", "tests.receiver", str(self._port)])
             for number in range(self._couriers):
-                self.add(f"courier-{number}", [sys.executable, "manage.py", "deliver_webhooks"])
+                self.add(f"courier-{number}", [sys.executable, "manage.py", "deliver_webhooks", "--skip-checks"])
             yield self
         finally:
             # The programs' remaining work does not matter. PostgreSQL is stopped properly, because it would leave
