@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
-import io
 import logging
 import os
 import shutil
@@ -29,7 +28,6 @@ import psycopg
 import pytest
 import redis
 from django.conf import settings
-from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, connection
 from psycopg import sql
 
@@ -366,19 +364,30 @@ def simulator(programs: Programs) -> Iterator[Simulator]:
     simulator.close()
 
 
+@pytest.fixture(scope="session")
+def _seeds(django_db_setup: None, django_db_blocker: Any) -> str:
+    """The statement that writes the sandbox's rows."""
+    from tests import seeds  # needs the settings
+
+    with django_db_blocker.unblock():
+        return seeds.statement()
+
+
 @pytest.fixture
-def sandbox(transactional_db: None, programs: Programs, simulator: Simulator) -> Iterator[None]:
+def sandbox(transactional_db: None, programs: Programs, simulator: Simulator, _seeds: str) -> Iterator[None]:
     """A new sandbox that other processes also see: the seeded banks and partner; simulator and Redis are empty.
 
     Such a test leaves nothing behind: before the tables are emptied, the sweep process and beat are halted, queued
     tasks are deleted, and running writes of the programs end. Both stay halted until `live_service` needs them, because
     they would otherwise claim the rows of a test that calls a sweep itself.
     """
+    from tests import seeds  # needs the settings
+
     programs.ensure("simulator")
     simulator.reset()
     with contextlib.closing(redis.Redis.from_url(os.environ["REDIS_URL"])) as client:
         client.flushdb()
-        call_command("seed_sandbox", stdout=io.StringIO())
+        seeds.write(_seeds)
         yield
         programs.kill("beat", signal.SIGSTOP)
         client.flushdb()
