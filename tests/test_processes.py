@@ -9,7 +9,7 @@ import urllib3
 from partners.models import SANDBOX_KEY, Partner
 from providers import registry
 from providers.models import Provider
-from tests.processes import wait_until
+from tests.processes import answers, wait_until
 
 KEY = {"X-Partner-Api-Key": SANDBOX_KEY, "Connection": "close"}
 
@@ -42,11 +42,11 @@ def test_is_back_for_the_next_one(live_service):
     wait_until(lambda: ask(live_service, "/health/ready").json()["parts"]["bank_worker"] == "ok", 10, "it is back")
 
 
-def test_a_program_can_be_started_again_with_other_variables(bank_worker):
-    first = bank_worker.pid("banks")
-    bank_worker.restart("banks", LOG_LEVEL="DEBUG")
-    assert bank_worker.pid("banks") != first
-    wait_until(lambda: "banks@" in bank_worker.logs("banks"), 20, "it says that it is ready")
+def test_a_program_can_be_started_again_with_other_variables(programs, simulator):
+    first = programs.pid("simulator")
+    programs.restart("simulator", LOG_LEVEL="DEBUG")
+    assert programs.pid("simulator") != first
+    wait_until(lambda: answers(simulator.url), 20, "it answers again")
 
 
 def test_the_simulator_is_driven_by_its_controls(sandbox, simulator):
