@@ -26,7 +26,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
-from authorizations import dossier, endings, holder_views
+from authorizations import dossier, endings
+from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Evidence, PhoneCode, Session, Terms
 from authorizations.phone_code import CODES
 from foundation import audit
@@ -117,7 +118,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
         return terms.sha256
 
     @action(description="Ver como o titular", permissions=["view"], icon="visibility")
-    @method_decorator(csp(holder_views.PAGE_POLICY))
+    @method_decorator(csp(PAGE_POLICY))
     def preview(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The holder's page with these terms and an invented holder. Its buttons do nothing."""
         terms = self.get_object(request, object_id)
@@ -131,7 +132,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
             terms=terms,
             expires_at=timezone.now(),
         )
-        return holder_views.holder_page(request, "ask", {"session": sample, "preview": True})
+        return holder_page(request, "ask", {"session": sample, "preview": True})
 
     @action(description="Publicar", permissions=["publish"], icon="publish")
     def publish(self, request: HttpRequest, object_id: str) -> HttpResponse:

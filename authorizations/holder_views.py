@@ -7,12 +7,10 @@ from contextlib import suppress
 from typing import IO, Any
 from urllib.parse import parse_qsl
 
-from csp.constants import NONCE, NONE, SELF
 from csp.decorators import csp
 from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -22,6 +20,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from authorizations import codes, evidence, marks, schema, sessions
+from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Session
 from authorizations.seal import sha256
 from authorizations.serializers import AcceptSerializer, reported_by_browser, valid_form
@@ -40,17 +39,6 @@ _FORWARDED_FOR_LENGTH = 1024
 #: Fields that only the form itself may set, not the script in `browser`.
 _FIELDS_OF_THE_FORM = ("page", "code", "script")
 
-# Nothing is loaded from other hosts. Inline style and script need the response's own nonce.
-PAGE_POLICY = {
-    "default-src": [NONE],
-    "script-src": [NONCE],
-    "style-src": [NONCE],
-    "img-src": ["data:"],
-    "form-action": [SELF],
-    "base-uri": [NONE],
-    "frame-ancestors": [NONE],
-}
-
 
 class PublicView(PartnerView):
     """Base class of the public routes. There is no key: the URL itself is the secret and must not leak."""
@@ -66,13 +54,6 @@ class PublicView(PartnerView):
         response["Referrer-Policy"] = "no-referrer"
         response["X-Robots-Tag"] = "noindex, nofollow"
         return response
-
-
-def holder_page(request: HttpRequest, template: str, context: dict[str, Any], http_status: int = 200) -> HttpResponse:
-    """A page for the holder. It may ask for the location; all other browser permissions are denied."""
-    response = render(request, f"authorizations/{template}.html", context, status=http_status)
-    response["Permissions-Policy"] = "geolocation=(self), camera=(), microphone=(), payment=()"
-    return response
 
 
 def _ask_page(

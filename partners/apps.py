@@ -7,5 +7,4 @@ class PartnersConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        import partners.failed_calls
-        import partners.schema  # noqa: F401  (registers the extension)
+        import partners.failed_calls  # noqa: F401  (its model)
