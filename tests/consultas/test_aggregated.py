@@ -138,6 +138,12 @@ def test_every_bank_of_the_contract_answers_in_order_of_amount(client: Client) -
         "sucupira": 1.95,
     }
     assert rates.items() >= contracted.items()
+
+
+def test_an_employer_is_told_once_from_the_first_bank_that_reports_a_margin(client: Client) -> None:
+    body = client.query(providers=["cedro", "ipe", "jatoba"])
+    margins = {name: [link["margin"] for link in each["vinculos"]] for name, each in body["providerResults"].items()}
+    assert margins == {"cedro": [None], "ipe": [1850.0], "jatoba": [1850.0]}
     assert body["employers"] == [
         {
             "cnpj": "11222333000181",
@@ -235,7 +241,7 @@ def test_one_bank_down_costs_nobody_else(client: Client) -> None:
     assert (down["status"], down["success"]) == ("error", False)
     assert down["error"] == "Banco indisponível no momento. Tente novamente em instantes."
     assert [(reason["code"], reason["retryable"]) for reason in down["reasons"]] == [("unavailable", True)]
-    assert len(body["proposals"]) == 14
+    assert len(body["proposals"]) == 2 * (len(registry.names()) - 1)
 
 
 def test_unreadable_banks_become_clean_errors(client: Client) -> None:
@@ -246,7 +252,7 @@ def test_unreadable_banks_become_clean_errors(client: Client) -> None:
         assert "html" not in result["error"].lower()
     codes = {bank: body["providerResults"][bank]["reasons"][0]["code"] for bank in ("aroeira", "jatoba")}
     assert codes == {"aroeira": "unavailable", "jatoba": "unreadable"}
-    assert len(body["proposals"]) == 12
+    assert len(body["proposals"]) == 2 * (len(registry.names()) - 2)
 
 
 def test_two_employers_with_their_margins(client: Client) -> None:
