@@ -14,6 +14,7 @@ from foundation.fields import TEXT_LENGTH
 from providers import rules
 from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected
 from providers.operation import BankClient
+from providers.simulator.catalogue import REFUSALS
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
@@ -119,10 +120,13 @@ def test_an_offer_that_expired_stays_expired_after_a_newer_query(
     assert len(simulator.contracts(bank.name)) == 1
 
 
+@pytest.mark.parametrize("name", REFUSALS)
 def test_a_submission_is_refused_for_the_reason_that_the_laboratory_ordered(
     bank: BankClient, offer: BankOffer, simulator: Simulator
 ) -> None:
-    for code in ("invalid_account", "data_mismatch", "existing_contract"):
+    ordered = {"invalid_account", "data_mismatch", "existing_contract"} & REFUSALS[bank.name].keys()
+    assert "existing_contract" in ordered
+    for code in sorted(ordered):
         simulator.lab(FULL_FLOW, "faults", provider=bank.name, fault="reject_submit", reason=code)
         with pytest.raises(ProviderRejected) as refused:
             bank.submit(a_submission(offer))
