@@ -11,6 +11,7 @@ import pytest
 
 from providers.errors import BankFailure
 from providers.operation import BankClient
+from providers.reasons import ReasonCode
 from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.query import AppAuthorization, Geolocation
@@ -82,10 +83,11 @@ def test_no_offers_says_why(bank: BankClient) -> None:
     assert result.reasons == ("margem consignavel insuficiente",)
 
 
-def test_a_stranger_has_no_offers(bank: BankClient) -> None:
+def test_a_stranger_has_no_offers_by_the_banks_policy(bank: BankClient) -> None:
     result = bank.query(a_query(STRANGER))
     assert result.status is QueryStatus.NO_OFFERS
     assert result.offers == ()
+    assert [reason.code for reason in bank.adapter.reasons_for(result)] == [ReasonCode.CREDIT_POLICY]
 
 
 def test_by_amount(bank: BankClient) -> None:
