@@ -1,5 +1,5 @@
-"""The structure of the code: which package may import which, where a bank's name may appear, which module names are
-forbidden.
+"""The structure of the code: which package may import which, where a bank's name may appear, how long an adapter may
+be, which module names are forbidden.
 
 Imports inside functions and under `TYPE_CHECKING` count like any other. Foreign keys and migrations obey the same
 order, because they connect tables as imports connect modules.
@@ -43,6 +43,8 @@ OUTSIDE = ("tests", "bench")
 SIMULATOR = "providers.simulator"
 #: Forbidden names of modules and folders: they collect unrelated code, or hide the order of what happens.
 NAMELESS = {"core", "common", "utils", "helpers", "services", "repositories", "managers", "signals"}
+#: In lines, blank ones not counted. What makes an adapter longer belongs to what all banks share.
+LONGEST_ADAPTER = 350
 
 
 def modules(*packages: str) -> Iterator[tuple[str, Path]]:
@@ -196,6 +198,12 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
     ]
     strays = {str(file.relative_to(ROOT)) for file in sources if named.search(file.read_text())} - allowed
     assert strays == set()
+
+
+@pytest.mark.parametrize("bank", registry.names())
+def test_an_adapter_is_short(bank: str) -> None:
+    lines = (ROOT / "providers" / "banks" / f"{bank}.py").read_text().splitlines()
+    assert sum(1 for line in lines if line.strip()) <= LONGEST_ADAPTER
 
 
 def test_forbidden_module_names_do_not_exist() -> None:
