@@ -40,10 +40,11 @@ class Reply:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ProviderError from None
 
-    def read_xml(self, shape: type[T]) -> T:
-        """The XML body's root element as `shape`, a msgspec Struct (see `providers.xml`). Raises ProviderError."""
+    def read_xml(self, shape: type[T], *, root: str) -> T:
+        """The XML body, whose root element is `root`, as `shape`, a msgspec Struct (see `providers.xml`). Raises
+        ProviderError."""
         try:
-            return xml_bodies.decode(self.body, shape)
+            return xml_bodies.decode(self.body, shape, root)
         except Exception:  # the parser's exceptions have no common base class
             raise ProviderError from None
 
@@ -54,10 +55,10 @@ class Reply:
         except ProviderError:
             return None
 
-    def peek_xml(self, shape: type[T]) -> T | None:
-        """Like `read_xml`, but None if the body has another shape."""
+    def peek_xml(self, shape: type[T], *, root: str) -> T | None:
+        """Like `read_xml`, but None if the body has another root or shape."""
         try:
-            return self.read_xml(shape)
+            return self.read_xml(shape, root=root)
         except ProviderError:
             return None
 

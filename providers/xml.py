@@ -58,14 +58,23 @@ def _text(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is no content of an XML element")
 
 
-def decode(body: bytes, shape: type[T]) -> T:
-    """The root element's content as `shape`, a msgspec Struct. Namespaces are ignored. Text is converted to the
-    Struct's numbers, booleans and dates. An empty element is None or an empty Struct.
+def decode(body: bytes, shape: type[T], root: str) -> T:
+    """The content of the root element `root` as `shape`, a msgspec Struct. Namespaces are ignored. Text is converted to
+    the Struct's numbers, booleans and dates. An empty element is None or an empty Struct.
 
+    Raises ValueError for another root element: a gateway's page would otherwise be read as an answer without content.
     Raises an exception of the parser or of msgspec if the body is not XML or has another shape.
     """
-    plain = _plain(fromstring(body, forbid_dtd=True), _type_of(cast(Hashable, shape)))
+    element = fromstring(body, forbid_dtd=True)
+    if _local_name(element) != root:
+        raise ValueError("another root element")
+    plain = _plain(element, _type_of(cast(Hashable, shape)))
     return msgspec.convert(plain, shape, strict=False)
+
+
+def _local_name(element: Element) -> str:
+    """The element's name without its namespace."""
+    return str(element.tag).rpartition("}")[2]
 
 
 @lru_cache(maxsize=256)
@@ -86,7 +95,7 @@ def _plain(element: Element, kind: inspect.Type) -> Any:
     # An absent element is an empty list.
     values: dict[str, Any] = {name: [] for name, each in kinds.items() if isinstance(each, inspect.ListType)}
     for child in element:
-        name = child.tag.rpartition("}")[2]
+        name = _local_name(child)
         each = kinds.get(name)
         if isinstance(each, inspect.ListType):
             values[name].append(_plain(child, each.item_type))

@@ -31,7 +31,7 @@ class Posted(Bank):
 
     def login(self, old: Token | None) -> Token:
         reply = self.exchange("POST", "/ws", xml={"Entrar": {"Usuario": "u"}})
-        return Token.lasting(reply.read_xml(Ticket).ticket, 600)
+        return Token.lasting(reply.read_xml(Ticket, root="Sessao").ticket, 600)
 
     def authorize(self, token: Token | None, method: str, path: str, body: bytes) -> dict[str, str]:
         return {}
@@ -44,7 +44,8 @@ class Posted(Bank):
         return b"ticket invalido" in reply.body
 
     def status(self, native_id: str) -> BankProposal:
-        found = self.call("POST", "/ws", xml={"Situacao": {"Numero": native_id}}, safe=True).read_xml(Situation)
+        reply = self.call("POST", "/ws", xml={"Situacao": {"Numero": native_id}}, safe=True)
+        found = reply.read_xml(Situation, root="Proposta")
         return self.proposal(found.numero, found.situacao)
 
 
@@ -59,7 +60,7 @@ def test_a_ticket_stands_in_the_body_and_a_fresh_one_replaces_a_refused_one() ->
             return Reply(200, f"<Sessao><Ticket>{next(tickets)}</Ticket></Sessao>".encode(), kind)
         if b"<Ticket>first</Ticket>" in request.body:
             return Reply(200, b"<Erro>ticket invalido</Erro>", kind)
-        return Reply(200, b"<S><Numero>7</Numero><Situacao>nova</Situacao></S>", kind)
+        return Reply(200, b"<Proposta><Numero>7</Numero><Situacao>nova</Situacao></Proposta>", kind)
 
     with Receiver(bank) as server:
         found = client_of(Posted, Connection(server.root, {})).status("7")

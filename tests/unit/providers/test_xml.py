@@ -38,12 +38,12 @@ def test_what_is_written_is_read_again() -> None:
     assert b"<nota" not in written
     with_notes = written.replace(b"</item>", b"<nota> x </nota></item>")
     item = Item(Decimal("1234.50"), 12, True, "x")
-    assert xml.decode(with_notes, Answer) == Answer('Ç<&"', Items([item, item]))
+    assert xml.decode(with_notes, Answer, "Resposta") == Answer('Ç<&"', Items([item, item]))
 
 
 @pytest.mark.parametrize("text", ["<Itens/>", "<Itens></Itens>", "<Itens><outro/></Itens>"])
 def test_no_element_is_an_empty_list(text: str) -> None:
-    assert xml.decode(f'<a xmlns="urn:x"><Nome>x</Nome>{text}</a>'.encode(), Answer) == Answer("x", Items([]))
+    assert xml.decode(f'<a xmlns="urn:x"><Nome>x</Nome>{text}</a>'.encode(), Answer, "a") == Answer("x", Items([]))
 
 
 @pytest.mark.parametrize("value", [1.5, object()])
@@ -72,5 +72,15 @@ def test_what_is_no_plain_data_is_not_written(value: Any) -> None:
 def test_what_is_no_such_xml_is_unreadable(body: bytes) -> None:
     reply = BankReply(200, {}, body)
     with pytest.raises(ProviderError):
-        reply.read_xml(Answer)
-    assert reply.peek_xml(Answer) is None
+        reply.read_xml(Answer, root="a")
+    assert reply.peek_xml(Answer, root="a") is None
+
+
+@pytest.mark.parametrize("body", [b"<html><body>manutencao</body></html>", b"<Recusa><Codigo>7</Codigo></Recusa>"])
+def test_another_root_is_unreadable_and_not_an_answer_without_content(body: bytes) -> None:
+    """Before the fix, it was read as an empty list: a proposal that the bank has would have been "not found"."""
+    reply = BankReply(200, {}, body)
+    with pytest.raises(ProviderError):
+        reply.read_xml(Items, root="Itens")
+    assert reply.peek_xml(Items, root="Itens") is None
+    assert BankReply(200, {}, b'<x:Itens xmlns:x="urn:x"/>').read_xml(Items, root="Itens") == Items([])
