@@ -40,11 +40,17 @@ class PlatformError(Exception):
     """A problem with this machine. The text is for the person at the terminal."""
 
 
+_FIRST_PORT, _FIRST_PORT_OF_CLIENTS = 10_000, 32_768
+
+
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    """A TCP port of 127.0.0.1 on which nothing listens now.
+
+    It is none of those that Linux gives to clients. The server that is meant for the port may start minutes later, or
+    again and again: a connection that got the port as its own end meanwhile would keep it from starting.
+    """
+    while not port_is_free(port := _FIRST_PORT + secrets.randbelow(_FIRST_PORT_OF_CLIENTS - _FIRST_PORT)):
+        pass
     return port
 
 

@@ -90,6 +90,13 @@ def test_a_database_is_made_once(home):
         assert ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'origination'") == 1
 
 
+def test_a_free_port_is_none_that_a_connection_may_take_before_its_server_starts():
+    """Before the fix, it was one of the ports that Linux gives to clients."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        given = min(server.getsockname()[1], client.getsockname()[1])
+    assert all(local.free_port() < given for _ in range(50))
+
+
 def test_a_new_port_is_chosen_where_another_program_has_taken_the_old_one(home):
     server = Postgres(home, durable=False)
     server.prepare()

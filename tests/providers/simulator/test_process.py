@@ -11,17 +11,12 @@ from contextlib import closing
 
 import pytest
 
+from config.local.servers import free_port
 from tests.processes import ROOT, answers, wait_until
 from tests.providers.simulator.http import HttpSimulator
 from tests.providers.simulator.ipe_client import FULL_FLOW, IpeClient
 
 TOKEN = "a-token-of-its-own"
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def start(port: int) -> subprocess.Popen[str]:
