@@ -140,18 +140,25 @@ def closed_load(rig: Rig, service: Subject, queries: int, slowest_s: float) -> d
 
 
 def open_load(rig: Rig, service: Subject, rate: float, seconds: float, slowest_s: float) -> dict[str, Any]:
-    """Send queries at `rate` a second, without waiting for earlier ones to be answered."""
+    """Send queries at `rate` a second, without waiting for earlier ones to be answered. `cpu_ms` says what an accepted
+    query cost each process, in milliseconds; what refused ones cost is included."""
     rig.simulator.latency(spread(slowest_s))
+    before = service.cpu() | rig.cpu()
     outcome = asyncio.run(load.offered(service.url, SANDBOX_KEY, rate, seconds, slowest_s))
+    used = {name: value - before[name] for name, value in (service.cpu() | rig.cpu()).items()}
+    accepted = outcome.statuses.get(200, 0)
     return {
         "offered_per_s": round(rate, 1),
         "slowest_bank_s": slowest_s,
         "statuses": {str(status): count for status, count in sorted(outcome.statuses.items())},
-        "accepted_per_s": round(outcome.statuses.get(200, 0) / seconds, 1),
+        "accepted_per_s": round(accepted / seconds, 1),
         "banks_lost": outcome.lost,
         "offers_each": sorted(set(outcome.offers)),
         "added_p50_ms": round(outcome.percentile(0.5) * 1000, 1),
         "added_p99_ms": round(outcome.percentile(0.99) * 1000, 1),
+        "cpu_ms": {
+            name: round(used[name] / max(1, accepted) * 1000, 1) for name in ("web", "banks", "postgres", "redis")
+        },
     }
 
 

@@ -48,7 +48,15 @@ def page(report: Mapping[str, Any]) -> str:
         shares = f"{repeat['share_of_query']:.0%}", f"{repeat['share_of_query_in_both']:.0%}"
         lines += ["A repeat costs the web process {} of a query, web and worker together {}.".format(*shares), ""]
     if "open" in report:
-        columns = ["offered_per_s", "accepted_per_s", "statuses", "banks_lost", "added_p50_ms", "added_p99_ms"]
+        columns = [
+            "offered_per_s",
+            "accepted_per_s",
+            "statuses",
+            "banks_lost",
+            "added_p50_ms",
+            "added_p99_ms",
+            "cpu_ms",
+        ]
         rows = [[name, *(_plain(each[column]) for column in columns)] for name, each in report["open"].items()]
         lines += [
             "## Open load",
