@@ -45,7 +45,7 @@ class Phones:
         for page in self._open.values():
             page.context.set_offline(False)
             page.context.clear_cookies()
-            page.emulate_media(media="null")
+            page.emulate_media(media="null", color_scheme="null")
         self._kept.update(self._open)
         self._open = {}
         found, self._faults[:] = list(self._faults), []

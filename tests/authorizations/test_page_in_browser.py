@@ -287,13 +287,12 @@ def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, 
     page.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     "state",
     ["ask", "shared", "refused", "accepted", "declined", "offline", "revoked", "refused form", "expired", "unknown"],
 )
-def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, scheme: str) -> None:
-    """All rules of axe-core, at the narrowest width. No element may be wider than the screen."""
+def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str) -> None:
+    """All rules of axe-core, at the narrowest width, in dark and in light. No element may be wider than the screen."""
     place = {"geolocation": SAO_PAULO, "permissions": ["geolocation"]} if state == "shared" else {}
     if state == "expired":
         Session.objects.update(expires_at=timezone.now())
@@ -302,7 +301,7 @@ def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, s
         revoked = Session.objects.get()
         revoked.revoke("maria", "pedido")
     path = public(session) if state != "unknown" else "/partners/v1/authorizations/public/" + "x" * 32
-    page = phone(path, color_scheme=scheme, viewport=NARROWEST, bypass_csp=True, **place)
+    page = phone(path, viewport=NARROWEST, bypass_csp=True, **place)
     if state in ("shared", "refused"):
         page.get_by_role("button", name=SHARE).tap()
         expect(page.get_by_role("status")).to_contain_text("Localização")
@@ -324,9 +323,12 @@ def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str, s
         page.context.set_offline(True)
         page.get_by_role("button", name=ACCEPT).tap()
         expect(page.get_by_role("alert")).to_contain_text("Você está sem internet")
-    results = Axe().run(page)
-    assert results.violations_count == 0, results.generate_report()
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+    for dark in (True, False):
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == dark
+        results = Axe().run(page)
+        assert results.violations_count == 0, (dark, results.generate_report())
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
 
 
 def gap(page: Page, above: str, below: str) -> float:
