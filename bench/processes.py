@@ -133,11 +133,13 @@ class Simulator(Subject):
 
     def answered_at(self, bank: str, latency_s: float) -> float:
         """When `bank` gave its last answer, in seconds since the epoch. Calls are recorded on arrival, and only the
-        answer to a query is delayed."""
+        answer to a query is delayed. The last call may be a log-in that came while the bank worked on a query."""
         url = f"{self.url}/_control/banks/{bank}/calls"
         calls = urllib3.request("GET", url, headers=CONTROL, retries=False).json()
-        arrived = datetime.fromisoformat(calls[-1]["at"]).timestamp()
-        return arrived + (latency_s if calls[-1]["operation"] == "query" else 0)
+        return max(
+            datetime.fromisoformat(call["at"]).timestamp() + (latency_s if call["operation"] == "query" else 0)
+            for call in calls
+        )
 
 
 class Rig:
