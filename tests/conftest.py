@@ -357,11 +357,16 @@ def programs(django_db_setup: None) -> Iterator[Programs]:
 def simulator(programs: Programs) -> Iterator[Simulator]:
     """The simulated banks, over HTTP. The state lasts for the session: call `reset()`, or use `sandbox`."""
     simulator = Simulator(f"http://127.0.0.1:{os.environ['SIMULATOR_PORT']}", CONTROL_TOKEN)
-    programs.ensure("simulator")
-    logs = partial(programs.logs, "simulator")
-    wait_until(lambda: answers(simulator.url), START_TIMEOUT_S, "the simulator answers", logs)
+    _ensure_simulator(programs, simulator)
     yield simulator
     simulator.close()
+
+
+def _ensure_simulator(programs: Programs, simulator: Simulator) -> None:
+    """Make the simulator run, with its own variables only, and wait until it answers."""
+    if programs.ensure("simulator"):
+        logs = partial(programs.logs, "simulator")
+        wait_until(lambda: answers(simulator.url), START_TIMEOUT_S, "the simulator answers", logs)
 
 
 @pytest.fixture(scope="session")
@@ -383,7 +388,7 @@ def sandbox(transactional_db: None, programs: Programs, simulator: Simulator, _s
     """
     from tests import seeds  # needs the settings
 
-    programs.ensure("simulator")
+    _ensure_simulator(programs, simulator)
     simulator.reset()
     with contextlib.closing(redis.Redis.from_url(os.environ["REDIS_URL"])) as client:
         client.flushdb()

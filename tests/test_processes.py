@@ -49,6 +49,12 @@ def test_a_program_can_be_started_again_with_other_variables(programs, simulator
     wait_until(lambda: answers(simulator.url), 20, "it answers again")
 
 
+def test_it_answers_the_next_test_after_a_start_with_other_variables(programs, sandbox, simulator):
+    """Before the fix, `sandbox` started it again and did not wait for it."""
+    assert not programs.ensure("simulator")
+    assert simulator.calls("ipe") == []
+
+
 def test_the_simulator_is_driven_by_its_controls(sandbox, simulator):
     simulator.bank("ipe", fault="http_503", times=1)
     answer = urllib3.request("POST", f"{simulator.url}/ipe/any", retries=False, headers={"Connection": "close"})

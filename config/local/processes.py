@@ -120,12 +120,13 @@ class Programs:
         self._processes[process.name] = process
         self.restart(process.name)
 
-    def ensure(self, *names: str, **environment: str) -> None:
+    def ensure(self, *names: str, **environment: str) -> list[str]:
         """Make `names` run with `environment` added to their own: start the ones that do not run, and restart the ones
-        that run with another environment."""
-        for name in names:
-            if not self.is_running(name) or self._variables[name] != environment:
-                self.restart(name, **environment)
+        that run with another environment. Returns those that it started, which may not be ready yet."""
+        begun = [name for name in names if not self.is_running(name) or self._variables[name] != environment]
+        for name in begun:
+            self.restart(name, **environment)
+        return begun
 
     def restart(self, name: str, **environment: str) -> None:
         """Kill `name` if it runs, and start it with `environment` added to its own."""
