@@ -49,9 +49,10 @@ def test_a_program_can_be_started_again_with_other_variables(programs, simulator
     wait_until(lambda: answers(simulator.url), 20, "it answers again")
 
 
-def test_it_answers_the_next_test_after_a_start_with_other_variables(programs, sandbox, simulator):
-    """Before the fix, `sandbox` started it again and did not wait for it."""
-    assert not programs.ensure("simulator")
+def test_a_new_sandbox_waits_for_a_simulator_that_it_starts_again(programs, simulator, request):
+    """Before the fix, the test after one with other variables found no simulator."""
+    programs.restart("simulator", LOG_LEVEL="DEBUG")
+    request.getfixturevalue("sandbox")
     assert simulator.calls("ipe") == []
 
 
