@@ -229,7 +229,6 @@ class Step(models.Model):
     best_offer = models.DecimalField("maior oferta", max_digits=14, decimal_places=2, null=True)
 
     class Meta:
-        db_table = "consultas_pending"  # the former name of the model, which processes of the previous release used
         verbose_name = "passo do titular"
         verbose_name_plural = "passos do titular"
         ordering = ("-opened_at",)

@@ -32,7 +32,7 @@ def _statement() -> tuple[str, statements.Columns[Query]]:
     columns = statements.Columns(Query, "q")
     sql = f"""
 SELECT {columns.sql}, p.webhook_events, {connections_sql("%(banks)s")}, ARRAY(
-    SELECT s.provider FROM consultas_pending s
+    SELECT s.provider FROM consultas_step s
     WHERE s.partner_id = q.partner_id AND s.cpf_index = q.cpf_index AND s.state = 'open'
     AND s.provider = ANY(%(banks)s))
 FROM consultas_query q JOIN partners_partner p ON p.id = q.partner_id WHERE q.id = %(id)s

@@ -119,7 +119,7 @@ def delete() -> Iterator[tuple[str, int]]:
         "proposals_move": "proposal_id IN (SELECT id FROM proposals_proposal WHERE partner_id = ANY(%(partners)s))",
         "proposals_proposal": of_partner,
         "authorizations_session": of_partner,
-        "consultas_pending": of_partner,
+        "consultas_step": of_partner,
         "consultas_offer": of_partner,
         "consultas_query": of_partner,
         "webhooks_event": of_partner,

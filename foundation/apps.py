@@ -13,8 +13,10 @@ class FoundationConfig(AppConfig):
         from foundation.backoffice.gate import note_beginnings
         from foundation.backoffice.login import note_log_ins
         from foundation.backoffice.roles import keep_after_migrate
+        from foundation.earlier_database import refuse_before_migrating
 
         note_log_ins()
         note_beginnings()
         keep_after_migrate()
+        refuse_before_migrating()
         admin.site.unregister(TOTPDevice)  # its page shows the device's key

@@ -154,7 +154,7 @@ def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
         (Terms.objects.get(), []),
         (
             a_proposal(offer),
-            ["proposals_move", "proposals_bankcall", "consultas_query", "consultas_pending", "webhooks_event"],
+            ["proposals_move", "proposals_bankcall", "consultas_query", "consultas_step", "webhooks_event"],
         ),
         (a_step(offer), ["partners_partner", "consultas_query"]),
         (offer, ["partners_partner", "consultas_query"]),

@@ -210,10 +210,14 @@ def prepare() -> int:
     """Migrate the database, seed the sandbox and collect static files. One process does all three, which saves time."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     import django
-    from django.core.management import call_command
+    from django.core.management import CommandError, call_command
 
     django.setup()
-    call_command("migrate", interactive=False, verbosity=1, skip_checks=False)
+    try:
+        call_command("migrate", interactive=False, verbosity=1, skip_checks=False)
+    except CommandError as refused:
+        print(refused, file=sys.stderr)
+        return 1
     if "APPLICATION_DATABASE_PASSWORD" in os.environ:
         call_command("grant_application_role", APPLICATION_ROLE)
     call_command("seed_sandbox")

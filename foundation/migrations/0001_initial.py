@@ -1,6 +1,6 @@
 """The audit trail. The database refuses to change an entry, to empty the table, and to delete an entry before its time.
 
-The guards hold for the application's own role and plain SQL, as those of evidence (authorizations/0002_immutability.py).
+The guards hold for the application's own role and plain SQL, as those of evidence (authorizations/migrations/0001_initial.py.py).
 """
 
 import django.db.models.functions.datetime
@@ -54,8 +54,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name': 'registro de auditoria',
-                'verbose_name_plural': 'auditoria',
+                'verbose_name_plural': 'registros de auditoria',
                 'ordering': ('-at', '-pk'),
+                'permissions': (('export_lists', 'Pode exportar listas em CSV'),),
                 'default_permissions': ('view',),
                 'indexes': [models.Index(fields=['at'], name='audit_by_time'), models.Index(fields=['who', 'at'], name='audit_by_person'), models.Index(fields=['action', 'at'], name='audit_by_action'), models.Index(fields=['model', 'object_id', 'at'], name='audit_by_object'), models.Index(condition=models.Q(('request_id', ''), _negated=True), fields=['request_id'], name='audit_by_request')],
             },
