@@ -159,13 +159,19 @@ class Usage:
 
     def count_call(self) -> None:
         """Count the call. Raises LimitReached."""
-        limit = self.partner.rate_limit
-        if not limit:
-            return
-        counted = _ask(lambda: _script(_CALL)(keys=[_calls_key(self.partner)], args=[MINUTE_S * 1000]))
+        if self.partner.rate_limit:
+            self._count(PER_MINUTE, self.partner.rate_limit, _calls_key(self.partner))
+
+    def count(self, policy: Policy, limit: int) -> None:
+        """Count one use of what `policy` limits, a limit that is the same for every partner. Raises LimitReached."""
+        self._count(policy, limit, f"limit:{policy.name}:{self.partner.pk}")
+
+    def _count(self, policy: Policy, limit: int, key: str) -> None:
+        window_s = policy.window_s or MINUTE_S
+        counted = _ask(lambda: _script(_CALL)(keys=[key], args=[window_s * 1000]))
         if counted is not None:
             count, left_ms = counted
-            self._note(Quota(PER_MINUTE, limit, limit - count, math.ceil(left_ms / 1000)))
+            self._note(Quota(policy, limit, limit - count, math.ceil(left_ms / 1000)))
 
     def enter(self) -> Callable[[], None]:
         """Take a place for a query. Returns a function that frees it; further calls of that function do nothing. Raises

@@ -15,7 +15,7 @@ from foundation.backoffice.cells import link_to
 from foundation.errors import InvalidInput, InvalidState, NotSupported
 from proposals.models import Proposal
 from providers.errors import OfferExpired, ProviderError, ProviderRejected, ProviderUnavailable
-from webhooks.models import Attempt, Event, reference_index
+from webhooks.models import Event, newest_attempts, reference_index
 
 #: How a call to the bank ended, in words for operators.
 OUTCOMES = {
@@ -153,7 +153,7 @@ def _webhooks(proposal: Proposal) -> Iterator[Moment]:
         page = link_to("webhooks_event", event.pk, f"webhook {event.name}")
         waited = event.delivered_at - event.created_at if event.delivered_at else None
         yield Moment(event.created_at, page, event.get_state_display(), waited, measure="até ser entregue")
-    for attempt in Attempt.objects.filter(event__in=events).defer("excerpt"):
+    for attempt in newest_attempts(events.values()).defer("excerpt"):
         answer = f"HTTP {attempt.status}" if attempt.status else attempt.get_fault_display()
         page = link_to(
             "webhooks_event", attempt.event_id, f"entrega nº {attempt.number} de {events[attempt.event_id].name}"

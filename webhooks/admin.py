@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
@@ -28,6 +28,7 @@ from foundation.formats import counted, cpf_is_valid, mask_cpf, only_digits, wit
 from partners.models import SECRETS_OF_PARTNER, Partner, WebhookEvent, default_webhook_events
 from providers.types.proposal import ProposalStatus
 from webhooks.models import (
+    SHOWN,
     AlreadyPurged,
     Attempt,
     Event,
@@ -132,12 +133,17 @@ class EventName(FixedChoicesFilter):
 
 
 class AttemptInline(TabularInline):
-    """The attempts of an event, read-only."""
+    """The newest attempts of an event, read-only."""
 
     model = Attempt
+    verbose_name_plural = f"últimas tentativas (até {SHOWN})"
     fields = readonly_fields = ("number", "at", "url", "status", "fault", "duration_ms", "answer")
     extra = 0
     can_delete = False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
+        attempts: QuerySet[Attempt] = super().get_queryset(request)
+        return attempts.filter(number__gt=F("event__attempts") - SHOWN)
 
     @admin.display(description="início da resposta")
     def answer(self, attempt: Attempt) -> str:

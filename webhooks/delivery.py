@@ -195,12 +195,13 @@ def settle(outcomes: Sequence[Outcome]) -> None:
     with transaction.atomic():
         rows = Event.objects.filter(pk__in=by_event).defer("body", "external_reference").order_by("pk")
         events = {event.pk: event for event in rows.select_for_update()}
-        Attempt.objects.bulk_create(
+        attempts = [
             events[outcome.claim.event_id].settle(
                 outcome.answer, claim=outcome.claim.token, url=outcome.url, started_at=outcome.started_at
             )
             for outcome in outcomes
-        )
+        ]
+        Attempt.objects.bulk_create(each for each in attempts if each.event.purged_at is None)
         for event in events.values():
             event.save(update_fields=SETTLED_FIELDS)
     for outcome in outcomes:

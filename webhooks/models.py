@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.db import models, transaction
-from django.db.models import Q, Value
+from django.db.models import F, Q, Value
 from django.utils import timezone
 
 from foundation import leases
@@ -22,6 +22,8 @@ JITTER = 0.1
 OUR_FAULT_FIRST_S, OUR_FAULT_LONGEST_S = 60, 3_600
 #: Events that cannot be sent: their partner has no URL or no secret, or an operator holds its deliveries.
 UNREACHABLE = Q(partner__webhook_url="") | Q(partner__webhook_secret__isnull=True) | Q(partner__deliveries_held=True)
+#: How many attempts of an event are shown.
+SHOWN = 50
 #: How many events one transaction erases.
 BATCH = 500
 
@@ -46,6 +48,9 @@ class Event(models.Model):
     An event is due when `next_attempt_at` has passed and no process holds a claim on it. `failures` is the position in
     the retry schedule and starts again with a resend. `attempts` counts all finished attempts. An attempt that failed
     by our own fault (`Fault.INTERNAL`) does not count as a failure of the receiver.
+
+    `resent` is true from a resend until the end of an attempt that was claimed after it. Until then the outcomes of
+    earlier attempts decide nothing.
     """
 
     class State(models.TextChoices):
@@ -67,6 +72,7 @@ class Event(models.Model):
     claim = models.UUIDField(null=True, editable=False)
     claimed_until = models.DateTimeField("em entrega até", null=True, editable=False)
     worker = leases.worker_field()
+    resent = models.BooleanField(default=False, db_default=False, editable=False)
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
     delivered_at = models.DateTimeField("entregue em", null=True)
     purged_at = models.DateTimeField("conteúdo apagado em", null=True)
@@ -100,10 +106,13 @@ class Event(models.Model):
 
         The caller holds the row's lock. If another process has taken over the expired claim, a success is still
         recorded, but a failure is not: the later attempt decides. The same holds if the content was erased in the
-        meantime.
+        meantime. After a resend, not even a success of an earlier attempt is recorded: it only ends its claim.
         """
         self.attempts += 1
-        if answer.fault is None:
+        if self.resent and self.claim != claim:
+            if self.claim is None:
+                self.claimed_until, self.worker = None, ""
+        elif answer.fault is None:
             self._set_state(self.State.DELIVERED, fault="")
             self.delivered_at = timezone.now()
         elif self.claim == claim and answer.fault is Fault.INTERNAL:
@@ -123,17 +132,17 @@ class Event(models.Model):
             status=answer.status,
             fault=answer.fault or "",
             duration_ms=answer.duration_ms,
-            excerpt=None if self.purged_at else answer.excerpt or None,
+            excerpt=answer.excerpt or None,
         )
 
     def _set_state(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
         self.state, self.fault, self.next_attempt_at = state, fault, next_attempt_at
-        self.claim, self.claimed_until, self.worker = None, None, ""
+        self.claim, self.claimed_until, self.worker, self.resent = None, None, "", False
 
     def resend(self) -> None:
         """Queue the event again under its id, with a new retry schedule. Raises `AlreadyPurged`.
 
-        A running attempt continues, and its result is recorded.
+        At least one attempt begins after this. A running attempt continues, and is only noted.
         """
         if not _queue(Event.objects.filter(pk=self.pk)):
             raise AlreadyPurged(self.pk)
@@ -158,8 +167,9 @@ def resend_between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, onl
 
 
 def _queue(events: models.QuerySet[Event]) -> int:
+    # A running attempt loses its claim but keeps its place (`claimed_until`), so that no two run at the same time.
     return events.filter(purged_at=None).update(
-        state=Event.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None
+        state=Event.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None, claim=None, resent=True
     )
 
 
@@ -174,6 +184,7 @@ SETTLED_FIELDS = (
     "claim",
     "worker",
     "claimed_until",
+    "resent",
 )
 
 
@@ -201,6 +212,11 @@ class Attempt(models.Model):
         return f"{self.event_id} #{self.number}"
 
 
+def newest_attempts(events: Collection[Event]) -> models.QuerySet[Attempt]:
+    """The newest `SHOWN` attempts of each of `events`, by number."""
+    return Attempt.objects.filter(event__in=events, number__gt=F("event__attempts") - SHOWN).order_by("event", "number")
+
+
 def retry_delay(failures: int, retry_after: float | None = None) -> timedelta:
     """The delay after a failed attempt that `failures` others preceded: the schedule's step ±10 %.
 
@@ -219,7 +235,7 @@ def our_fault_delay(age: timedelta) -> timedelta:
 
 
 def purge(before: datetime) -> int:
-    """Erase bodies, references and answers of events created before `before`. Returns the number of events.
+    """Erase bodies, references and attempts of events created before `before`. Returns the number of events.
 
     Events with attempts still to come are left until they are finished. An event that has waited all that time for its
     partner's URL and secret, or because of our own fault, becomes failed.
@@ -236,7 +252,7 @@ def purge(before: datetime) -> int:
 
 def erase(references: Collection[str]) -> int:
     """Erase the events with these external references, in any state. Returns their number. An undelivered event becomes
-    failed. A running attempt is still recorded, without the receiver's answer."""
+    failed. Of a running attempt only the outcome is noted."""
     indexes = [reference_index(reference) for reference in references]
     return sum(
         _erase_content(Event.objects.filter(reference_index__in=indexes[start : start + BATCH], purged_at=None))
@@ -245,16 +261,17 @@ def erase(references: Collection[str]) -> int:
 
 
 def _erase_content(events: models.QuerySet[Event]) -> int:
-    """Erase bodies, references and answers of `events`, and end their claims. Returns the number of events."""
+    """Erase bodies, references and attempts of `events`, and end their claims. Returns the number of events."""
     with transaction.atomic():
         # Locked in the same order as by deliveries, and before the attempts.
         ids = [event.pk for event in events.order_by("pk").select_for_update(of=("self",)).only("pk")]
-        Attempt.objects.filter(event__in=ids).update(excerpt=None)
+        Attempt.objects.filter(event__in=ids).delete()
         return Event.objects.filter(pk__in=ids).update(
             state=models.Case(models.When(state=Event.State.DUE, then=Value(Event.State.FAILED)), default="state"),
             next_attempt_at=None,
             claim=None,
             claimed_until=None,
+            resent=False,
             body=None,
             external_reference=None,
             reference_index="",

@@ -118,7 +118,8 @@ class WebhookAttemptSchema(drf.Serializer[Any]):
 
 
 class WebhookEventDetailSchema(_EventSchema):
-    attempts = WebhookAttemptSchema(many=True, help_text="Todas as tentativas, na ordem em que foram feitas.")
+    attempts = WebhookAttemptSchema(many=True, help_text="As 50 últimas tentativas, na ordem em que foram feitas.")
+    attempts_total = drf.IntegerField(help_text="Quantas tentativas houve.")
     delivered_at = drf.DateTimeField(allow_null=True, help_text="Quando foi confirmado.")
     body = drf.DictField(allow_null=True, help_text="O corpo enviado; nulo depois de apagado.")
 
@@ -134,7 +135,7 @@ _ROW = {
 }
 _QUEUED = {**_ROW, "state": "due", "next_attempt_at": "2026-03-03T18:00:00Z"}
 _DETAIL = {
-    **_ROW,
+    **_QUEUED,
     "attempts": [
         {
             "number": 1,
@@ -146,6 +147,7 @@ _DETAIL = {
             "answer": "Internal Server Error",
         }
     ],
+    "attempts_total": 1,
     "delivered_at": None,
     "body": {
         "partner_id": PARTNER_ID,
@@ -199,19 +201,19 @@ listed = extend_schema(
 detailed = extend_schema(
     operation_id="webhook_event",
     tags=["Webhooks"],
-    summary="Um evento, com o corpo e as tentativas de entrega",
-    description="O corpo vem até que o seu prazo de guarda termine; depois é nulo.",
+    summary="Um evento, com o corpo e as últimas tentativas de entrega",
+    description="O corpo e as tentativas vêm até que o seu prazo de guarda termine; depois o corpo é nulo.",
     parameters=[_PATH],
     request=None,
     responses={200: WebhookEventDetailSchema, **errors(NotFound(), body=False)},
-    examples=[response_example("Que falhou", _DETAIL)],
+    examples=[response_example("Que falhou uma vez", _DETAIL)],
 )
 resent = extend_schema(
     operation_id="webhook_event_resend",
     tags=["Webhooks"],
     summary="Envia um evento de novo, com o mesmo `webhook-id`",
-    description="O calendário de tentativas recomeça. Um evento ainda a entregar (`due`) não sai duas vezes: a "
-    "tentativa que ele espera é feita já. Sem corpo. Depois que o conteúdo foi apagado: 409.",
+    description="Ao menos uma tentativa começa depois deste pedido, e o calendário recomeça. A tentativa que um evento "
+    "`due` espera é feita já. Até 30 por minuto. Sem corpo. Depois que o conteúdo foi apagado: 409.",
     parameters=[_PATH],
     request=None,
     responses={202: WebhookEventRowSchema, **errors(NotFound(), InvalidState(), body=False)},
@@ -222,7 +224,7 @@ tested = extend_schema(
     tags=["Webhooks"],
     summary="Envia um evento `webhook.test`",
     description="Vai à URL do cadastro, quaisquer que sejam os eventos pedidos. Sem corpo. O `id` da resposta é o "
-    "`webhook-id` da entrega. Sem URL ou segredo: 409.",
+    "`webhook-id` da entrega. Até 30 por minuto. Sem URL ou segredo: 409.",
     request=None,
     responses={202: WebhookEventRowSchema, **errors(InvalidState(), body=False)},
     examples=[response_example("Na fila", {**_QUEUED, "event": "webhook.test", "attempts": 0}, 202)],

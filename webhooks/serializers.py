@@ -70,10 +70,11 @@ def listed(event: Event) -> dict[str, Any]:
 
 
 def detailed(event: Event, attempts: Iterable[Attempt]) -> dict[str, Any]:
-    """An event with the body that is sent, and with its `attempts` as a list instead of a number."""
+    """An event with the body that is sent, and with its newest `attempts` as a list instead of their number."""
     return {
         **listed(event),
         "attempts": [_attempt(each) for each in attempts],
+        "attempts_total": event.attempts,
         "delivered_at": iso_utc(event.delivered_at) if event.delivered_at else None,
         "body": json.loads(event.body) if event.body is not None else None,
     }

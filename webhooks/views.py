@@ -9,8 +9,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from foundation.validation import validated
+from partners.limits import MINUTE_S, Policy
 from partners.views import PartnerView
 from webhooks import events, schema, serializers
+from webhooks.models import newest_attempts
+
+#: How many events a partner may resend a minute, and how many test events it may send.
+PER_MINUTE = 30
+RESENDS = Policy("resends", "O limite de reenvios por minuto foi atingido.", window_s=MINUTE_S)
+TESTS = Policy("test-events", "O limite de eventos de teste por minuto foi atingido.", window_s=MINUTE_S)
 
 
 class WebhookView(PartnerView):
@@ -31,12 +38,13 @@ class EventView(PartnerView):
     @schema.detailed
     def get(self, request: Request, event_id: str) -> Response:
         event = events.get(self.partner, event_id)
-        return Response(serializers.detailed(event, event.attempt_set.order_by("number")))
+        return Response(serializers.detailed(event, newest_attempts([event])))
 
 
 class ResendView(PartnerView):
     @schema.resent
     def post(self, request: Request, event_id: str) -> Response:
+        self.usage.count(RESENDS, PER_MINUTE)
         event = events.resend(events.get(self.partner, event_id))
         return Response(serializers.listed(event), status=202)
 
@@ -44,4 +52,5 @@ class ResendView(PartnerView):
 class TestEventView(PartnerView):
     @schema.tested
     def post(self, request: Request) -> Response:
+        self.usage.count(TESTS, PER_MINUTE)
         return Response(serializers.listed(events.send_test(self.partner)), status=202)

@@ -132,6 +132,16 @@ def hold_streams(url: str, key: str, turns: Turns) -> None:
     print(f"held {len(held)} streams")  # noqa: T201
 
 
+def webhook_events(url: str, key: str, turns: Turns) -> None:
+    """Test events, resends of the oldest event, and readings of it, which `neighbours` gave 40,000 attempts."""
+    http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60, headers={"X-Partner-Api-Key": key})
+    events = f"{url}/partners/v1/webhook-events"
+    oldest = http.request("GET", events, fields={"event": "lead"}).json()["events"][-1]["id"]
+    for number, _ in enumerate(turns):
+        what = ("test", f"{oldest}/resend", oldest)[number % 3]
+        http.request("GET" if what == oldest else "POST", f"{events}/{what}")
+
+
 class Bounds(NamedTuple):
     """How many visitors act at the same time, and the maximum of visits a second in total."""
 
@@ -148,6 +158,7 @@ ACTS: dict[str, tuple[Act, Bounds]] = {
     "readiness": (ask_readiness, Bounds(20, 200)),
     "hanging-streams": (hanging_streams, Bounds(12, 12)),
     "hold-streams": (hold_streams, Bounds(1, 50)),
+    "webhook-events": (webhook_events, Bounds(4, 60)),
 }
 
 

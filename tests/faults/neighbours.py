@@ -127,12 +127,21 @@ def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: 
     return fares
 
 
+def leave_event_with_attempts(partner_id: str) -> None:
+    """Leave the neighbour an event with 40,000 attempts, for the act `webhook-events`."""
+    from partners.models import Partner
+    from tests.webhooks.deliveries import leave_attempts, send
+
+    leave_attempts(*send(Partner.objects.get(pk=partner_id)), 40_000)
+
+
 def run(seconds: float, only: list[str]) -> int:
     """Run the measurements. Returns the exit code."""
     with tempfile.TemporaryDirectory() as home, service(Path(home)) as (rig, crowd):
         quiet, hostile, *_ = crowd.partners.values()
         url = quiet.base.removesuffix("/partners/v1")
         partner = Quiet(url, str(quiet.session.headers["X-Partner-Api-Key"]))
+        leave_event_with_attempts(list(crowd.partners)[1])
         measure("", partner, 2)  # warms up what each process does only once
         fares = measure("alone", partner, seconds)
         limits = {fare.call: 2 * fare.percentile(99) for fare in fares}

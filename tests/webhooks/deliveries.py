@@ -10,7 +10,7 @@ from tests.factories import PartnerFactory
 from tests.processes import wait_until
 from webhooks import outbox
 from webhooks.delivery import DeliveryProcess
-from webhooks.models import RETRY_AFTER_S, Event
+from webhooks.models import RETRY_AFTER_S, Attempt, Event
 
 
 def new_partner(url: str) -> Partner:
@@ -43,6 +43,14 @@ def make_due(event: Event) -> None:
 def leave_one_attempt(*events: Event) -> None:
     """Let the whole schedule of `events` pass but its last attempt."""
     Event.objects.filter(pk__in=[event.pk for event in events]).update(failures=len(RETRY_AFTER_S))
+
+
+def leave_attempts(event: Event, count: int) -> None:
+    """Let `event` have had `count` attempts."""
+    now = timezone.now()
+    rows = [Attempt(event=event, number=n, at=now, url="https://a.example", duration_ms=1) for n in range(1, count + 1)]
+    Attempt.objects.bulk_create(rows)
+    Event.objects.filter(pk=event.pk).update(attempts=count)
 
 
 def end_leases() -> None:

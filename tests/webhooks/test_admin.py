@@ -18,7 +18,7 @@ from django.utils import timezone
 from foundation.models import AuditEntry
 from partners.models import Partner
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import deliver_due, leave_one_attempt, new_partner, send
+from tests.webhooks.deliveries import deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox
 from webhooks.models import Event
 
@@ -156,6 +156,14 @@ def test_event_page_shows_no_capability_and_nothing_personal_that_the_receiver_s
     assert f"unknown: {CAPABILITY[:6]}… [oculto] [oculto] [oculto] [oculto] (code 17)" in page
     for hidden in (CAPABILITY, *personal):
         assert hidden not in page
+
+
+def test_event_page_shows_the_newest_attempts_only(operator: Client, partner: Partner) -> None:
+    """Before the fix, the page of an event with 40,000 attempts never came."""
+    [event] = send(partner)
+    leave_attempts(event, 120)
+    formset = operator.get(page_of(event)).context["inline_admin_formsets"][0].formset
+    assert [form.instance.number for form in formset.initial_forms] == list(range(71, 121))
 
 
 def test_resend_a_selection(operator: Client, partner: Partner, receiver: Receiver) -> None:

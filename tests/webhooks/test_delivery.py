@@ -8,16 +8,20 @@ import io
 import json
 import logging
 import uuid
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from partners.models import Partner
-from tests.factories import update_encrypted
+from tests.factories import issue_key, update_encrypted
 from tests.receiver import Received, Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, end_leases, make_due, new_partner, send
 from webhooks import delivery
@@ -299,3 +303,57 @@ def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, setting
     process._in_flight = 1
 
     assert process.turn(claiming=False) == 0
+
+
+def _by_api(event: Event) -> None:
+    secret = issue_key(event.partner)[1]
+    path = f"/partners/v1/webhook-events/{event.pk}/resend"
+    assert Client(headers={"X-Partner-Api-Key": secret}).post(path).status_code == 202
+
+
+def _by_page(event: Event) -> None:
+    client = Client()
+    client.force_login(User.objects.create_superuser("operadora"))
+    chosen = {"action": "resend_selection", "_selected_action": [event.pk]}
+    assert "Colocados na fila" in client.post("/admin/webhooks/event/", chosen, follow=True).content.decode()
+
+
+def _by_command(event: Event) -> None:
+    call_command("resend_webhook", event.pk, stdout=io.StringIO())
+
+
+@pytest.mark.parametrize("resend", [_by_api, _by_page, _by_command])
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_resend_during_an_attempt_is_followed_by_another(
+    partner: Partner, receiver: Receiver, resend: Callable[[Event], None], status: int
+) -> None:
+    """Before the fix, a resend during an attempt that then succeeded was accepted and never sent."""
+    [event] = send(partner)
+    [claimed] = delivery.claim(1)
+    resend(event)
+    assert delivery.claim(1) == [], "the running attempt keeps its place"
+    answer = Answer(status=status, fault=None if status == 200 else Fault.STATUS)
+    delivery.settle([delivery.Outcome(claimed, receiver.url, timezone.now(), answer)])
+    event.refresh_from_db()
+    assert (event.state, event.failures, event.attempts) == ("due", 0, 1)
+    deliver_due()
+    event.refresh_from_db()
+    assert (event.state, event.attempts, receiver.ids) == ("delivered", 2, [event.pk])
+    deliver_due()
+    assert receiver.ids == [event.pk]
+
+
+def test_a_late_success_does_not_answer_a_resend_that_another_process_is_sending(partner: Partner) -> None:
+    [event] = send(partner)
+    [late] = delivery.claim(1)
+    end_leases()
+    event.resend()
+    [newer] = delivery.claim(1)
+    for claimed, answer, state in (
+        (late, Answer(status=200), "due"),
+        (newer, Answer(status=500, fault=Fault.STATUS), "due"),
+        (late, Answer(status=200), "delivered"),
+    ):
+        delivery.settle([delivery.Outcome(claimed, "https://a.example", timezone.now(), answer)])
+        event.refresh_from_db()
+        assert event.state == state

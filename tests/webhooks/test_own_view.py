@@ -16,7 +16,7 @@ from foundation import cursors
 from partners.models import Partner
 from tests.factories import PartnerFactory, issue_key
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import deliver_due, new_partner, send
+from tests.webhooks.deliveries import deliver_due, leave_attempts, new_partner, send
 from webhooks.models import Event
 
 API = "/partners/v1"
@@ -179,10 +179,20 @@ def test_an_event_with_its_body_and_attempts(http: Client, partner: Partner, rec
         "state": "due",
         "next_attempt_at": f"{event.next_attempt_at:%Y-%m-%dT%H:%M:%SZ}",
         "created_at": millis(event.created_at),
+        "attempts_total": 1,
         "delivered_at": None,
         "body": json.loads(event.body),
     }
     assert response["Cache-Control"] == "no-store"
+
+
+def test_only_the_newest_attempts_are_told(http: Client, partner: Partner, receiver: Receiver) -> None:
+    """Before the fix, an event with 40,000 attempts was a reply of 21.7 MB."""
+    [event] = send(partner)
+    leave_attempts(event, 120)
+    told = http.get(f"{API}/webhook-events/{event.pk}").json()
+    assert [each["number"] for each in told["attempts"]] == list(range(71, 121))
+    assert told["attempts_total"] == 120
 
 
 def test_an_erased_event_has_no_body(http: Client, partner: Partner) -> None:
@@ -217,6 +227,18 @@ def test_a_resend_of_an_event_that_is_still_due_sends_it_once(
     deliver_due()
     deliver_due()
     assert receiver.ids == [event.pk]
+
+
+@pytest.mark.parametrize("path", ["webhook-events/test", "webhook-events/{}/resend"])
+def test_resends_and_test_events_are_limited_a_minute(http: Client, partner: Partner, path: str) -> None:
+    """Before the fix, 300 test events and 100 resends in a row were all taken."""
+    path = f"{API}/{path.format(send(partner)[0].pk)}"
+    statuses = [http.post(path).status_code for _ in range(31)]
+    assert statuses == [202] * 30 + [429]
+    refused = http.post(path)
+    assert (refused.json()["code"], refused.json()["retryable"]) == ("rate_limited", True)
+    assert 1 <= int(refused["Retry-After"]) <= 60
+    assert http.get(f"{API}/webhook-events").status_code == 200, "another limit than that of calls"
 
 
 @pytest.mark.parametrize("method", ["get", "post"])

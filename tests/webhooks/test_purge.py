@@ -37,7 +37,7 @@ def test_content_is_erased_when_its_time_is_over(partner: Partner, receiver: Rec
     assert (old.body, old.external_reference, old.reference_index) == (None, None, "")
     assert old.purged_at is not None
     assert (old.state, old.attempts) == ("delivered", 1)
-    assert Attempt.objects.get(event=old).excerpt is None
+    assert not Attempt.objects.filter(event=old).exists()
     young.refresh_from_db()
     assert (young.external_reference, young.purged_at) == ("group-0", None)
     assert Attempt.objects.get(event=young).excerpt == "thanks, Maria"
@@ -121,10 +121,7 @@ def test_a_holders_events_are_erased_whatever_their_state(partner: Partner, rece
     assert [event.state for event in (delivered, due, waiting)] == ["delivered", "failed", "failed"]
     other.refresh_from_db()
     assert (other.external_reference, other.purged_at) == ("group-1", None)
-    assert [attempt.excerpt for attempt in Attempt.objects.order_by("event__created_at")] == [
-        None,
-        "thanks, Maria",
-    ]
+    assert [(attempt.event_id, attempt.excerpt) for attempt in Attempt.objects.all()] == [(other.pk, "thanks, Maria")]
     assert models.erase(["group-0"]) == 0
 
 
@@ -139,7 +136,7 @@ def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, sta
 
     event.refresh_from_db()
     assert (event.state, event.attempts, event.next_attempt_at, event.body) == (state, 1, None, None)
-    assert Attempt.objects.get().excerpt is None
+    assert not Attempt.objects.exists()
     assert delivery.claim(1) == []
 
 

@@ -30,6 +30,7 @@ class Migration(migrations.Migration):
                 ('claim', models.UUIDField(editable=False, null=True)),
                 ('claimed_until', models.DateTimeField(editable=False, null=True, verbose_name='em entrega até')),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
+                ('resent', models.BooleanField(db_default=False, default=False, editable=False)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='criado em')),
                 ('delivered_at', models.DateTimeField(null=True, verbose_name='entregue em')),
                 ('purged_at', models.DateTimeField(null=True, verbose_name='conteúdo apagado em')),
