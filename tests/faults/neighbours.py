@@ -129,10 +129,13 @@ def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: 
 
 def leave_event_with_attempts(partner_id: str) -> None:
     """Leave the neighbour an event with 40,000 attempts, for the act `webhook-events`."""
+    from django.db import transaction
+
     from partners.models import Partner
     from tests.webhooks.deliveries import leave_attempts, send
 
-    leave_attempts(*send(Partner.objects.get(pk=partner_id)), 40_000)
+    with transaction.atomic():  # no delivery process sees it before
+        leave_attempts(*send(Partner.objects.get(pk=partner_id)), 40_000)
 
 
 def run(seconds: float, only: list[str]) -> int:
