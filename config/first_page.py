@@ -137,8 +137,8 @@ def _concerns(may: Any) -> Iterator[Concern]:
     if may("webhooks.view_event"):
         yield from _webhook_concerns(late)
     if may("consultas.view_step"):
-        steps = Step.objects.filter(state=Step.State.OPEN, next_check_at__lt=late)
-        counts = steps.aggregate(count=Count("pk"), since=Min("next_check_at"))
+        steps = Step.objects.filter(state=Step.State.OPEN, due_at__lt=late)
+        counts = steps.aggregate(count=Count("pk"), since=Min("due_at"))
         address = f"{reverse('admin:consultas_step_changelist')}?state__exact=open"
         yield Concern("Passos do titular sem verificação", counts["count"], "", address, counts["since"])
     if may("proposals.view_proposal"):

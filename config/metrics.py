@@ -137,7 +137,7 @@ class StateCollector(Collector):
         )
         rows = Step.objects.filter(state=Step.State.OPEN).order_by().values_list("provider")
         now = timezone.now()
-        for bank, count, due in rows.annotate(Count("pk"), Min("next_check_at")):
+        for bank, count, due in rows.annotate(Count("pk"), Min("due_at")):
             steps.add_metric([bank], count)
             oldest.add_metric([bank], max(0.0, (now - due).total_seconds()) if due else 0.0)
         yield steps

@@ -348,7 +348,10 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_TRACK_STARTED = False
 CELERY_TASK_ROUTES = {
     "proposals.tasks.purge": {"queue": "default"},
-    # A holder waits for the code like a partner waits for a bank. The sweep process sends codes whose task was lost.
+    "foundation.tasks.tick": {"queue": "sweeps"},
+    "consultas.tasks.check_steps": {"queue": "sweeps"},
+    "proposals.tasks.sweep": {"queue": "sweeps"},
+    # A holder waits for the code like a partner waits for a bank. A sweep sends codes whose task was lost.
     "authorizations.tasks.send_code": {"queue": "banks"},
     "foundation.tasks.pong": {"queue": "banks"},
     "consultas.tasks.*": {"queue": "banks"},

@@ -234,7 +234,7 @@ class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
         "kind",
         "coloured_state",
         "checks",
-        "next_check_at",
+        "due_at",
         "expires_at",
     )
     list_filter = ("state", BankFilter, StepType, ("partner", AutocompleteSelectFilter))
@@ -254,7 +254,7 @@ class StepAdmin(ButtonsAdmin, PersonalRowsAdmin):
         "opened_at",
         "expires_at",
         "checks",
-        "next_check_at",
+        "due_at",
         "closed_at",
         "events",
     )

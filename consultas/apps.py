@@ -5,3 +5,10 @@ class ConsultasConfig(AppConfig):
     name = "consultas"
     verbose_name = "Consultas"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from consultas import pending
+        from consultas.models import Step
+        from foundation import later
+
+        later.register(pending.CHECK, Step)

@@ -9,8 +9,8 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
-from foundation import leases
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from foundation.leases import Leased
 from partners.models import Partner
 from providers.price import CetSource
 from providers.types.answer import BankOffer
@@ -191,12 +191,12 @@ class Offer(models.Model):
         )
 
 
-class Step(models.Model):
+class Step(Leased):
     """An external step that the holder owes a bank: liveness, chat message, SMS or confirmation.
 
     At most one is open per partner, bank and CPF. `query` is the query that opened it. `reference` is the bank's id of
-    the step. `woken_at` is when a callback or an operator asked for a check; null after that check. `worker` is the
-    worker that is checking the step.
+    the step. An open step is due at its next check. `woken_at` is when a callback or an operator asked for a check;
+    null once a worker has taken it.
     """
 
     class State(models.TextChoices):
@@ -220,9 +220,7 @@ class Step(models.Model):
     opened_at = models.DateTimeField("aberto em", default=timezone.now)
     expires_at = models.DateTimeField("expira em")
     checks = models.PositiveIntegerField("verificações", default=0)
-    next_check_at = models.DateTimeField("próxima verificação", null=True)
     woken_at = models.DateTimeField(null=True)
-    worker = leases.worker_field()
     closed_at = models.DateTimeField("encerrado em", null=True)
     # The number of offers after the step ended. Null before, and in rows of earlier releases.
     offers = models.PositiveSmallIntegerField("ofertas", null=True)
@@ -240,7 +238,7 @@ class Step(models.Model):
             )
         ]
         indexes = [
-            models.Index(fields=("next_check_at",), name="step_due", condition=models.Q(state="open")),
+            models.Index(fields=("due_at",), name="step_due", condition=models.Q(due_at__isnull=False)),
             models.Index(fields=("opened_at",), name="step_oldest"),
             models.Index(fields=("closed_at",), name="step_closed", condition=models.Q(closed_at__isnull=False)),
             models.Index(fields=("cpf_index",), name="step_holder"),

@@ -5,9 +5,8 @@ Only `settle` closes a step. A repeated query or a callback that learns of the e
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -19,10 +18,10 @@ from django.utils import timezone
 from authorizations import evidence
 from consultas import offers, query_json
 from consultas.models import Query, Step
+from foundation import later
 from foundation.database import outlasts_restart
 from foundation.encryption import sealed
 from foundation.errors import ApiError, InvalidInput
-from foundation.heartbeats import worker_id
 from partners.models import Allowance
 from providers import registry
 from providers.bank import Bank
@@ -41,6 +40,8 @@ DEFAULT_LIFETIME = timedelta(hours=72)
 EAGER = timedelta(minutes=10)
 EAGER_EVERY = timedelta(seconds=6)
 SLOWEST = timedelta(minutes=5)
+#: The task that checks due steps.
+CHECK = "consultas.tasks.check_steps"
 #: How long a claimed check may take before another worker may claim it.
 LEASE = timedelta(seconds=45)
 
@@ -110,7 +111,7 @@ def _open(query: Query, provider: str, action: BankAction) -> Step:
             "reference": action.reference,
             "opened_at": now,
             "expires_at": action.expires_at or now + DEFAULT_LIFETIME,
-            "next_check_at": now + EAGER_EVERY,
+            "due_at": now + EAGER_EVERY,
         },
     )
     return step
@@ -150,53 +151,29 @@ def _waiting(step: Step) -> BankResult:
 
 
 def wake(step: Step) -> None:
-    """Have the step checked by the next sweep, before the steps that are due by their schedule."""
+    """Have the step checked at once, before the steps that are due by their schedule."""
     _wake(Step.objects.filter(pk=step.pk))
 
 
 def _wake(steps: QuerySet[Step]) -> None:
-    now = timezone.now()
-    steps.filter(state=Step.State.OPEN).update(next_check_at=now, woken_at=now)
-
-
-def is_any_due() -> bool:
-    """True if any step's check is due."""
-    return _due(timezone.now()).exists()
+    if Step.hasten(steps.filter(state=Step.State.OPEN), woken_at=timezone.now()):
+        later.ring(CHECK)
 
 
 def banks_due() -> list[str]:
     """The banks with a step whose check is due."""
-    return list(_due(timezone.now()).order_by("provider").values_list("provider", flat=True).distinct())
-
-
-def _due(now: datetime) -> QuerySet[Step]:
-    return Step.objects.filter(state=Step.State.OPEN, next_check_at__lte=now)
-
-
-def held() -> QuerySet[Step]:
-    """The open steps that a worker is checking."""
-    taken = Step.objects.filter(state=Step.State.OPEN, next_check_at__lte=timezone.now() + LEASE)
-    return taken.exclude(worker="")
-
-
-def end_leases_of(workers: Collection[str]) -> None:
-    """End the leases of these dead workers on steps, so that others check the steps."""
-    held().filter(worker__in=workers).update(next_check_at=timezone.now(), worker="")
+    return list(Step.due().order_by("provider").values_list("provider", flat=True).distinct())
 
 
 def claim_due(bank: str, limit: int) -> list[Step]:
     """Claim at most `limit` due steps of `bank` for this worker. Another worker may take them only after the lease.
     Woken steps come first, then young ones, whose end is promised soon."""
-    if not limit:
+    age = Case(When(opened_at__gt=timezone.now() - EAGER, then=0), default=1)
+    order = (F("woken_at").asc(nulls_last=True), age, "due_at")
+    ids = Step.claim(Step.due().filter(provider=bank), limit, LEASE, order)
+    if not ids:
         return []
-    worker, now = worker_id(), timezone.now()
-    age = Case(When(opened_at__gt=now - EAGER, then=0), default=1)
-    with transaction.atomic():
-        due = _due(now).filter(provider=bank).select_for_update(skip_locked=True).only("pk")
-        ids = [step.pk for step in due.order_by(F("woken_at").asc(nulls_last=True), age, "next_check_at")[:limit]]
-        Step.objects.filter(pk__in=ids).update(
-            next_check_at=now + LEASE, woken_at=None, checks=F("checks") + 1, worker=worker
-        )
+    Step.objects.filter(pk__in=ids).update(woken_at=None, checks=F("checks") + 1)
     # Answers are large and are decrypted when loaded.
     return list(Step.objects.filter(pk__in=ids).select_related("query").defer("query__answers"))
 
@@ -231,14 +208,10 @@ def partners_allowed(bank: str, steps: list[Step]) -> set[UUID]:
 
 def _look_again(step: Step) -> None:
     """Schedule the next check: within 10 s while the step is young, then after a twentieth of its age, at most 5
-    minutes.
-
-    A step that was woken after it was claimed stays due, because this check may have come before its end.
-    """
+    minutes."""
     now = timezone.now()
     wait = max(EAGER_EVERY, min(SLOWEST, (now - step.opened_at) / 20)) if now - step.opened_at > EAGER else EAGER_EVERY
-    claimed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN, next_check_at=step.next_check_at)
-    claimed.update(next_check_at=now + wait, worker="")
+    step.release(now + wait)
 
 
 def wake_by_callback(provider: str, reference: str) -> None:
@@ -257,7 +230,9 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
         closed = Step.objects.filter(pk=step.pk, state=Step.State.OPEN).update(
             state=Step.State(outcome.value),
             closed_at=now,
-            next_check_at=None,
+            due_at=None,
+            lease_until=None,
+            worker="",
             offers=len(bank_offers),
             best_offer=max((offer.loan_value for offer in bank_offers), default=None),
         )

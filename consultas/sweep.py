@@ -1,4 +1,4 @@
-"""The sweep that checks due external steps, with limits on number and time."""
+"""Checks due external steps, with limits on number and time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from gevent.pool import Pool
 
 from consultas import pending
 from consultas.models import Step
+from foundation import later
 from providers import operation, registry
 from providers.bank import Connection
 from providers.errors import BankSwitchedOff
 from providers.models import enabled_connections
 
-#: How long one sweep takes up due steps, in seconds. The next sweep continues.
+#: How long one run takes up due steps, in seconds. The next run continues.
 TICK_S = 2.0
 #: How many steps of one bank this process checks at the same time. A hanging bank therefore delays no other bank's
 #: steps.
@@ -33,16 +34,21 @@ def run() -> None:
     have ended."""
     end = time.monotonic() + TICK_S
     looks: list[gevent.Greenlet] = []
-    with _turn:  # the previous sweep may still be running
-        connections: dict[str, Connection] | None = None
-        while time.monotonic() < end and (banks := pending.banks_due()):
-            if connections is None:
-                connections = enabled_connections(registry.names())
-            for bank in banks:
-                looks += _look_at(bank, connections)
-            database.close()
-            gevent.sleep(_PAUSE_S)
+    connections: dict[str, Connection] = {}
+
+    def take() -> int:
+        banks = pending.banks_due() if time.monotonic() < end else []
+        if banks and not connections:
+            connections.update(enabled_connections(registry.names()))
+        for bank in banks:
+            looks.extend(_look_at(bank, connections))
         database.close()
+        if banks:
+            gevent.sleep(_PAUSE_S)
+        return len(banks)
+
+    with _turn:  # the previous run may still be taking steps
+        later.drain(pending.CHECK, take)
     gevent.joinall(looks)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 from django.conf import settings
 
-from consultas import asking, auctions
+from consultas import asking, auctions, sweep
 from foundation import replies
 
 
@@ -20,3 +20,9 @@ def look_up_auction(request: str, reply_to: str, encrypted_key: str, request_id:
     """Ask the service's own bank for an auction's record, and send it as the answer."""
     with replies.answering(reply_to, request, settings.BANK_TIMEOUT_S) as reply:
         reply.content = auctions.run(encrypted_key, request_id, partner_id)
+
+
+@shared_task
+def check_steps() -> None:
+    """Ask the banks for the external steps whose check is due."""
+    sweep.run()

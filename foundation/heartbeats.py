@@ -20,7 +20,7 @@ BEAT_S = 1.0
 _BEAT_TTL_S = 3
 #: A worker without a heartbeat for this long is lost, in seconds. After Redis is emptied, a living worker has no key
 #: until its next beat, which a busy machine may delay.
-LOST_AFTER_S = 4.0
+LOST_AFTER_S = 3.0
 #: How long the start of a worker's silence is remembered, in seconds, unless it is asked for again.
 _SILENCE_TTL_S = 60
 #: ARGV: the silence that counts as death in milliseconds, the time to live of a recorded silence in seconds, the asking

@@ -1,42 +1,98 @@
-"""Leases of workers that died. A leased row names its worker in the column `worker`, which is emptied when the lease
-ends.
+"""Rows of work that run later: when a row is due, who holds it, and what happens if its holder dies.
 
-A lease expires by itself. The lease of a dead worker can be ended sooner, about 12 seconds after its death. A worker
-without heartbeats may still be alive, so the code that ends its lease must tolerate that the worker continues.
+A worker takes due rows by a lease, so that no other works on them. It gives a row back with the time when it is due
+again, or none. A lease expires by itself. The lease of a dead worker ends sooner, about 8 seconds after its death. A
+worker without heartbeats may still be alive, so everything that it writes about the row is fenced by its lease.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self
 
-import structlog
 from django.db import connection, models
-from redis.exceptions import RedisError
+from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models.expressions import Combinable
+from django.utils import timezone
 
-from foundation.heartbeats import dead_among
-
-log = structlog.get_logger(__name__)
+from foundation.heartbeats import worker_id
 
 
 def worker_field() -> models.CharField[str, str]:
     """The column `worker`: the id of the worker that holds the row's lease (`heartbeats.worker_id`). Empty without a
-    lease, and for a lease taken by the previous release."""
+    lease."""
     return models.CharField(max_length=32, default="", db_default="", blank=True, editable=False)
 
 
-def dead_holders(named: Iterable[str]) -> set[str]:
-    """Those of the workers named in rows that are dead. Empty if Redis is unavailable: leases then expire by
-    themselves.
-
-    `named` may be a queryset. No database connection is held while Redis is asked.
+class Leased(models.Model):
+    """A row that is due at some time. `due_at` is that time, null if nothing is left to do. `lease_until` is the end of
+    the lease, and `worker` the worker that holds it. A class adds an index on `due_at` for the rows that have one.
     """
-    workers = set(named)
-    if not workers:
-        return set()
-    if not connection.in_atomic_block:
-        connection.close()
-    try:
-        return dead_among(workers)
-    except RedisError:
-        log.warning("heartbeats_unreadable")
-        return set()
+
+    due_at = models.DateTimeField("vence em", null=True, editable=False)
+    lease_until = models.DateTimeField(null=True, editable=False)
+    worker = worker_field()
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def is_due(cls, now: datetime) -> Q:
+        """The condition of a row that is due at `now` and that nobody holds. The only definition: claims, the tick,
+        lists and figures use it. A class may add to it."""
+        return Q(due_at__lte=now) & (Q(lease_until=None) | Q(lease_until__lte=now))
+
+    @classmethod
+    def due(cls, now: datetime | None = None) -> QuerySet[Self]:
+        """The rows that are due and that nobody holds."""
+        return cls._default_manager.filter(cls.is_due(now or timezone.now()))
+
+    @classmethod
+    def held(cls) -> QuerySet[Self]:
+        """The rows that a worker has taken and not given back, its lease expired or not."""
+        return cls._default_manager.filter(due_at__isnull=False).exclude(worker="")
+
+    @classmethod
+    def claim(
+        cls, rows: QuerySet[Self], room: int, lease: timedelta, order: Sequence[str | Combinable] = ("due_at",)
+    ) -> list[Any]:
+        """Take at most `room` of `rows`, which are part of `due()`, for this worker until `lease` has passed, in the
+        given order. One statement. Returns their keys."""
+        if room <= 0:
+            return []
+        table, key = cls._meta.db_table, cls._meta.pk.column
+        chosen, params = rows.order_by(*order).values("pk")[:room].query.sql_with_params()
+        sql = (
+            f'UPDATE "{table}" SET lease_until = %s, worker = %s WHERE "{key}" IN'  # noqa: S608 - names of ours
+            f' ({chosen} FOR UPDATE OF "{table}" SKIP LOCKED) RETURNING "{key}"'
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [timezone.now() + lease, worker_id(), *params])
+            return [key for (key,) in cursor.fetchall()]
+
+    def release(self, due_at: datetime | None, **changes: Any) -> bool:
+        """Give back this row, which this worker holds: it is due again at `due_at`, or never if that is None. Also sets
+        the columns `changes`. Returns False if the lease was lost meanwhile; nothing is changed then.
+
+        If something made the row due while it was held (`hasten`), it stays due, because this worker may have looked
+        before that happened.
+        """
+        again = Case(When(due_at=self.due_at, then=Value(due_at)), default=F("due_at"))
+        return bool(self.leased().update(due_at=again, lease_until=None, worker="", **changes))
+
+    def leased(self) -> QuerySet[Self]:
+        """This row, if the lease with which it was loaded still holds."""
+        mine = type(self)._default_manager.filter(pk=self.pk, worker=self.worker, lease_until=self.lease_until)
+        return mine.exclude(worker="")
+
+    @classmethod
+    def hasten(cls, rows: QuerySet[Self], **changes: Any) -> int:
+        """Make `rows` due now, also those that a worker holds: they are due again once it gives them back. Returns
+        their number."""
+        return rows.update(due_at=timezone.now(), **changes)
+
+    @classmethod
+    def end_leases_of(cls, workers: Collection[str]) -> None:
+        """End the leases of these dead workers, so that others take their rows."""
+        cls.held().filter(worker__in=workers).update(lease_until=None, worker="")

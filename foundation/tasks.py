@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from foundation import batches, replies
+from foundation import batches, later, replies
 from foundation.models import AuditEntry
 
 
@@ -18,6 +18,12 @@ from foundation.models import AuditEntry
 def pong(request: str, reply_to: str) -> None:
     """The worker's answer to the readiness check."""
     replies.post(reply_to, request, replies.ANSWER, None)
+
+
+@shared_task
+def tick() -> None:
+    """Have everything that is due taken up. Sent by beat."""
+    later.tick()
 
 
 @shared_task

@@ -1,4 +1,4 @@
-"""Ends the leases of dead workers early, so that other workers continue their submissions, steps and webhooks.
+"""Ends the leases of dead workers early, so that other workers continue their submissions and webhooks.
 
 The reasons are in docs/decisions/0033-leases-of-dead-workers.md.
 """
@@ -10,8 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from consultas import pending
-from foundation.leases import dead_holders
+from foundation.later import dead_holders
 from proposals import reconciling
 from proposals.models import Proposal
 from webhooks import delivery
@@ -26,13 +25,11 @@ def end_leases() -> None:
     """End the leases of dead workers."""
     if dead := dead_holders(_holders()):
         Proposal.end_leases_of(dead, timezone.now())
-        pending.end_leases_of(dead)
         delivery.end_leases_of(dead)
 
 
 def _holders() -> QuerySet[Any, str]:
     submissions, *others = (
-        held.order_by().values_list("worker", flat=True)
-        for held in (reconciling.held(), pending.held(), delivery.held())
+        held.order_by().values_list("worker", flat=True) for held in (reconciling.held(), delivery.held())
     )
     return submissions.union(*others)

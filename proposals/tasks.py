@@ -7,6 +7,7 @@ from django.conf import settings
 
 from foundation import replies
 from proposals import actions, retention, sending
+from proposals import sweep as sweeps
 
 
 @shared_task
@@ -29,6 +30,12 @@ def look(proposal_id: str, reply_to: str, request_id: str) -> None:
     """Ask a bank for a proposal's status and store it in the row."""
     with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
         actions.look(proposal_id, request_id)
+
+
+@shared_task
+def sweep() -> None:
+    """Do the work that is due while no partner waits. Sent by beat."""
+    sweeps.run()
 
 
 @shared_task

@@ -190,7 +190,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
     assert overdue is not None
     Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
     Event.objects.filter(pk=overdue.pk).update(next_attempt_at=now - timedelta(minutes=3), failures=1)
-    a_step(offer, next_check_at=now - timedelta(minutes=3))
+    a_step(offer, due_at=now - timedelta(minutes=3))
     a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
     Provider.objects.update(circuit="open")
     for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
@@ -220,7 +220,7 @@ def test_the_first_page_says_who_waits_the_longest(admin_client: Client) -> None
     partner = PartnerFactory(name="Financeira Um", webhook_url="https://partner.example/w")
     partner.rotate_webhook_secret()
     offer = an_offer(partner, "ipe")
-    a_step(offer, next_check_at=now - timedelta(hours=2, minutes=1))
+    a_step(offer, due_at=now - timedelta(hours=2, minutes=1))
     with transaction.atomic():
         event = outbox.send(partner, "lead", "group-1", {})
     assert event is not None

@@ -175,9 +175,9 @@ def test_overdue_checks_reveal_a_dead_sweep_process(db: None, client: Web) -> No
     now = timezone.now()
     for bank, overdue_s in (("imbuia", 20), ("imbuia", 90), ("peroba", -5)):
         offer = an_offer(partner, bank, cpf=f"holder-{overdue_s}")
-        a_step(offer, next_check_at=now - timedelta(seconds=overdue_s))
+        a_step(offer, due_at=now - timedelta(seconds=overdue_s))
         a_proposal(offer, submission="accepted", next_refresh_at=now - timedelta(seconds=overdue_s + 1000))
-    a_step(an_offer(partner, "canela"), state="approved", next_check_at=None)
+    a_step(an_offer(partner, "canela"), state="approved", due_at=None)
     found = scrape(client)
     name = "external_step_oldest_due_seconds"
     assert [found.value(name, bank=bank) for bank in ("peroba", "canela")] == [0, None]

@@ -81,7 +81,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
             {**pooled, **no_banks},
         ),
         Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "1000"], pooled),
-        Process("sweeps", [*python, "gevent.monkey", "manage.py", "sweep", "--skip-checks"], pooled),
+        Process("sweeps", [*worker, "-n", "sweeps@%h", "-Q", "sweeps", "-P", "gevent", "-c", "256"], pooled),
         Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks", "--skip-checks"], {**pooled, **no_banks}),
         Process(
             "default",

@@ -99,7 +99,8 @@ class Migration(migrations.Migration):
                 ('opened_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='aberto em')),
                 ('expires_at', models.DateTimeField(verbose_name='expira em')),
                 ('checks', models.PositiveIntegerField(default=0, verbose_name='verificações')),
-                ('next_check_at', models.DateTimeField(null=True, verbose_name='próxima verificação')),
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('lease_until', models.DateTimeField(editable=False, null=True)),
                 ('woken_at', models.DateTimeField(null=True)),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('closed_at', models.DateTimeField(null=True, verbose_name='encerrado em')),
@@ -164,7 +165,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='step',
-            index=models.Index(condition=models.Q(('state', 'open')), fields=['next_check_at'], name='step_due'),
+            index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at'], name='step_due'),
         ),
         migrations.AddIndex(
             model_name='step',

@@ -135,7 +135,7 @@ def test_the_menu_shows_what_one_may_see(curious: Client, admin_client: Client) 
 
 
 def test_a_step_is_checked_on_request(admin_client: Client, step: Step) -> None:
-    Step.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
+    Step.objects.update(due_at=timezone.now() + timedelta(minutes=5))
     address = reverse("admin:consultas_step_change", args=[step.pk])
     page = admin_client.get(address).content.decode()
     assert "Verificar agora" in page
@@ -143,24 +143,24 @@ def test_a_step_is_checked_on_request(admin_client: Client, step: Step) -> None:
     assert reverse("admin:consultas_query_change", args=[step.query_id]) in page
 
     admin_client.get(address, {"consultas_step_check_now": ""})
-    assert Step.objects.get().next_check_at > timezone.now()
+    assert Step.objects.get().due_at > timezone.now()
     admin_client.post(address, {"consultas_step_check_now": ""})
-    assert Step.objects.get().next_check_at <= timezone.now()
+    assert Step.objects.get().due_at <= timezone.now()
     assert LogEntry.objects.get().change_message == "Verificação antecipada."
 
 
 def test_a_closed_step_is_not_checked_and_links_to_its_events(admin_client: Client, step: Step) -> None:
-    Step.objects.update(state=Step.State.APPROVED, next_check_at=None, closed_at=timezone.now())
+    Step.objects.update(state=Step.State.APPROVED, due_at=None, closed_at=timezone.now())
     address = reverse("admin:consultas_step_change", args=[step.pk])
     page = admin_client.get(address).content.decode()
     assert "Verificar agora" not in page
     assert f"/admin/webhooks/event/?reference_index={reference_index(FULL_FLOW)}" in page
     admin_client.post(address, {"consultas_step_check_now": ""})
-    assert Step.objects.get().next_check_at is None
+    assert Step.objects.get().due_at is None
 
 
 def test_an_operator_who_may_only_view_starts_no_check_of_a_step(step: Step) -> None:
-    Step.objects.update(next_check_at=timezone.now() + timedelta(minutes=5))
+    Step.objects.update(due_at=timezone.now() + timedelta(minutes=5))
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_step"))
     browser = Client()
@@ -168,4 +168,4 @@ def test_an_operator_who_may_only_view_starts_no_check_of_a_step(step: Step) -> 
     address = reverse("admin:consultas_step_change", args=[step.pk])
     assert "Verificar agora" not in browser.get(address).content.decode()
     browser.post(address, {"consultas_step_check_now": ""})
-    assert Step.objects.get().next_check_at > timezone.now()
+    assert Step.objects.get().due_at > timezone.now()

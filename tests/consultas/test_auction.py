@@ -6,12 +6,10 @@ import json
 import time
 
 import pytest
-from django.db import connection
 
 from partners.models import Partner
 from providers.models import Provider
 from tests.client import FULL_FLOW, Client, error_body
-from tests.factories import PartnerFactory
 from tests.processes import Simulator
 
 FOUND = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"
@@ -83,16 +81,3 @@ def test_a_disabled_bank_is_502(client: Client, simulator: Simulator) -> None:
     response = client.get(f"/auction-proposals/{FOUND}")
     assert (response.status_code, response.json()["code"]) == (502, "provider_unavailable")
     assert simulator.calls("ipe", "auction") == []
-
-
-def test_a_row_that_the_release_before_left_keeps_no_partner_from_being_deleted(db: None) -> None:
-    """The table stays as long as a process of that release may write to it."""
-    partner = PartnerFactory()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO consultas_auctionlookup (id, partner_id, key, error, request_id, created_at)"
-            " VALUES (gen_random_uuid(), %s, 'encrypted', '', 'r', now())",
-            [partner.pk],
-        )
-    partner.delete()
-    connection.check_constraints()

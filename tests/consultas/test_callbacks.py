@@ -38,7 +38,7 @@ def results(partner: Partner) -> list[str]:
 
 def put_off() -> None:
     """Put the next poll off, so that only a callback can start a check."""
-    Step.objects.filter(state="open").update(next_check_at=timezone.now() + timedelta(hours=1))
+    Step.objects.filter(state="open").update(due_at=timezone.now() + timedelta(hours=1))
 
 
 @each_calling
@@ -110,7 +110,7 @@ def opened(simulator: Simulator, bank: str, cpf: str) -> bool:
 
 
 def next_check() -> datetime | None:
-    return Step.objects.get().next_check_at
+    return Step.objects.get().due_at
 
 
 @each_calling
@@ -127,7 +127,7 @@ def test_a_repeated_or_late_callback_is_accepted_and_changes_nothing(
     for _ in range(2):
         assert postman.deliver(letter) == 204
     row = Step.objects.get()
-    assert (row.state, row.next_check_at) == ("approved", None)
+    assert (row.state, row.due_at) == ("approved", None)
     assert results(partner) == ["approved"]
     assert len(postman.simulator.calls(bank, "poll")) == looks
 
@@ -173,8 +173,8 @@ def test_polling_makes_good_a_callback_before_the_querys_reply(
         shown = asked.result()["providerResults"][bank]
     assert (shown["requiresSignature"], shown["proposals"]) == (True, [])
     row = Step.objects.get()
-    assert row.checks > 0 or row.next_check_at <= row.opened_at + timedelta(seconds=10)
-    Step.objects.filter(checks=0).update(next_check_at=timezone.now())  # the clock is moved, not waited for
+    assert row.checks > 0 or row.due_at <= row.opened_at + timedelta(seconds=10)
+    Step.objects.filter(checks=0).update(due_at=timezone.now())  # the clock is moved, not waited for
     wait_until(lambda: results(partner), WAIT_S, "authorization_result", live_service.logs)
     assert results(partner) == ["approved"]
 

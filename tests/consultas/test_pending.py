@@ -52,7 +52,7 @@ def events(partner: Partner) -> list[dict[str, Any]]:
 
 def hurry() -> None:
     """Make every open step due for a check now."""
-    Step.objects.filter(state="open").update(next_check_at=timezone.now())
+    Step.objects.filter(state="open").update(due_at=timezone.now())
 
 
 @each_step
@@ -134,7 +134,7 @@ def test_a_refusal_that_a_requery_finds_first_is_told_too(
     client: Client, partner: Partner, simulator: Simulator
 ) -> None:
     result(client, "peroba", "90000000337")
-    Step.objects.update(next_check_at=timezone.now() + timedelta(hours=1))
+    Step.objects.update(due_at=timezone.now() + timedelta(hours=1))
     simulator.complete("90000000337", "peroba", "chat", "refused")
     assert result(client, "peroba", "90000000337")["status"] == "requires_action"
     assert [event["status"] for event in events(partner)] == ["refused"]

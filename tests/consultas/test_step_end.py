@@ -170,7 +170,7 @@ def test_a_bank_that_says_no_after_the_step_ends_it(
     for _ in range(2):
         pending.check(banks(ending.bank), step)
     step.refresh_from_db()
-    assert (step.state, step.next_check_at) == ("refused", None)
+    assert (step.state, step.due_at) == ("refused", None)
     assert told() == [("refused", [])]
 
 
@@ -201,7 +201,7 @@ def test_a_consult_that_failed_for_good_ends_its_step_and_a_requery_consults_ane
     assert again(banks("cedro"), step).status is QueryStatus.OK
     pending.check(banks("cedro"), step)
     step.refresh_from_db()
-    assert (step.state, step.next_check_at) == ("expired", None)
+    assert (step.state, step.due_at) == ("expired", None)
     assert told() == [("expired", [])]
 
 
@@ -245,7 +245,7 @@ def test_a_step_that_is_over_ends_though_the_bank_fails(db: None, banks: Banks, 
     step.refresh_from_db()
     pending.check(banks.unreachable(ending.bank), step)
     step.refresh_from_db()
-    assert (step.state, step.next_check_at) == ("expired", None)
+    assert (step.state, step.due_at) == ("expired", None)
     assert told() == [("expired", [])]
 
 
@@ -283,7 +283,7 @@ def swept(sandbox: None) -> Partner:
 
 
 def due() -> None:
-    Step.objects.filter(state="open").update(next_check_at=timezone.now())
+    Step.objects.filter(state="open").update(due_at=timezone.now())
 
 
 def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
@@ -295,7 +295,7 @@ def test_a_step_at_a_disabled_bank_waits_and_expires_in_its_time(
     sweep.run()
     step.refresh_from_db()
     assert step.state == "open"
-    assert step.next_check_at > timezone.now()
+    assert step.due_at > timezone.now()
     over()
     due()
     sweep.run()

@@ -27,8 +27,7 @@ def many(step: Step, count: int) -> None:
     due = timezone.now() - timedelta(minutes=1)
     values = {field: getattr(step, field) for field in ("partner", "query", "provider", "type", "url", "reference")}
     Step.objects.bulk_create(
-        Step(**values, cpf_index=f"holder-{number}", expires_at=step.expires_at, next_check_at=due)
-        for number in range(count)
+        Step(**values, cpf_index=f"holder-{number}", expires_at=step.expires_at, due_at=due) for number in range(count)
     )
 
 
@@ -40,11 +39,11 @@ def ended(partner: Partner) -> list[str]:
 def test_those_known_to_have_ended_come_first_then_the_young_ones_by_their_turn(db: None) -> None:
     partner, now = PartnerFactory(), timezone.now()
     turns = {
-        "old": {"opened_at": now - timedelta(hours=1), "next_check_at": now - timedelta(minutes=9)},
-        "young, later": {"next_check_at": now - timedelta(seconds=1)},
-        "young": {"next_check_at": now - timedelta(seconds=3)},
+        "old": {"opened_at": now - timedelta(hours=1), "due_at": now - timedelta(minutes=9)},
+        "young, later": {"due_at": now - timedelta(seconds=1)},
+        "young": {"due_at": now - timedelta(seconds=3)},
         "woken": {"opened_at": now - timedelta(hours=1)},
-        "not due": {"next_check_at": now + timedelta(minutes=1)},
+        "not due": {"due_at": now + timedelta(minutes=1)},
     }
     steps = {name: a_step(an_offer(partner, "imbuia", cpf=name), **values) for name, values in turns.items()}
     a_step(an_offer(partner, "peroba"))

@@ -62,7 +62,7 @@ def an_ended_step(
 ) -> Step:
     """A step that ended at the time `at`, and the offers that it brought. It belongs to `query`, or to a new query."""
     amount = Decimal(max(amounts)) if amounts else None
-    changes = {"state": state, "closed_at": at, "next_check_at": None, "offers": len(amounts), "best_offer": amount}
+    changes = {"state": state, "closed_at": at, "due_at": None, "offers": len(amounts), "best_offer": amount}
     step = a_step(an_offer(partner, bank), **changes)
     if query is not None:
         step.query = query

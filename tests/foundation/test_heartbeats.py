@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from foundation import heartbeats, leases
+from foundation import heartbeats, later
 from foundation.heartbeats import LOST_AFTER_S, dead_among, key_of
 from foundation.redis import redis
 from tests.leases import bury, dead_worker, living_worker
@@ -55,7 +55,7 @@ def test_a_redis_that_does_not_answer_ends_no_lease(
 ) -> None:
     worker = dead_worker()
     with freeze_redis():
-        assert leases.dead_holders([worker]) == set()
+        assert later.dead_holders([worker]) == set()
     bury(worker)
-    assert leases.dead_holders([worker]) == {worker}
-    assert leases.dead_holders([]) == set()
+    assert later.dead_holders([worker]) == {worker}
+    assert later.dead_holders([]) == set()

@@ -81,5 +81,5 @@ def a_step(offer: Offer, **values: Any) -> Step:
         type="biometria",
         detail="Prova de vida.",
         reference="step-1",
-        **{"opened_at": now, "expires_at": now + timedelta(hours=72), "next_check_at": now, **values},
+        **{"opened_at": now, "expires_at": now + timedelta(hours=72), "due_at": now, **values},
     )

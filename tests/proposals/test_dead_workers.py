@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from consultas import pending
 from consultas.models import Offer, Step
-from foundation import heartbeats
+from foundation import heartbeats, later
 from partners.models import Partner
 from proposals import dead_workers, reconciling, sending
 from proposals.models import Cause, Proposal
@@ -132,10 +132,10 @@ def test_a_step_that_a_dead_worker_looked_at_is_looked_at_by_the_next(offer: Off
     step = a_step(offer)
     [claimed] = pending.claim_due(BANK, 1)
     assert Step.objects.get().worker == heartbeats.worker_id()
-    dead_workers.end_leases()
+    later.end_dead_leases()
     assert pending.claim_due(BANK, 1) == []
     Step.objects.update(worker=dead_worker())
-    dead_workers.end_leases()
+    later.end_dead_leases()
     assert [found.pk for found in pending.claim_due(BANK, 1)] == [step.pk]
     pending.put_off(claimed)
     assert Step.objects.get().worker == heartbeats.worker_id(), "the dead one's late word does not count"
@@ -143,6 +143,6 @@ def test_a_step_that_a_dead_worker_looked_at_is_looked_at_by_the_next(offer: Off
 
 def test_only_claimed_rows_count_as_held(offer: Offer) -> None:
     step = a_step(offer)
-    assert not dead_workers.is_any_held()
+    assert not Step.held().exists()
     assert pending.claim_due(BANK, 1) == [step]
-    assert dead_workers.is_any_held()
+    assert Step.held().exists()

@@ -129,7 +129,7 @@ def test_everything_of_a_holder_without_a_contract_goes(partner: Partner, erase:
     refused(an_answered_offer(partner))
     a_proposal(an_answered_offer(partner), Proposal.Submission.NOT_SENT)
     a_step(an_answered_offer(partner))
-    a_step(an_answered_offer(partner), state="approved", closed_at=timezone.now(), next_check_at=None)
+    a_step(an_answered_offer(partner), state="approved", closed_at=timezone.now(), due_at=None)
     sessions.open_session(partner, cpf=FULL_FLOW, name=NAME, phone=PHONE)
     outbox.send(partner, "authorization_result", FULL_FLOW, {"cpf": FULL_FLOW})
     assert tables_with(FULL_FLOW)

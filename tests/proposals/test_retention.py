@@ -64,7 +64,7 @@ def test_queries_and_offers_that_came_to_nothing_go(partner: Partner) -> None:
 def test_what_is_young_stays(partner: Partner) -> None:
     offer = an_offer(partner, "ipe")
     a_proposal(offer, Phase.REFUSED)
-    a_step(offer, state="approved", closed_at=timezone.now(), next_check_at=None)
+    a_step(offer, state="approved", closed_at=timezone.now(), due_at=None)
     age(YOUNG)
     purge()
     assert [model.objects.count() for model in (Query, Offer, Step, Proposal)] == [1, 1, 1, 1]
@@ -157,7 +157,7 @@ def test_a_step_that_ended_long_ago_goes(
 
 
 def test_a_step_that_ended_lately_stays(partner: Partner) -> None:
-    a_step(an_offer(partner, "ipe"), state="refused", closed_at=timezone.now() - YOUNG, next_check_at=None)
+    a_step(an_offer(partner, "ipe"), state="refused", closed_at=timezone.now() - YOUNG, due_at=None)
     age()
     purge()
     assert Step.objects.count() == Query.objects.count() == 1

@@ -1,20 +1,20 @@
-"""The sweep process starts due checks, sleeps if nothing is due, and finishes running checks when it is stopped."""
+"""What runs later is noticed when it is due, costs little while nothing is, and ends before its worker does."""
 
 from __future__ import annotations
 
 import signal
 from datetime import timedelta
 
-import pytest
-from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from consultas import pending
 from consultas.models import Query, Step
+from foundation import later, workers
 from partners.models import Partner
 from proposals.models import Proposal
-from proposals.sweep import SWEEPS, SweepProcess
+from proposals.sweep import SWEEPS
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.rows import a_proposal, a_step, an_offer
@@ -23,15 +23,15 @@ CHAT = "90000000337"
 
 
 def due() -> list[str]:
-    return [sweep.name for sweep in SWEEPS if sweep.is_due()]
+    return later.tasks_due() + [sweep.name for sweep in SWEEPS if sweep.is_due()]
 
 
 def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
     now = timezone.now()
     offer = an_offer(PartnerFactory(), "peroba")
-    step = a_step(offer, next_check_at=now)
-    assert due() == ["steps"]
-    Step.objects.filter(pk=step.pk).update(state="approved", next_check_at=None)
+    step = a_step(offer, due_at=now)
+    assert due() == [pending.CHECK]
+    Step.objects.filter(pk=step.pk).update(state="approved", due_at=None)
     proposal = a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
     assert due() == ["unsettled submissions"]
     Proposal.objects.filter(pk=proposal.pk).update(
@@ -45,23 +45,19 @@ def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
     assert due() == []
 
 
-def test_where_nothing_is_due_one_statement_for_each_kind_is_all_that_a_tick_costs(transactional_db: None) -> None:
+def test_where_nothing_is_due_a_tick_costs_two_statements(transactional_db: None) -> None:
     with CaptureQueriesContext(connection) as queries:
-        SweepProcess().tick()
-    assert len(queries) == len(SWEEPS)
-
-
-def test_it_needs_a_patched_standard_library() -> None:
-    with pytest.raises(CommandError, match=r"python -m gevent\.monkey manage\.py sweep"):
-        call_command("sweep")
+        later.tick()
+    assert len(queries) == 2
 
 
 def test_told_to_stop_it_finishes_the_look_that_is_under_way(
     sandbox: None, programs: Programs, simulator: Simulator
 ) -> None:
     simulator.bank("peroba", latency_ms=1500)
-    step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT), next_check_at=timezone.now())
+    step = a_step(an_offer(Partner.objects.get(), "peroba", cpf=CHAT), due_at=timezone.now())
     programs.restart("sweeps")
+    workers.publish(pending.CHECK, (), expires_s=60)
     wait_until(lambda: simulator.calls("peroba", "poll"), 20, "the bank is asked", lambda: programs.logs("sweeps"))
     programs.kill("sweeps", signal.SIGTERM)
     wait_until(lambda: not programs.is_running("sweeps"), 20, "it ends")

@@ -1,0 +1,106 @@
+"""What runs later: each app registers a Celery task and the rows that it takes (`Leased`).
+
+PostgreSQL says what is due. Every two seconds beat sends a tick, which ends the leases of dead workers and publishes
+the task of each kind of rows of which one is due. Whoever commits a due row may also ring, so that its task runs at
+once. A lost message therefore costs at most a tick, and without Redis everything waits until Redis is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from foundation import workers
+from foundation.heartbeats import dead_among
+from foundation.leases import Leased
+from foundation.redis import redis
+
+log = structlog.get_logger(__name__)
+
+#: Seconds between two ticks. A task that no worker took until the next tick expires, because that publishes it again.
+TICK_S = float(settings.CELERY_BEAT_SCHEDULE["tick"]["schedule"])
+
+_kinds: dict[str, type[Leased]] = {}
+
+
+def register(task: str, rows: type[Leased]) -> None:
+    """Have the Celery task `task` published while any of `rows` is due. Its queue stands in CELERY_TASK_ROUTES."""
+    _kinds[task] = rows
+
+
+def tick() -> None:
+    """End the leases of dead workers, and publish the tasks of all kinds of rows of which one is due."""
+    end_dead_leases()
+    due = tasks_due()
+    connection.close()
+    for task in due:
+        workers.publish(task, (), expires_s=TICK_S)
+
+
+def tasks_due() -> list[str]:
+    """The tasks that have a row to take. One statement for all kinds."""
+    if not _kinds:
+        return []
+    now = timezone.now()
+    compiled = [rows.due(now).order_by().values("pk")[:1].query.sql_with_params() for rows in _kinds.values()]
+    sql = "SELECT " + ", ".join(f"EXISTS({inner})" for inner, _ in compiled)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [param for _, params in compiled for param in params])
+        return [task for task, is_due in zip(_kinds, cursor.fetchone(), strict=True) if is_due]
+
+
+def end_dead_leases() -> None:
+    """End the leases of dead workers on all kinds of rows."""
+    first, *others = (rows.held().order_by().values_list("worker", flat=True) for rows in _kinds.values())
+    dead = dead_holders(first.union(*others))
+    for rows in _kinds.values() if dead else ():
+        rows.end_leases_of(dead)
+
+
+def dead_holders(named: Iterable[str]) -> set[str]:
+    """Those of the workers named in rows that are dead. Empty if Redis is unavailable: leases then expire by
+    themselves.
+
+    `named` may be a queryset. No database connection is held while Redis is asked.
+    """
+    workers = set(named)
+    if not connection.in_atomic_block:
+        connection.close()
+    try:
+        return dead_among(workers)
+    except RedisError:
+        log.warning("heartbeats_unreadable")
+        return set()
+
+
+def ring(task: str) -> None:
+    """Once the current transaction is committed, publish `task` at once, unless it was rung and has not begun its last
+    look yet."""
+    transaction.on_commit(lambda: _ring(task))
+
+
+def _ring(task: str) -> None:
+    with suppress(RedisError):  # the tick publishes it
+        if redis().set(_bell(task), 1, nx=True, px=int(TICK_S * 1000)):
+            workers.publish(task, (), expires_s=TICK_S)
+
+
+def drain(task: str, take: Callable[[], int]) -> None:
+    """For the Celery task `task`: call `take`, which takes and finishes due rows and returns their number, until none
+    is left. After that whoever commits a due row rings again, so a last look follows."""
+    while take():
+        pass
+    with suppress(RedisError):
+        redis().delete(_bell(task))
+    while take():
+        pass
+
+
+def _bell(task: str) -> str:
+    return f"rung:{task}"
