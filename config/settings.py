@@ -24,8 +24,8 @@ from config.environment import (
     PRODUCTION,
     address,
     credentials_keys,
+    encryption_keys,
     env,
-    fernet_keys,
     flag,
     is_local,
     list_required_in_production,
@@ -49,18 +49,12 @@ _DEVELOPMENT_KEY = "development-only-key-that-production-refuses"
 SECRET_KEY = required_in_production("SECRET_KEY", _DEVELOPMENT_KEY)
 not_guessable("SECRET_KEY", SECRET_KEY, least=32)
 _DEVELOPMENT_FIELD_KEY = base64.urlsafe_b64encode(hashlib.sha256(_DEVELOPMENT_KEY.encode()).digest()).decode()
-FIELD_ENCRYPTION_KEYS = fernet_keys("FIELD_ENCRYPTION_KEYS", _DEVELOPMENT_FIELD_KEY)
+FIELD_ENCRYPTION_KEYS = encryption_keys("FIELD_ENCRYPTION_KEYS", _DEVELOPMENT_FIELD_KEY)
 
 
 def _derived(label: str) -> str:
     return hmac.new(SECRET_KEY.encode(), label.encode(), hashlib.sha256).hexdigest()
 
-
-# Values of earlier releases are not bound to a row. `write` still writes such values (while processes of that release
-# run), `read` reads them, `refuse` refuses them (after `reencrypt`).
-FIELD_ENCRYPTION_UNBOUND = env.str("FIELD_ENCRYPTION_UNBOUND", "") or "read"
-if FIELD_ENCRYPTION_UNBOUND not in ("write", "read", "refuse"):
-    raise ImproperlyConfigured("FIELD_ENCRYPTION_UNBOUND must be write, read or refuse")
 
 # X25519 keys, 32 bytes in hex. Processes that call banks have the private keys, the current one first. All others have
 # the public key of the current one: they can encrypt credentials but not decrypt them.

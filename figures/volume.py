@@ -1,15 +1,14 @@
 """Creates many rows for measurements: queries, offers, steps, sessions, proposals with moves, and events, over the last
 days.
 
-PostgreSQL creates the rows, one day at a time (volume.sql). Encrypted values are real ciphertext, of a few hundred
-holders and answers that are used again and again. Only rows of these holders can be found by CPF; all others have the
-hash of no CPF. The answers contain other offers than the rows of offers. Accepted sessions have no evidence, because
-only an acceptance can write evidence.
+PostgreSQL creates the rows, one day at a time (volume.sql), with a number of the pool in each encrypted column. The
+pool has a few hundred holders and answers, which are then sealed for each row. Only rows of these holders can be found
+by CPF; all others have the hash of no CPF. The answers contain other offers than the rows of offers. Accepted sessions
+have no evidence, because only an acceptance can write evidence.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Iterator
@@ -21,11 +20,16 @@ from typing import Any
 
 import msgspec
 from django.db import connection, transaction
+from django.db.models import F, TextField
+from django.db.models.functions import Cast
 from django.utils import timezone
 
+from authorizations.models import Session
 from consultas.fan_out import Answer
-from foundation.encryption import blind_index, encrypt_unbound
+from consultas.models import Query
+from foundation.encryption import blind_index, sealed
 from partners.models import Allowance, Partner
+from proposals.models import Proposal
 from providers import registry
 from providers.models import Provider
 from providers.reasons import Reason, ReasonCode
@@ -35,6 +39,14 @@ from providers.types.query import BankQuery
 #: The prefix of all seeded partners' names, and the request id of all seeded queries and proposals.
 NAME, MARK = "Volume", "volume"
 _POOL = 200
+#: The encrypted columns of each model that the statements fill with numbers of the pool.
+_SEALED: dict[type[Any], tuple[str, ...]] = {
+    Query: ("request", "answers"),
+    Session: ("cpf", "name", "phone"),
+    Proposal: ("dataset", "terms", "data"),
+}
+#: A session begins before its query, and a proposal after it, by less than this.
+_AROUND = timedelta(minutes=15)
 #: The statements for one day, in order, separated by `---`.
 _STATEMENTS = Path(__file__).with_name("volume.sql")
 _OFFER = {"installment_value": "300.00", "installments": 48, "interest_rate": "1.99", "total_amount": "14400.00"}
@@ -90,7 +102,8 @@ def seed(volume: Volume) -> Iterator[tuple[date, float]]:
     statements = _STATEMENTS.read_text("utf-8").split("\n---\n")
     _write_partners(volume.partners)
     today = timezone.localdate()
-    _write_pool()
+    pool = _pool()
+    _write_pool(pool)
     for age in reversed(range(volume.days)):
         begun, day = time.monotonic(), today - timedelta(days=age)
         end = timezone.now()
@@ -108,6 +121,7 @@ def seed(volume: Volume) -> Iterator[tuple[date, float]]:
         with transaction.atomic(), connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement, words)
+            _seal(pool, words["start"], words["until"])
         yield day, time.monotonic() - begun
 
 
@@ -143,41 +157,59 @@ def _write_partners(number: int) -> None:
             Allowance.objects.bulk_create(Allowance(partner=partner, provider=bank) for bank in providers)
 
 
-def _write_pool() -> None:
-    """Encrypted requests and answers, and a proposal's dataset, for the statements. Each is used for many rows, and is
-    therefore bound to none."""
+def _pool() -> list[dict[str, Any]]:
+    """For each number, a holder's CPF and the values of the encrypted columns."""
     chance = random.Random(11)  # noqa: S311 - no secret
+    return [_holder(_cpf(number), f"Titular {number}", chance) for number in range(_POOL)]
+
+
+def _holder(cpf: str, name: str, chance: random.Random) -> dict[str, Any]:
+    phone = "11987654321"
+    asked = BankQuery(
+        cpf=cpf, name=name, client_ip="203.0.113.7", birth_date=date(1985, 3, 14), phone=phone, email="t@example.com"
+    )
+    return {
+        "cpf": cpf,
+        "name": name,
+        "phone": phone,
+        "request": asked,
+        "answers": _answers(chance),
+        "dataset": {**_DATASET, "titular": {**_DATASET["titular"], "cpf": cpf}},
+        "terms": {"loanValue": 5000, "installments": 48},
+        "data": {},
+    }
+
+
+def _write_pool(pool: list[dict[str, Any]]) -> None:
+    """The numbers of the pool with their CPF's index, and the partners, for the statements."""
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE IF EXISTS pg_temp.seed_pool, pg_temp.seed_partners")
-        cursor.execute(
-            "CREATE TEMP TABLE seed_pool (number int PRIMARY KEY,"
-            " cpf_index text, request text, answers text, dataset text, terms text, empty text,"
-            " cpf text, name text, phone text)"
-        )
-        rows: list[list[int | str]] = []
-        for number in range(_POOL):
-            cpf = _cpf(number)
-            holder = BankQuery(
-                cpf=cpf,
-                name=f"Titular {number}",
-                client_ip="203.0.113.7",
-                birth_date=date(1985, 3, 14),
-                phone="11987654321",
-                email="t@example.com",
-            )
-            request = encrypt_unbound(msgspec.json.encode(holder).decode())
-            answers = json.dumps(_answers(chance))
-            dataset = json.dumps({**_DATASET, "titular": {**_DATASET["titular"], "cpf": cpf}})
-            terms = json.dumps({"loanValue": 5000, "installments": 48})
-            texts = (answers, dataset, terms, "{}", cpf, holder.name, holder.phone)
-            rows.append([number, blind_index("cpf", cpf), request, *map(encrypt_unbound, texts)])
-        cursor.executemany("INSERT INTO seed_pool VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)", rows)
+        cursor.execute("CREATE TEMP TABLE seed_pool (number int PRIMARY KEY, cpf_index text)")
+        rows = [(number, blind_index("cpf", holder["cpf"])) for number, holder in enumerate(pool)]
+        cursor.executemany("INSERT INTO seed_pool VALUES (%s, %s)", rows)
         cursor.execute("ANALYZE seed_pool")
         cursor.execute(
             "CREATE TEMP TABLE seed_partners AS SELECT id, row_number() OVER (ORDER BY name) - 1 AS number"
             " FROM partners_partner WHERE name LIKE %s",
             [f"{NAME} %"],
         )
+
+
+def _seal(pool: list[dict[str, Any]], start: datetime, until: datetime) -> None:
+    """Put the pool's values, sealed for their row, where the statements of the day put the pool's numbers."""
+    for model, columns in _SEALED.items():
+        table, identity = model._meta.db_table, getattr(model, "sealed_by", ("pk",))
+        rows = model._base_manager.filter(
+            created_at__gte=start - _AROUND, created_at__lt=until + _AROUND, partner__name__startswith=f"{NAME} "
+        ).annotate(number=Cast(F(columns[0]), TextField()))
+        values = [
+            [*(sealed(row, column, pool[int(row.number)][column]).token for column in columns), row.pk]
+            for row in rows.only("pk", *identity).iterator()
+            if row.number.isdecimal()
+        ]
+        assignments = ", ".join(f"{column} = %s" for column in columns)
+        with connection.cursor() as cursor:
+            cursor.executemany(f"UPDATE {table} SET {assignments} WHERE id = %s", values)  # noqa: S608 - names of ours
 
 
 def _cpf(number: int) -> str:

@@ -3,7 +3,7 @@ INSERT INTO consultas_query (id, partner_id, kind, cpf_index, request, banks, po
     answers, request_id, created_at, deadline_at, finished_at)
 SELECT gen_random_uuid(), p.id, CASE WHEN g %% 20 = 0 THEN 'individual' ELSE 'aggregated' END,
     CASE WHEN random() < 0.02 THEN pool.cpf_index ELSE md5(at::text || g) || md5(g::text) END,
-    pool.request, to_jsonb(%(banks)s::text[]), '{}', '', '', pool.answers, %(mark)s, at, at + interval '30 seconds',
+    pool.number, to_jsonb(%(banks)s::text[]), '{}', '', '', pool.number, %(mark)s, at, at + interval '30 seconds',
     at + interval '2 seconds' + random() * interval '9 seconds'
 FROM (
     SELECT g, %(start)s::timestamptz + (floor(sqrt(random()) * 18) + 6)::int %% 24 * interval '1 hour'
@@ -26,7 +26,7 @@ FROM consultas_query q, generate_series(1, %(each)s * 2) g
 WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = %(mark)s
     AND get_byte(decode(md5(q.id::text), 'hex'), 0) < 128
 ---
-INSERT INTO consultas_pending (partner_id, query_id, provider, cpf_index, type, detail, reference, state, opened_at,
+INSERT INTO consultas_step (partner_id, query_id, provider, cpf_index, type, detail, reference, state, opened_at,
     expires_at, checks, closed_at, offers)
 SELECT q.partner_id, q.id, (%(banks)s::text[])[1 + floor(random() * cardinality(%(banks)s::text[]))::int], q.cpf_index,
     'dataprev', 'Autorização por SMS.', 'volume-' || q.id,
@@ -37,7 +37,7 @@ WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = 
 ---
 INSERT INTO authorizations_session (authorization_id, partner_id, cpf, cpf_index, name, phone, terms_id, status, created_at,
     expires_at, declined_at, revoked_by, use_count)
-SELECT md5('session' || q.id), q.partner_id, pool.cpf, q.cpf_index, pool.name, pool.phone, terms.id,
+SELECT md5('session' || q.id), q.partner_id, pool.number, q.cpf_index, pool.number, pool.number, terms.id,
     CASE WHEN q.chance < 0.8 THEN 'authorized' ELSE 'expired' END, q.created_at - interval '5 minutes',
     q.created_at + interval '3 days', CASE WHEN q.chance > 0.95 THEN q.created_at END, '', 0
 FROM (SELECT *, random() AS chance FROM consultas_query WHERE created_at >= %(start)s AND created_at < %(until)s
@@ -48,10 +48,10 @@ WHERE get_byte(decode(md5(q.id::text), 'hex'), 2) < 110
 ---
 INSERT INTO proposals_proposal (id, partner_id, offer_id, origin_query_id, provider, cpf_index, reference, dataset, terms, status,
     submission, native_id, native_status, data, channel, attempts, reconciles, moved_at, request_id, created_at, updated_at)
-SELECT gen_random_uuid(), o.partner_id, o.id, o.query_id, o.provider, o.cpf_index, md5(o.id::text), pool.dataset, pool.terms,
+SELECT gen_random_uuid(), o.partner_id, o.id, o.query_id, o.provider, o.cpf_index, md5(o.id::text), pool.number, pool.number,
     (ARRAY['disbursed', 'disbursed', 'disbursed', 'rejected', 'expired', 'cancelled', 'awaiting_signature', 'signed'])
         [1 + floor(random() * 8)::int],
-    'accepted', 'V' || left(md5(o.id::text), 12), '', pool.empty, '', 1, 0, o.created_at + interval '10 minutes', %(mark)s,
+    'accepted', 'V' || left(md5(o.id::text), 12), '', pool.number, '', 1, 0, o.created_at + interval '10 minutes', %(mark)s,
     o.created_at + interval '10 minutes', o.created_at + interval '10 minutes'
 FROM consultas_query q JOIN consultas_offer o ON o.query_id = q.id
     JOIN seed_pool pool ON pool.number = get_byte(decode(md5(o.id::text), 'hex'), 0) %% (SELECT count(*) FROM seed_pool)

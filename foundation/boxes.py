@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.db import models
 
-from foundation.encryption import EncryptedTextField, Sealed, decrypt
+from foundation.encryption import EncryptedTextField, Sealed
 from foundation.sealing import WrongKey, place
 
 _BOX = "b1."
@@ -135,28 +135,26 @@ class BoxesField(EncryptedTextField):
         return Sealed(msgspec.json.encode(tokens).decode())
 
     def opened(self, token: str, row: models.Model) -> Any:
-        if token.startswith("{"):
-            return Boxes(msgspec.json.decode(token, type=dict[str, str]), self.place_of(row))
-        # Earlier releases stored one token for all values, under FIELD_ENCRYPTION_KEYS.
-        return msgspec.json.decode(decrypt(token, self.place_of(row)))
+        return Boxes(_tokens(token), self.place_of(row))
 
     def is_current(self, token: str, row: models.Model) -> bool:
-        if not token.startswith("{"):
-            return False
         where = self.place_of(row)
         try:
-            for name, each in msgspec.json.decode(token, type=dict[str, str]).items():
+            for name, each in _tokens(token).items():
                 unbox(each, _of(where, name), newest_only=True)
         except WrongKey:
             return False
         return True
 
     def renewed(self, token: str, row: models.Model) -> str:
-        old = self.opened(token, row) if token.startswith("{") else self._earlier(token, row)
-        fresh = self.sealed(dict(old), row)
+        fresh = self.sealed(dict(self.opened(token, row)), row)
         assert fresh is not None  # noqa: S101 - for the type checker: there is a value
         return fresh.token
 
-    def _earlier(self, token: str, row: models.Model) -> dict[str, str]:
-        texts: dict[str, str] = msgspec.json.decode(decrypt(token, self.place_of(row), unbound=True))
-        return texts
+
+def _tokens(stored: str) -> dict[str, str]:
+    """The boxes by name in a stored value. Raises `WrongKey` for any other text."""
+    try:
+        return msgspec.json.decode(stored, type=dict[str, str])
+    except msgspec.DecodeError:
+        raise WrongKey("a stored value holds no boxes") from None

@@ -3,9 +3,6 @@
 A value is encrypted (AES-256-GCM, foundation/sealing.py) for its table, column and row. A copy in another place cannot
 be decrypted. The first key of `FIELD_ENCRYPTION_KEYS` encrypts, all keys decrypt, so keys can be rotated. A value that
 no key decrypts raises `WrongKey`, so that ciphertext is never taken for data.
-
-Earlier releases wrote Fernet tokens, which are bound to no place. They are readable until `reencrypt` has rewritten
-them; `FIELD_ENCRYPTION_UNBOUND` ends that (docs/decisions/0084-bound-ciphertext.md).
 """
 
 from __future__ import annotations
@@ -13,11 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from functools import lru_cache
 from typing import Any
 
 import msgspec
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
@@ -31,7 +26,6 @@ __all__ = [
     "blind_index",
     "decrypt",
     "encrypt",
-    "encrypt_unbound",
     "opened",
     "sealed",
 ]
@@ -41,41 +35,16 @@ _BOUND = "s1."
 
 def encrypt(text: str, context: bytes, purpose: Purpose = Purpose.PERSONAL) -> str:
     """Encrypt `text`. The token can be decrypted only with the same `context` and `purpose`."""
-    if settings.FIELD_ENCRYPTION_UNBOUND == "write" and purpose is Purpose.PERSONAL:
-        return encrypt_unbound(text)
     return _BOUND + base64.urlsafe_b64encode(seal(text.encode(), context, purpose)).decode()
 
 
-def encrypt_unbound(text: str) -> str:
-    """Encrypt `text` as a token that earlier releases can read. It is bound to no context."""
-    return _fernet(tuple(settings.FIELD_ENCRYPTION_KEYS)).encrypt(text.encode()).decode()
-
-
-def decrypt(
-    token: str, context: bytes, purpose: Purpose = Purpose.PERSONAL, *, unbound: bool = False, newest_only: bool = False
-) -> str:
-    """Decrypt a token of `encrypt`. Raises `WrongKey`.
-
-    A Fernet token of an earlier release is refused if FIELD_ENCRYPTION_UNBOUND says so, unless `unbound` is True.
-    """
-    if token.startswith(_BOUND):
-        try:
-            content = base64.urlsafe_b64decode(token[len(_BOUND) :])
-        except (ValueError, binascii.Error):
-            raise WrongKey("a stored value is no sealed one") from None
-        return unseal(content, context, purpose, newest_only=newest_only).decode()
-    if settings.FIELD_ENCRYPTION_UNBOUND == "refuse" and not unbound:
-        raise WrongKey("a stored value is bound to no row, and FIELD_ENCRYPTION_UNBOUND refuses it")
-    keys = tuple(settings.FIELD_ENCRYPTION_KEYS)
+def decrypt(token: str, context: bytes, purpose: Purpose = Purpose.PERSONAL, *, newest_only: bool = False) -> str:
+    """Decrypt a token of `encrypt`. Raises `WrongKey`."""
     try:
-        return _fernet(keys[:1] if newest_only else keys).decrypt(token.encode()).decode()
-    except InvalidToken:
-        raise WrongKey("a stored value does not open with FIELD_ENCRYPTION_KEYS") from None
-
-
-@lru_cache(maxsize=4)
-def _fernet(keys: tuple[str, ...]) -> MultiFernet:
-    return MultiFernet([Fernet(key) for key in keys])
+        content = base64.urlsafe_b64decode(token.removeprefix(_BOUND))
+    except (ValueError, binascii.Error):
+        raise WrongKey("a stored value is no sealed one") from None
+    return unseal(content, context, purpose, newest_only=newest_only).decode()
 
 
 def blind_index(purpose: str, value: str) -> str:
@@ -153,7 +122,7 @@ class EncryptedTextField(models.TextField):
 
     def text(self, token: str, row: models.Model) -> str:
         """Like `opened`, but returns the text that was encrypted; for JSON fields, the JSON text."""
-        return decrypt(token, self.place_of(row), unbound=getattr(row, "written_once", False))
+        return decrypt(token, self.place_of(row))
 
     def is_current(self, token: str, row: models.Model) -> bool:
         """True if `token` is encrypted with the newest key and bound to `row`."""
@@ -161,12 +130,12 @@ class EncryptedTextField(models.TextField):
             decrypt(token, self.place_of(row), newest_only=True)
         except WrongKey:
             return False
-        return token.startswith(_BOUND)
+        return True
 
     def renewed(self, token: str, row: models.Model) -> str:
         """The same text encrypted with the newest key and bound to `row`. Raises `WrongKey`."""
         context = self.place_of(row)
-        return encrypt(decrypt(token, context, unbound=True), context)
+        return encrypt(decrypt(token, context), context)
 
     def pre_save(self, row: models.Model, add: bool) -> Any:
         return self.sealed(super().pre_save(row, add), row)

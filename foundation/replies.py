@@ -26,17 +26,14 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from foundation import sending
-from foundation.encryption import WrongKey, decrypt, encrypt_unbound
 from foundation.heartbeats import BEAT_S, LOST_AFTER_S, key_of, worker_id
 from foundation.redis import redis, waiting_redis
-from foundation.sealing import seal, unseal
+from foundation.sealing import WrongKey, seal, unseal
 
 log = structlog.get_logger(__name__)
 
 START, ANSWER, END, LOST = "start", "answer", "end", "lost"
-#: Address prefixes of mailboxes that read messages in fields; those with the second prefix also know END. During a
-#: deployment, web processes of the previous release have other addresses and get messages in the old form.
-_READS_FIELDS = ("replies:2:", "replies:3:")
+#: The address prefix of mailboxes that know END.
 _KNOWS_END = "replies:3:"
 #: The kinds of messages that are encrypted.
 _SEALED = (ANSWER, END)
@@ -127,12 +124,9 @@ class Mailbox:
                         log.error("reply_unreadable")
 
     def _hand_over(self, fields: dict[bytes, bytes]) -> None:
-        if b"m" in fields:
-            request, kind, payload = _read_old(fields[b"m"])
-        else:
-            request, kind, payload = fields[b"request"].decode(), fields[b"kind"].decode(), fields[b"payload"]
+        request, kind, payload = fields[b"request"].decode(), fields[b"kind"].decode(), fields[b"payload"]
         inboxes = self._inboxes.get(request, ())
-        if inboxes and kind in _SEALED and b"m" not in fields:
+        if inboxes and kind in _SEALED:
             payload = unseal(payload, request.encode())
         for inbox in inboxes:
             if kind == START:
@@ -240,7 +234,7 @@ def claim(address: str, request: str, round_: int, ttl_s: int, patience_s: float
     """
     mine = f"{worker_id()} {uuid.uuid4().hex}"
     keys = (_claim_of(request, round_), address)
-    fields = [part for field in _fields(address, request, START, worker_id()).items() for part in field]
+    fields = [part for field in _fields(request, START, worker_id()).items() for part in field]
     arguments = (mine, ttl_s, _STREAM_LENGTH, _STREAM_TTL_S, *fields)
     return bool(sending.patiently(lambda: redis().eval(_CLAIM, len(keys), *keys, *arguments), patience_s))
 
@@ -260,23 +254,11 @@ def _claim_of(request: str, round_: int) -> str:
 def message(address: str, request: str, kind: str, payload: Any, sealed: bytes | None = None) -> tuple[Any, ...]:
     """The Redis command that sends `payload` as a message. `sealed` is the encrypted payload, if the caller already has
     it."""
-    if sealed is not None and address.startswith(_READS_FIELDS):
-        fields: dict[str, Any] = {"request": request, "kind": kind, "payload": sealed}
-    else:
-        fields = _fields(address, request, kind, payload)
+    fields = _fields(request, kind, payload, sealed)
     return ("XADD", address, "MAXLEN", "~", _STREAM_LENGTH, "*", *(part for field in fields.items() for part in field))
 
 
-def _fields(address: str, request: str, kind: str, payload: Any) -> dict[str, Any]:
-    """A message's fields in the form that the mailbox at `address` reads."""
-    if not address.startswith(_READS_FIELDS):
-        content = encrypt_unbound(msgspec.json.encode(payload).decode()) if kind == ANSWER else payload
-        return {"m": msgspec.json.encode((request, kind, content))}
-    content = seal(msgspec.json.encode(payload), request.encode()) if kind in _SEALED else payload or ""
+def _fields(request: str, kind: str, payload: Any, sealed: bytes | None = None) -> dict[str, Any]:
+    """A message's fields. An answer and an end are encrypted, or given as `sealed`."""
+    content = sealed or (seal(msgspec.json.encode(payload), request.encode()) if kind in _SEALED else payload or "")
     return {"request": request, "kind": kind, "payload": content}
-
-
-def _read_old(message: bytes) -> tuple[str, str, bytes]:
-    """The request, kind and payload in a message from a worker of the previous release."""
-    request, kind, content = msgspec.json.decode(message, type=tuple[str, str, str | None])
-    return request, kind, (decrypt(content or "", b"", unbound=True) if kind == ANSWER else content or "").encode()

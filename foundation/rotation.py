@@ -1,5 +1,5 @@
 """Re-encryption after a new key was put first in FIELD_ENCRYPTION_KEYS or BANK_CREDENTIALS_KEYS: values under older
-keys, and values that an earlier release bound to no row, are encrypted again.
+keys are encrypted again.
 
 The columns are found through the models' encrypted fields, so that no table can be forgotten. A model whose rows the
 database protects from changes has `written_once = True`: its values are only counted and still need the older keys.

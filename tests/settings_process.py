@@ -23,7 +23,6 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Modules that the settings import and that read no variable.
 LOADED = (
     "celery.schedules",
-    "cryptography.fernet",
     "django.templatetags.static",
     "django.urls",
     "environ",

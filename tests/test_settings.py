@@ -217,4 +217,3 @@ def test_the_credentials_public_key_belongs_to_their_key() -> None:
     assert "does not belong" in read(**GOOD, BANK_CREDENTIALS_KEYS=other).refusal
     assert "each must be 32 bytes in hex" in read(**without, BANK_CREDENTIALS_KEYS=f"{private},{private}0").refusal
     assert "too weak" in read(**without, BANK_CREDENTIALS_KEYS="0" * 64).refusal
-    assert "FIELD_ENCRYPTION_UNBOUND must be" in read(**GOOD, FIELD_ENCRYPTION_UNBOUND="maybe").refusal

@@ -21,7 +21,7 @@ from django.utils import timezone
 from authorizations import dossier, seal, watch
 from authorizations.evidence import record_use
 from authorizations.models import Evidence, Session
-from foundation.encryption import encrypt_unbound as encrypt
+from foundation.encryption import sealed
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session, public
 from tests.factories import PartnerFactory
@@ -82,11 +82,17 @@ def test_an_empty_chain(db: None) -> None:
     assert (ok, result["checked"], result["head"]) == (True, 0, seal.GENESIS)
 
 
+def record_of(evidence: Evidence, forged: str) -> str:
+    """`forged`, encrypted as the record of `evidence`, as somebody with the key could."""
+    token: str = sealed(evidence, "record", forged).token
+    return token
+
+
 def test_a_changed_record_is_found(three: list[Evidence]) -> None:
     forged = three[1].record.replace('"lat":"-1.5"', '"lat":"-1.6"')
     assert forged != three[1].record
     with guards_off() as cursor:
-        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 2", [encrypt(forged)])
+        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 2", [record_of(three[1], forged)])
     assert verify_evidence()[1]["problems"] == ["evidência 2: o registro foi alterado"]
 
 
@@ -96,7 +102,7 @@ def test_a_record_and_its_digest_changed_together_are_found(three: list[Evidence
     with guards_off() as cursor:
         cursor.execute(
             "UPDATE authorizations_evidence SET record = %s, record_sha256 = %s, hash = %s WHERE number = 2",
-            [encrypt(forged), link.record_sha256, link.hash],
+            [record_of(three[1], forged), link.record_sha256, link.hash],
         )
     ok, result = verify_evidence()
     assert not ok
@@ -220,7 +226,8 @@ def operator_dossier(three: list[Evidence]) -> str:
     ],
 )
 def test_a_session_moved_to_somebody_else_is_found(three: list[Evidence], column: str, problem: str) -> None:
-    forged = {"partner_id": PartnerFactory().pk, "cpf_index": "0" * 64}.get(column, encrypt("Outra Pessoa"))
+    forged = {"partner_id": PartnerFactory().pk, "cpf_index": "0" * 64}.get(column)
+    forged = forged or sealed(three[1].session, column, "Outra Pessoa").token
     with guards_off() as cursor:
         cursor.execute(f"UPDATE authorizations_session SET {column} = %s WHERE id = %s", [forged, three[1].session_id])
     assert verify_evidence() == (False, {**verify_evidence()[1], "problems": [f"evidência 2: {problem}"]})
@@ -236,7 +243,7 @@ def test_a_session_whose_data_no_key_opens_is_a_finding(three: list[Evidence]) -
 
 def test_a_record_that_is_no_evidence_is_a_finding(three: list[Evidence]) -> None:
     with guards_off() as cursor:
-        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 3", [encrypt("[]")])
+        cursor.execute("UPDATE authorizations_evidence SET record = %s WHERE number = 3", [record_of(three[2], "[]")])
     assert "evidência 3: o registro não tem a forma de uma evidência" in verify_evidence()[1]["problems"]
 
 

@@ -57,6 +57,14 @@ def test_a_small_volume_comes_and_goes(admin_client: Client, monkeypatch: pytest
         assert all(after in MOVES[before] for before, after in pairwise(way))  # type: ignore[index]
     assert Event.objects.count() == Move.objects.count()
 
+    for query in Query.objects.all():
+        assert len(query.answers) == len(registry.names())
+        assert query.request["name"].startswith("Titular ")
+    for proposal in Proposal.objects.all():
+        assert proposal.dataset["titular"]["cpf"]
+        assert (proposal.terms["installments"], proposal.data) == (48, {})
+    assert {session.name.partition(" ")[0] for session in Session.objects.all()} == {"Titular"}
+
     for model in (Query, Offer, Step, Session, Proposal, Event):
         meta = model._meta
         address = f"/admin/{meta.app_label}/{meta.model_name}/"

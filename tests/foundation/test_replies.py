@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +13,6 @@ from redis.exceptions import RedisError
 from structlog.testing import capture_logs
 
 from foundation import heartbeats, replies
-from foundation.encryption import decrypt, encrypt_unbound
 from foundation.redis import redis, reserved_redis
 from foundation.sealing import seal
 from tests.processes import wait_until
@@ -121,22 +118,3 @@ def test_a_message_is_told_to_have_failed_while_redis_is_away(
     with replies.mailbox().inbox(request_id) as inbox:
         replies.post(inbox.address, request_id, replies.ANSWER, 8, patience_s=5)
         assert inbox.get(5) == (replies.ANSWER, b"8")
-
-
-def test_a_worker_and_a_web_of_the_release_before_are_understood(request_id: str) -> None:
-    """Before the fix, queries during a release lost all answers, because web processes and workers are replaced one by
-    one."""
-    answer = encrypt_unbound('{"status":"ok"}')
-    with replies.mailbox().inbox(request_id) as inbox:
-        for told in ([request_id, replies.START, "worker-1"], [request_id, replies.ANSWER, answer]):
-            redis().xadd(inbox.address, {"m": json.dumps(told)})
-        assert inbox.get(5) == (replies.START, b"worker-1")
-        assert inbox.worker == "worker-1"
-        assert inbox.get(5) == (replies.ANSWER, b'{"status":"ok"}')
-    theirs = f"replies:{request_id}"
-    assert replies.claim(theirs, request_id, 0, ttl_s=60, patience_s=5)
-    replies.post(theirs, request_id, replies.ANSWER, {"status": "ok"})
-    found: Any = redis().xrange(theirs)
-    (start, answered) = [json.loads(fields[b"m"]) for _, fields in found]
-    assert start == [request_id, replies.START, heartbeats.worker_id()]
-    assert (answered[:2], decrypt(answered[2], b"")) == ([request_id, replies.ANSWER], '{"status":"ok"}')
