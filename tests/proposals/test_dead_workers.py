@@ -17,12 +17,19 @@ from proposals import dead_workers, reconciling, sending
 from proposals.models import Cause, Proposal
 from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
+from tests.factories import PartnerFactory
 from tests.leases import dead_worker, living_worker
 from tests.proposals.rows import a_proposal, a_step, an_offer
 
 pytestmark = pytest.mark.django_db
 Phase = Proposal.Submission
 BANK = "ipe"
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    """Not the running service's partner: its sweep process would claim the same due rows as these tests."""
+    return PartnerFactory()
 
 
 @pytest.fixture
@@ -142,6 +149,7 @@ def test_a_step_that_a_dead_worker_looked_at_is_looked_at_by_the_next(offer: Off
 
 
 def test_only_claimed_rows_count_as_held(offer: Offer) -> None:
+    """Before the fix, the running service's sweep process sometimes claimed the step first."""
     step = a_step(offer)
     assert not Step.held().exists()
     assert pending.claim_due(BANK, 1) == [step]
