@@ -238,7 +238,8 @@ class Submittable(models.Model):
             self.sent_until = None
         self.dataset = self.next_dataset or self.dataset
         sending = self._sealed_to_send(self.dataset)
-        changes = {"sent_until": self.lease_until, "origin_query_id": self.offer.query_id, **sending}
+        until = self._not_before_earlier(self.lease_until or timezone.now())
+        changes = {"sent_until": until, "origin_query_id": self.offer.query_id, **sending}
         return bool(self._current_attempt().update(**changes))
 
     @outlasts_restart
@@ -261,11 +262,15 @@ class Submittable(models.Model):
         """UNKNOWN: this attempt was sent, and its outcome is not known."""
         self._current_attempt().update(
             submission=self.Submission.UNKNOWN,
-            sent_until=timezone.now(),
+            sent_until=self._not_before_earlier(timezone.now()),
             reconciles=0,
             next_reconcile_at=next_look(0),
             worker="",
         )
+
+    def _not_before_earlier(self, moment: datetime) -> datetime:
+        """`moment`, or the last time at which a request of an earlier attempt can arrive, whichever is later."""
+        return max(moment, self.sent_until or moment)
 
     def return_to_unknown(self) -> None:
         """UNKNOWN as before this attempt, of which nothing was sent: an earlier one may still arrive."""

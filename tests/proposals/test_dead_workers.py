@@ -17,7 +17,7 @@ from proposals import dead_workers, reconciling, sending
 from proposals.models import Cause, Proposal
 from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, ProviderFactory
 from tests.leases import dead_worker, living_worker
 from tests.proposals.rows import a_proposal, a_step, an_offer
 
@@ -129,6 +129,24 @@ def test_nothing_else_of_it_does(unheard: Proposal, end: Any) -> None:
 
 def test_it_sends_nothing_after_an_earlier_try(unheard: Proposal) -> None:
     assert not unheard.prepare_resend(is_first_gone=True)
+
+
+@pytest.mark.parametrize("timeout_s", [25, 1])
+def test_a_repeat_without_an_outcome_does_not_forget_when_the_first_one_may_arrive(
+    unheard: Proposal, timeout_s: int
+) -> None:
+    """Before the fix, the end of the repeat counted, and a "not found" was final while the first one was on its way.
+    With a shorter time-out, also the repeat's own lease ends earlier than the first one's."""
+    until = row().sent_until
+    ProviderFactory(name=BANK, timeout_s=timeout_s)
+    row().begin_next_attempt(unheard.dataset, "request-2", timezone.now() + timedelta(seconds=30), "")
+    repeat = Proposal.take(str(unheard.pk))
+    assert repeat is not None
+    assert repeat.prepare_resend(is_first_gone=False)
+    assert row().sent_until == max(until, row().lease_until)
+    repeat.mark_unknown()
+    assert (row().submission, row().sent_until) == (Phase.UNKNOWN, until)
+    assert not sending.is_not_found_final(row())
 
 
 # --- External steps ---------------------------------------------------------------------------------------------------
