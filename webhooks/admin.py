@@ -58,7 +58,12 @@ def shown(event: Event) -> str:
         return "apagada"
     if cpf_is_valid(reference):
         return mask_cpf(reference)
-    return f"{reference[:6]}…" if event.name == WebhookEvent.AUTHORIZATION_COMPLETED else reference
+    return f"{reference[:6]}…" if is_about_session(event) else reference
+
+
+def is_about_session(event: Event) -> bool:
+    """True if the event's reference is an authorization_id, which opens the holder's page and receipt."""
+    return event.name.startswith("authorization.")
 
 
 class FindForm(forms.Form):
@@ -66,7 +71,7 @@ class FindForm(forms.Form):
         label="CPF ou authorization_id",
         max_length=64,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
-        help_text="Pelo CPF: eventos authorization_result. Pelo authorization_id: authorization.completed. Um lead é "
+        help_text="Pelo CPF: eventos authorization_result. Pelo authorization_id: authorization.*. Um lead é "
         "achado pelo grupo de simulação da consulta, e os eventos de uma proposta, pelo seu proposal_id: na busca da "
         "lista.",
     )
@@ -237,6 +242,13 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
                 return HttpResponseRedirect(f"{self.list_address}?reference_index={index}")
             form.add_error("what", "Nenhum evento encontrado.")
         return self.form_over_list(request, form, title="Localizar eventos", text=NOT_IN_ADDRESSES, button="Localizar")
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The event's page. Opening the page of an event about a session is recorded in the audit trail."""
+        event = context.get("original")
+        if event is not None and is_about_session(event):
+            audit.record(Action.VIEWED, request=request, obj=event)
+        return super().render_change_form(request, context, *args, **kwargs)
 
     @display(description="estado", ordering="state", label=_STATE_COLOURS)
     def coloured_state(self, event: Event) -> tuple[str, str]:

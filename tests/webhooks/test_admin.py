@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from foundation.models import AuditEntry
-from partners.models import Partner
+from partners.models import Partner, WebhookEvent
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import deliver_due, leave_attempts, leave_one_attempt, new_partner, send
 from webhooks import outbox
@@ -156,6 +156,28 @@ def test_event_page_shows_no_capability_and_nothing_personal_that_the_receiver_s
     assert f"unknown: {CAPABILITY[:6]}… [oculto] [oculto] [oculto] [oculto] (code 17)" in page
     for hidden in (CAPABILITY, *personal):
         assert hidden not in page
+
+
+@pytest.mark.parametrize("name", [name for name in WebhookEvent.values if name.startswith("authorization.")])
+def test_an_event_of_a_session_is_masked_everywhere_and_who_opens_it_is_recorded(
+    operator: Client, partner: Partner, receiver: Receiver, name: str
+) -> None:
+    """Before the fix, all but `authorization.completed` showed the id that opens the holder's receipt, in pages and
+    in exports, and no entry said who had read it."""
+    receiver.reply = Reply(503, f"unknown {CAPABILITY}".encode())
+    Partner.objects.update(webhook_events=[name])
+    event = outbox.send(Partner.objects.get(), name, CAPABILITY, {"authorization_id": CAPABILITY})
+    assert event is not None
+    deliver_due()
+    pages = [operator.get(LIST), operator.get(page_of(event)), operator.post("/admin/busca/", {"what": event.pk})]
+    export = operator.post(f"{LIST}export/?q={CAPABILITY}"), operator.post(f"{LIST}export/")
+    assert all(page.status_code == 200 and event.pk in page.content.decode() for page in pages)
+    for text in [*(page.content.decode() for page in pages), *(b"".join(each).decode() for each in export)]:
+        assert CAPABILITY not in text
+    assert name in b"".join(operator.post(f"{LIST}export/")).decode()
+    entries = AuditEntry.objects.all()
+    assert [(each.who, each.object_id) for each in entries.filter(action="viewed")] == [("admin", event.pk)]
+    assert not any(CAPABILITY in f"{each.detail}{each.changes}{each.object_name}" for each in entries)
 
 
 def test_event_page_shows_the_newest_attempts_only(operator: Client, partner: Partner) -> None:
