@@ -18,13 +18,15 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from gevent.lock import BoundedSemaphore
+from gevent.pool import Pool
 
 from consultas import landed, offers, query_json
 from consultas.answer import Answer, failed
 from consultas.models import Query
 from consultas.offers import NONE_READ
 from foundation import encryption, statements
-from foundation.database import outlasts_restart
+from foundation.database import give_back_connection, outlasts_restart
 from providers.errors import BankFailure, BankTimedOut
 from providers.types.answer import BankOffer
 from webhooks import outbox
@@ -34,13 +36,15 @@ log = structlog.get_logger(__name__)
 #: The sweep ends a query this many seconds after its deadline. By then the worker or the web process should have done
 #: it.
 OVERDUE_S = 1.5
-#: The most queries that one sweep ends.
-_AT_ONCE = 200
+#: How many overdue queries are read at once, and how many of them are ended at the same time.
+_READ_AT_ONCE = 200
+_ENDED_AT_ONCE = 16
 _FINISH = (
     "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s"
     " WHERE id = %s AND finished_at IS NULL"
 )
 COMPLETED = "query.completed"
+_turn = BoundedSemaphore()
 
 
 @dataclass(frozen=True)
@@ -152,17 +156,33 @@ def _overdue() -> QuerySet[Query]:
 
 
 def end_overdue() -> None:
-    """End the overdue queries. The processes that worked on them have died."""
-    # Newest first: queries that cannot be ended, for whatever reason, do not block the others.
-    queries = list(_overdue().select_related("partner").order_by("-deadline_at")[:_AT_ONCE])
-    for query in queries:
-        try:
-            result = end(query, [], BankTimedOut())
-        except Exception:
-            log.exception("query_not_ended", query=str(query.id))
-            continue
-        answered = sum(answer.reached for answer in result.answers)
-        log.warning("query_ended_by_sweep", query=str(query.id), answered=answered, banks=len(result.answers))
+    """End the overdue queries until none is left that can be ended. The processes that worked on them have died. Does
+    nothing while an earlier call in this process is still ending them."""
+    if not _turn.acquire(blocking=False):
+        return
+    unended: set[UUID] = set()
+    try:
+        # Those that cannot be ended, for whatever reason, are read once and do not block the others.
+        while queries := list(_overdue().exclude(pk__in=unended).select_related("partner")[:_READ_AT_ONCE]):
+            give_back_connection()
+            has_ended = Pool(_ENDED_AT_ONCE).map(_end_overdue, queries)
+            unended |= {query.pk for query, is_done in zip(queries, has_ended, strict=True) if not is_done}
+    finally:
+        _turn.release()
+
+
+def _end_overdue(query: Query) -> bool:
+    """End an overdue query. False if that failed."""
+    try:
+        result = end(query, [], BankTimedOut())
+    except Exception:
+        log.exception("query_not_ended", query=str(query.id))
+        return False
+    finally:
+        give_back_connection()
+    answered = sum(answer.reached for answer in result.answers)
+    log.warning("query_ended_by_sweep", query=str(query.id), answered=answered, banks=len(result.answers))
+    return True
 
 
 def is_overdue(query: Query) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from datetime import timedelta
 from typing import Any
 
@@ -189,6 +191,20 @@ def test_a_database_session_that_is_killed_between_the_answers_and_their_events_
     assert statuses(query) == {"cedro": timed_out, "ipe": "ok", "jatoba": timed_out}
     assert query.finished_at is not None
     assert Offer.objects.count() == len(told("lead")) == len(told("query.completed")) == 1
+
+
+def test_one_sweep_ends_all_queries_of_a_host_that_was_lost(partner: Partner) -> None:
+    """Before the fix, each sweep ended 200 of them, and the last ones came 8 s later."""
+    template = a_running_query(partner, since_s=32)
+    rows = [copy(template) for _ in range(999)]
+    for row in rows:
+        row.pk = uuid.uuid4()
+    Query.objects.bulk_create(rows)
+    broken = a_running_query(partner, since_s=32, request={"cpf": FULL_FLOW})
+    land(broken, an_answer("ipe", OFFER))
+    ending.end_overdue()
+    assert list(Query.objects.filter(finished_at=None)) == [broken]
+    assert len(told("query.completed")) == 1000
 
 
 def test_a_query_that_can_not_be_ended_stands_in_no_others_way(partner: Partner) -> None:
