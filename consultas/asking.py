@@ -3,8 +3,9 @@ answers at the end."""
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import gevent
 import msgspec
@@ -27,8 +28,8 @@ from providers.types.answer import QueryStatus
 
 log = structlog.get_logger(__name__)
 
-#: If no client waits for individual answers, they are kept in Redis at these intervals, in seconds. All queries of a
-#: process do so at the same moments, so that one pipeline carries the answers of all.
+#: If no client waits for individual answers and several queries of this process have some, the answers are kept in
+#: Redis at these intervals, in seconds, so that one pipeline carries the answers of all.
 INTERVAL_S = 0.02
 
 
@@ -47,7 +48,7 @@ def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     if not replies.claim(reply_to, query_id, round_, ttl_s=int(left) + 60, patience_s=left):
         return
     waits_for_the_whole = query.kind == Query.Kind.AGGREGATED and replies.knows_end(reply_to)
-    landing = _Landing(query, len(banks), None if waits_for_the_whole else reply_to)
+    landing = Landing(query, len(banks), None if waits_for_the_whole else reply_to)
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
@@ -64,8 +65,11 @@ def run(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
     gevent.joinall(greenlets)
 
 
-class _Landing:
+class Landing:
     """A task's answers as they arrive. Answers that arrive during a write to Redis are written together."""
+
+    #: The query that wrote to Redis last in this process, and when (monotonic seconds).
+    _last_write: ClassVar[tuple[object, float]] = (None, -math.inf)
 
     def __init__(self, query: Query, expected: int, tell: str | None) -> None:
         self.answers: list[Answer] = []
@@ -86,7 +90,7 @@ class _Landing:
         query's deadline."""
         sent = 0
         while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
-            if self._tell is None:
+            if self._tell is None and self._is_another_writing():
                 self.is_complete.wait(INTERVAL_S - time.monotonic() % INTERVAL_S)
             self._news.clear()
             news, sent = self.answers[sent:], len(self.answers)
@@ -95,6 +99,12 @@ class _Landing:
                 interim_results.keep(str(self._query.id), landed, self._query.seconds_left(), self._tell)
             except RedisError:
                 log.warning("answers_not_sent", query=str(self._query.id), banks=len(landed))
+
+    def _is_another_writing(self) -> bool:
+        """True if another query of this process wrote within the last interval. Records that this one writes now."""
+        (last, at), now = Landing._last_write, time.monotonic()
+        Landing._last_write = (self._query.id, now)
+        return last != self._query.id and now - at < INTERVAL_S
 
 
 def _end(
