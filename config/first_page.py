@@ -25,6 +25,7 @@ from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.models import Provider
 from providers.standing import standings
+from webhooks import health
 from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
@@ -34,6 +35,10 @@ OLD_KEY = timedelta(days=365)
 #: A bank is degraded if this percentage of its recent answers failed, out of at least this number.
 DEGRADED_SHARE, DEGRADED_LEAST = 10, 10
 _DEGRADED_PERIOD = reports.PERIODS["2h"]
+_TROUBLED = {
+    health.State.DOWN: "Parceiros que não recebem agora",
+    health.State.FAILING: "Parceiros com entregas que falham",
+}
 #: The maximum number of names in one line.
 _NAMES = 5
 
@@ -172,23 +177,18 @@ def _webhook_concerns(late: datetime) -> Iterator[Concern]:
     )
     waiting = f"{address}?state__exact=due"
     yield Concern("Eventos de webhook falhados", failed, "", f"{address}?state__exact=failed")
-    refusing = _refusing_partners()
-    since = min((first for _, first in refusing), default=None)
-    names = _named([name for name, _ in refusing])
-    yield Concern("Parceiros que não recebem agora", len(refusing), names, waiting, since, "evento mais antigo")
+    troubled = sorted(health.of_partners(), key=lambda each: each.failing_since or now)
+    for state, title in _TROUBLED.items():
+        found = [each for each in troubled if each.state == state]
+        names = _named([f"{each.name} ({each.words})" for each in found])
+        since = found[0].failing_since if found else None
+        yield Concern(title, len(found), names, waiting, since, "a falha mais antiga")
     yield Concern(
         "Eventos atrasados", counts["overdue"], "A entrega está em execução?", waiting, counts["overdue_since"]
     )
     yield Concern(
         "Eventos retidos, ou à espera de URL ou segredo do parceiro", counts["mute"], "", waiting, counts["mute_since"]
     )
-
-
-def _refusing_partners() -> list[tuple[str, datetime]]:
-    """The partners with a failed attempt that will be repeated: name, and the time of the oldest such event."""
-    failing = Event.objects.filter(~UNREACHABLE, state=Event.State.DUE, failures__gt=0).order_by()
-    rows = failing.values_list("partner__name").annotate(since=Min("created_at"))
-    return sorted(rows, key=lambda row: row[1])
 
 
 def _degraded() -> list[str]:

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Model, QuerySet
+from django.db.models import Case, Count, Model, Q, QuerySet, Value, When
 from django.db.models.functions import TruncHour
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -23,18 +23,19 @@ from django.utils.html import format_html
 
 from authorizations.models import Session
 from consultas.models import Offer, Query
-from figures.charts import BLUE, GREEN, RED, Line, Plot, plot, shown
+from figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
 from foundation import audit
 from foundation.errors import InvalidState
 from partners import registration
 from partners.failed_calls import FailedCall
 from partners.models import SECRET_FIELDS, ApiKey, Partner
 from proposals.models import Proposal
-from webhooks import events
+from webhooks import events, health
 from webhooks.models import Event
 
 #: The maximum of a link's count. Counting all rows of a large partner would read them all.
 MOST = 1_000
+_RETRIED = "retried"
 #: Why nothing can be sent, and what the operator does.
 _WITHOUT_URL = "O parceiro não tem URL de webhook. Escreva-a em {}, no campo URL do webhook."
 _UNSIGNED = "O parceiro não tem segredo de webhook. Emita um em {}, com Trocar segredo do webhook."
@@ -83,6 +84,7 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
         "use": page_of_list.use(partner),
         "links": list(_links(request, partner)),
         "plot": _deliveries(partner) if may_see_events else None,
+        "health": next(iter(health.of_partners(partner.pk)), None) if may_see_events else None,
         "may_test": may_test,
     }
     return TemplateResponse(request, "admin/partner.html", context)
@@ -102,16 +104,18 @@ def _count(rows: QuerySet[Model]) -> str:
 
 
 def _deliveries(partner: Partner) -> Plot:
-    """The events of the last 24 hours by hour of creation, with their current states."""
+    """The events of the last 24 hours by hour of creation, with their current states. An event whose last attempt
+    failed and that will be tried again has a state of its own."""
     now = timezone.localtime().replace(minute=0, second=0, microsecond=0)
     hours = [now - timedelta(hours=back) for back in reversed(range(24))]
     mine = Event.objects.filter(partner=partner, created_at__gte=hours[0]).order_by()
-    rows = mine.annotate(hour=TruncHour("created_at")).values_list("hour", "state").annotate(found=Count("pk"))
-    counted = Counter({(hour, state): count for hour, state, count in rows})
-    colours = {Event.State.DELIVERED: GREEN, Event.State.DUE: BLUE, Event.State.FAILED: RED}
+    retried = Case(When(~Q(fault=""), state=Event.State.DUE, then=Value(_RETRIED)), default="state")
+    rows = mine.annotate(hour=TruncHour("created_at"), told=retried).values_list("hour", "told")
+    counted = Counter({(hour, told): count for hour, told, count in rows.annotate(found=Count("pk"))})
+    colours = {Event.State.DELIVERED: GREEN, Event.State.DUE: BLUE, _RETRIED: ORANGE, Event.State.FAILED: RED}
+    names = {**dict(Event.State.choices), _RETRIED: "a tentar de novo"}
     lines = [
-        Line(str(state.label), colour, [counted[hour, state.value] for hour in hours])
-        for state, colour in colours.items()
+        Line(str(names[state]), colour, [counted[hour, state] for hour in hours]) for state, colour in colours.items()
     ]
     return plot("Eventos das últimas 24 h, por hora", hours, lines, stacked=True)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -8,9 +9,10 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import BooleanField, ExpressionWrapper, F, Min, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
@@ -35,14 +37,21 @@ from webhooks.models import (
     between,
     reference_index,
     resend_between,
-    resend_failed,
+    resend_undelivered,
+    undelivered,
 )
 from webhooks.redaction import redacted
 
 if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
 
-_STATE_COLOURS = {Event.State.DUE: "info", Event.State.DELIVERED: "success", Event.State.FAILED: "danger"}
+_RETRIED = "retried"
+_STATE_COLOURS = {
+    Event.State.DUE: "info",
+    _RETRIED: "warning",
+    Event.State.DELIVERED: "success",
+    Event.State.FAILED: "danger",
+}
 _SEARCHED = re.compile(r"evt_[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
 
@@ -98,21 +107,50 @@ class WindowForm(forms.Form):
         widget=UnfoldAdminSelectWidget,
         empty_label="Escolha o parceiro",
     )
-    begin = forms.DateTimeField(label="Criados desde", widget=MomentInput)
-    end = forms.DateTimeField(label="Criados até", widget=MomentInput)
+    period = forms.ChoiceField(
+        label="Criados",
+        required=False,
+        choices=[
+            ("failure", "desde a falha: o mais antigo que não foi entregue"),
+            ("hour", "na última hora"),
+            ("today", "hoje"),
+            ("", "no período abaixo"),
+        ],
+        widget=UnfoldAdminSelectWidget,
+    )
+    begin = forms.DateTimeField(label="Criados desde", required=False, widget=MomentInput)
+    end = forms.DateTimeField(label="Criados até", required=False, widget=MomentInput)
     which = forms.ChoiceField(
         label="Quais",
-        choices=[("failed", "só os que falharam"), ("all", "também os já entregues")],
+        choices=[
+            ("failed", "os não entregues: os que falharam, e os que esperam nova tentativa (tentar agora)"),
+            ("all", "também os já entregues"),
+        ],
         widget=UnfoldAdminSelectWidget,
     )
     seen = forms.IntegerField(required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
+        if cleaned.get("period") and "partner" in cleaned:
+            cleaned["begin"], cleaned["end"] = self._begin_of(cleaned["period"], cleaned["partner"]), timezone.now()
         begin, end = cleaned.get("begin"), cleaned.get("end")
+        for name in ("begin", "end"):
+            if not cleaned.get("period") and not cleaned.get(name) and name not in self.errors:
+                self.add_error(name, "Escreva a data e a hora, ou escolha um dos períodos acima.")
         if begin and end and begin >= end:
             self.add_error("end", "O fim tem de ser depois do início.")
         return cleaned
+
+    def _begin_of(self, period: str, partner: Partner) -> datetime | None:
+        """When the chosen period begins. None, and an error, if no event was left undelivered."""
+        now = timezone.localtime()
+        if period != "failure":
+            return now - timedelta(hours=1) if period == "hour" else now.replace(hour=0, minute=0, second=0)
+        begin: datetime | None = undelivered(partner.pk).aggregate(oldest=Min("created_at"))["oldest"]
+        if begin is None:
+            self.add_error("period", "Nenhum evento deste parceiro falhou ou espera nova tentativa.")
+        return begin
 
     def window(self) -> dict[str, Any]:
         """The keyword arguments of `models.between`."""
@@ -121,8 +159,12 @@ class WindowForm(forms.Form):
         return {**window, "only_failed": data["which"] == "failed"}
 
     def hidden(self, seen: int) -> WindowForm:
-        """The same form with hidden fields, to be confirmed. `seen` is the number shown to the operator."""
-        form = WindowForm({**{name: self.data.get(name) for name in self.fields}, "seen": seen})
+        """The same form with hidden fields, to be confirmed. `seen` is the number shown to the operator. The period is
+        fixed, so that the number stays true."""
+        moments = {name: self.cleaned_data[name].isoformat() for name in ("begin", "end")}
+        form = WindowForm(
+            {**{name: self.data.get(name) for name in self.fields}, **moments, "period": "", "seen": seen}
+        )
         for field in form.fields.values():
             field.widget = forms.HiddenInput()
         return form
@@ -252,6 +294,8 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
 
     @display(description="estado", ordering="state", label=_STATE_COLOURS)
     def coloured_state(self, event: Event) -> tuple[str, str]:
+        if event.state == Event.State.DUE and event.fault:
+            return _RETRIED, "a tentar de novo"
         return event.state, event.get_state_display()
 
     @admin.display(description="última falha")
@@ -288,7 +332,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     def resend_window(self, request: HttpRequest) -> HttpResponse:
         """Sends the events of one partner and period again. The first POST shows their number; the second, identical
         one sends them."""
-        form = WindowForm(request.POST or None)
+        form = WindowForm(request.POST or None, initial={"partner": request.GET.get("partner")})
         title = "Reenviar por período"
         if not form.is_valid():
             text = "O passo seguinte diz quantos seriam reenviados, e ainda não reenvia."
@@ -298,7 +342,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         if not count or form.cleaned_data["seen"] != count:
             text = (
                 f"{partner}: a reenviar {counted(count, 'evento', 'eventos', 'nenhum evento')}, com o mesmo "
-                "webhook-id. O que já foi apagado e o que ainda está a entregar não conta."
+                "webhook-id. O que já foi apagado, e o que sai agora de qualquer modo, não conta."
             )
             if not count:
                 return self.form_over_list(request, WindowForm(form.data), title=title, text=text, button="Contar")
@@ -333,26 +377,27 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
     def resend_one(self, request: HttpRequest, event: Event) -> None:
         self.resend_selection(request, Event.objects.filter(pk=event.pk))
 
-    @action(description="Reenviar os falhados do parceiro", permissions=["change"], icon="forward_to_inbox")
+    @action(description="Reenviar os não entregues do parceiro", permissions=["change"], icon="forward_to_inbox")
     def resend_failed(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Send every failed event of this event's partner again, for example after an outage of its endpoint."""
+        """Send every event of this event's partner again that failed or waits for a later attempt, for example after an
+        outage of its endpoint."""
         event = self.row_of(request, object_id)
         if event is None:
             raise Http404
         if request.method == "POST":
-            resent = resend_failed(event.partner_id)
-            message = f"Reenviados os eventos falhados de {event.partner}: {resent}."
+            resent = resend_undelivered(event.partner_id)
+            message = f"Reenviados os eventos não entregues de {event.partner}: {resent}."
             self.log_change(request, event, message, action=Action.RESENT)
             self.message_user(request, message, messages.SUCCESS)
             return HttpResponseRedirect(f"{self.list_address}?partner__id__exact={event.partner_id}")
-        failed = Event.objects.filter(partner=event.partner_id, state=Event.State.FAILED, purged_at=None).count()
+        waiting = undelivered(event.partner_id).count()
         return self.form_over_list(
             request,
             forms.Form(),
             original=str(event.partner),
-            title="Reenviar os eventos falhados",
-            text=f"Eventos falhados deste parceiro que ainda têm conteúdo: {failed}. Cada um é enviado de novo com o "
-            "mesmo webhook-id. Verifique antes, reenviando um só, se o endereço já responde.",
+            title="Reenviar os eventos não entregues",
+            text=f"Eventos deste parceiro que falharam, ou que esperam nova tentativa: {waiting}. Cada um é enviado "
+            "já, com o mesmo webhook-id. Verifique antes, reenviando um só, se o endereço já responde.",
             button="Reenviar todos",
             back=reverse("admin:webhooks_event_change", args=[quote(event.pk)]),
         )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from django.db.models import Count, Min, Q
@@ -7,12 +8,13 @@ from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from webhooks import health
 from webhooks.models import UNREACHABLE, Event
 
 
 class OutboxCollector(Collector):
     """Metrics of the outbox, read when they are scraped: one query over the due rows and one over the failed rows. Each
-    has its own index; one query for both would read all events ever sent.
+    has its own index; one query for both would read all events ever sent. A third one reads partners' last attempts.
 
     Alert on the age: it grows whenever no delivery process runs, for any reason.
     """
@@ -34,3 +36,8 @@ class OutboxCollector(Collector):
         yield GaugeMetricFamily(
             "webhook_oldest_due_seconds", "How long the oldest deliverable event is overdue.", value=age
         )
+        partners = GaugeMetricFamily("webhook_partners", "Partners by what their last attempts say.", labels=["state"])
+        found = Counter(each.state for each in health.of_partners())
+        for state in health.State:
+            partners.add_metric([state], found[state])
+        yield partners

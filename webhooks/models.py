@@ -126,6 +126,7 @@ class Event(models.Model):
             self.failures += 1
         return Attempt(
             event=self,
+            partner_id=self.partner_id,
             number=self.attempts,
             at=started_at,
             url=url,
@@ -148,17 +149,24 @@ class Event(models.Model):
             raise AlreadyPurged(self.pk)
 
 
-def resend_failed(partner_id: uuid.UUID) -> int:
-    """Queue every failed event of the partner whose content is not erased. Returns their number."""
-    return _queue(Event.objects.filter(partner=partner_id, state=Event.State.FAILED))
+def undelivered(partner_id: uuid.UUID) -> models.QuerySet[Event]:
+    """The partner's events that failed, or that wait for a later attempt, with their content. Events that are due now
+    are left out, because they are sent anyway."""
+    waits = Q(state=Event.State.DUE, next_attempt_at__gt=timezone.now())
+    return Event.objects.filter(Q(state=Event.State.FAILED) | waits, partner=partner_id, purged_at=None)
+
+
+def resend_undelivered(partner_id: uuid.UUID) -> int:
+    """Queue the events of `undelivered`. Returns their number."""
+    return _queue(undelivered(partner_id))
 
 
 def between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> models.QuerySet[Event]:
-    """The partner's events from `begin` to before `end` that can be sent again. Due events are left out, because they
-    are sent anyway."""
-    ended = [Event.State.FAILED] if only_failed else [Event.State.FAILED, Event.State.DELIVERED]
-    created = Event.objects.filter(partner=partner_id, created_at__gte=begin, created_at__lt=end)
-    return created.filter(state__in=ended, purged_at=None)
+    """The partner's events from `begin` to before `end` that were not delivered, or also those that were."""
+    events = undelivered(partner_id)
+    if not only_failed:
+        events |= Event.objects.filter(partner=partner_id, state=Event.State.DELIVERED, purged_at=None)
+    return events.filter(created_at__gte=begin, created_at__lt=end)
 
 
 def resend_between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, only_failed: bool) -> int:
@@ -194,6 +202,8 @@ class Attempt(models.Model):
     sealed_by = ("event_id", "number")
 
     event = models.ForeignKey(Event, models.CASCADE, verbose_name="evento")
+    #: The event's, so that an index finds a partner's last attempts.
+    partner = models.ForeignKey(Partner, models.PROTECT, related_name="+", db_index=False, editable=False)
     number = models.PositiveIntegerField("nº")
     at = models.DateTimeField("início")
     url = models.CharField("URL", max_length=500)
@@ -206,6 +216,10 @@ class Attempt(models.Model):
         verbose_name = "tentativa"
         verbose_name_plural = "tentativas"
         ordering = ("event", "number")
+        indexes = [
+            models.Index(fields=("partner", "-at"), name="attempt_newest"),
+            models.Index(fields=("partner", "-at"), name="attempt_newest_success", condition=Q(fault="")),
+        ]
         constraints = [models.UniqueConstraint(fields=("event", "number"), name="one_attempt_per_number")]
 
     def __str__(self) -> str:

@@ -20,6 +20,7 @@ from partners.models import Partner
 from tests.backoffice.story import Story
 from tests.factories import PartnerFactory
 from tests.partners.test_admin import staff
+from tests.webhooks.deliveries import leave_attempts
 from webhooks.models import Event
 
 pytestmark = pytest.mark.django_db
@@ -64,9 +65,21 @@ def test_it_says_that_the_partner_is_suspended(admin_client: Client, story: Stor
 def test_the_plot_has_the_events_of_a_day_by_hour_and_state(admin_client: Client, story: Story) -> None:
     Event.objects.filter(name="lead").update(created_at=timezone.now() - timedelta(hours=30))
     plot = admin_client.get(address(story)).context["plot"]
-    assert plot.head == ["entregue", "a entregar", "falhou"]
+    assert plot.head == ["entregue", "a entregar", "a tentar de novo", "falhou"]
     [row] = plot.rows
-    assert row[1:] == ["0", "2", "0"]
+    assert row[1:] == ["0", "2", "0", "0"]
+
+
+def test_it_tells_how_deliveries_go_and_leads_to_the_resend(admin_client: Client, story: Story) -> None:
+    """Before the fix, an outage was only more of the calm blue."""
+    assert "Entregas:" not in admin_client.get(address(story)).content.decode()
+    leave_attempts(story.event, 5, "timeout")
+    Event.objects.filter(pk=story.event.pk).update(fault="timeout", failures=5, state="due")
+    page = admin_client.get(address(story))
+    assert "não recebe: 5 das últimas 5 tentativas falharam (tempo esgotado), desde" in page.content.decode()
+    assert page.context["plot"].rows[-1][3] == "1"
+    [window] = re.findall(r'href="([^"]*)">reenviar desde a falha', page.content.decode())
+    assert f'value="{story.partner.pk}" selected' in admin_client.get(window).content.decode()
 
 
 def test_a_test_event_is_sent_and_noted(admin_client: Client, story: Story) -> None:

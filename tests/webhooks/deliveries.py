@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import transaction
 from django.utils import timezone
 
@@ -45,12 +47,23 @@ def leave_one_attempt(*events: Event) -> None:
     Event.objects.filter(pk__in=[event.pk for event in events]).update(failures=len(RETRY_AFTER_S))
 
 
-def leave_attempts(event: Event, count: int) -> None:
-    """Let `event` have had `count` attempts."""
-    now = timezone.now()
-    rows = [Attempt(event=event, number=n, at=now, url="https://a.example", duration_ms=1) for n in range(1, count + 1)]
-    Attempt.objects.bulk_create(rows)
-    Event.objects.filter(pk=event.pk).update(attempts=count)
+def leave_attempts(event: Event, count: int, fault: str = "", minutes_ago: float = 0) -> None:
+    """Let `event` have had `count` more attempts, a second apart, the first one so many minutes ago."""
+    begin, url = timezone.now() - timedelta(minutes=minutes_ago), event.partner.webhook_url
+    event.refresh_from_db(fields=["attempts"])
+    Attempt.objects.bulk_create(
+        Attempt(
+            event=event,
+            partner=event.partner,
+            number=event.attempts + n,
+            at=begin + timedelta(seconds=n),
+            url=url,
+            fault=fault,
+            duration_ms=1,
+        )
+        for n in range(1, count + 1)
+    )
+    Event.objects.filter(pk=event.pk).update(attempts=event.attempts + count)
 
 
 def end_leases() -> None:

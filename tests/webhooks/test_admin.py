@@ -69,6 +69,14 @@ def test_list_says_when_a_partner_has_no_secret(operator: Client, partner: Partn
     assert "parceiro sem segredo de webhook" in operator.get(LIST).content.decode()
 
 
+def test_an_event_that_is_tried_again_does_not_look_like_a_new_one(operator: Client, partner: Partner) -> None:
+    """Before the fix, an outage showed the calm blue of events that nobody had tried yet."""
+    send(partner)
+    assert "a tentar de novo" not in operator.get(LIST).content.decode()
+    Event.objects.update(fault="refused", failures=1)
+    assert "a tentar de novo" in operator.get(LIST).content.decode()
+
+
 def test_search_by_id_and_by_exact_reference(operator: Client, partner: Partner) -> None:
     groups = [str(uuid.uuid4()), str(uuid.uuid4())]
     first, second = (outbox.send(partner, "lead", group, {}) for group in groups)
@@ -223,7 +231,7 @@ def test_resend_one_from_its_page(operator: Client, partner: Partner, receiver: 
     assert receiver.ids == [event.pk, event.pk]
 
 
-def test_resend_all_that_failed_of_a_partner(operator: Client, partner: Partner, receiver: Receiver) -> None:
+def test_resend_all_that_was_not_delivered_of_a_partner(operator: Client, partner: Partner, receiver: Receiver) -> None:
     receiver.reply = Reply(410)
     failed, purged = send(partner, 3)[:2], send(partner)
     stranger = new_partner(receiver.url)
@@ -231,11 +239,13 @@ def test_resend_all_that_failed_of_a_partner(operator: Client, partner: Partner,
     leave_one_attempt(*Event.objects.all())
     deliver_due()
     Event.objects.filter(pk=purged[0].pk).update(body=None, purged_at=timezone.now())
+    later = timezone.now() + timedelta(hours=5)
+    Event.objects.filter(pk=failed[0].pk).update(state="due", failures=6, next_attempt_at=later)
     receiver.reply, address = Reply(), f"{LIST}{quote(failed[0].pk)}/resend_failed/"
 
-    assert "ainda têm conteúdo: 3." in operator.get(address).content.decode()
-    assert not Event.objects.filter(state="due").exists()
-    assert "falhados de" in operator.post(address, follow=True).content.decode()
+    assert "ou que esperam nova tentativa: 3." in operator.get(address).content.decode()
+    assert Event.objects.get(state="due").next_attempt_at == later
+    assert "não entregues de" in operator.post(address, follow=True).content.decode()
     deliver_due()
     assert Event.objects.filter(state="delivered", partner=partner).count() == 3
     assert Event.objects.filter(state="failed").count() == 2
@@ -326,7 +336,45 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"end": at(-9)}, {"begin": "x"}, {"partner": "x"}, {"partner": str(uuid.uuid4())}, {"which": "x"}]
+    ("period", "hours", "found"),
+    [("hour", (0.9, 1.1), 1), ("failure", (30, 50), 2), ("today", (0, 25), 1)],
+)
+def test_a_chosen_period_sends_also_what_waits_for_a_retry(
+    operator: Client, db: None, period: str, hours: tuple[float, float], found: int
+) -> None:
+    """Before the fix, events that still retried could not be sent again by period, and there was no preset."""
+    partner, now = new_partner("https://a.example/w"), timezone.now()
+    for event, age in zip(send(partner, 2), hours, strict=True):
+        later = {"next_attempt_at": now + timedelta(hours=5), "failures": 6, "fault": "status"}
+        Event.objects.filter(pk=event.pk).update(created_at=now - timedelta(hours=age), **later)
+    Event.objects.filter(pk=send(partner)[0].pk).update(created_at=now - timedelta(hours=60))  # due now
+    address = reverse("admin:webhooks_event_resend_window")
+    form = {"partner": str(partner.pk), "period": period, "begin": "", "end": "", "which": "failed"}
+    page = operator.post(address, form)
+    assert f"a reenviar {found} evento" in page.content.decode()
+    confirmed = {name: page.context["form"].data[name] for name in page.context["form"].fields}
+    assert f"reenviados: {found}, criados" in operator.post(address, confirmed, follow=True).content.decode()
+    assert Event.objects.filter(next_attempt_at__lte=timezone.now(), resent=True, failures=0).count() == found
+
+
+def test_a_period_since_the_failure_needs_one(operator: Client, db: None) -> None:
+    partner = new_partner("https://a.example/w")
+    address = reverse("admin:webhooks_event_resend_window")
+    form = {"partner": str(partner.pk), "period": "failure", "which": "all"}
+    assert "Nenhum evento deste parceiro falhou" in operator.post(address, form).content.decode()
+    assert "ou escolha um dos períodos" in operator.post(address, {**form, "period": ""}).content.decode()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"end": at(-9)},
+        {"begin": "x"},
+        {"partner": "x"},
+        {"period": "x"},
+        {"partner": str(uuid.uuid4())},
+        {"which": "x"},
+    ],
 )
 def test_a_faulty_time_sends_nothing(operator: Client, db: None, wrong: dict[str, str]) -> None:
     partner = new_partner("https://a.example/w")

@@ -6,10 +6,12 @@ from django.utils import timezone
 from prometheus_client import CollectorRegistry
 
 from partners.models import Partner
-from tests.webhooks.deliveries import new_partner, send
+from tests.webhooks.deliveries import leave_attempts, new_partner, send
 from webhooks import delivery
 from webhooks.metrics import OutboxCollector
 from webhooks.models import Event
+
+PARTNERS = "webhook_partners"
 
 
 def read() -> dict[str, float]:
@@ -17,7 +19,16 @@ def read() -> dict[str, float]:
     registry = CollectorRegistry()
     registry.register(OutboxCollector())
     samples = [sample for family in registry.collect() for sample in family.samples]
-    return {sample.labels.get("state", sample.name): sample.value for sample in samples}
+    return {sample.labels.get("state", sample.name): sample.value for sample in samples if sample.name != PARTNERS}
+
+
+def test_partners_by_what_their_last_attempts_say(partner: Partner) -> None:
+    leave_attempts(*send(new_partner("https://down.example/w")), 5, "dns")
+    leave_attempts(*send(partner), 5)
+    registry = CollectorRegistry()
+    registry.register(OutboxCollector())
+    states = ("receiving", "failing", "down")
+    assert [registry.get_sample_value(PARTNERS, {"state": state}) for state in states] == [1, 0, 1]
 
 
 def test_an_empty_outbox(db: None) -> None:

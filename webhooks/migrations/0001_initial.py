@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
                 ('duration_ms', models.PositiveIntegerField(verbose_name='duração (ms)')),
                 ('excerpt', foundation.encryption.EncryptedTextField(null=True, verbose_name='início da resposta')),
                 ('event', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='webhooks.event', verbose_name='evento')),
+                ('partner', models.ForeignKey(db_index=False, editable=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.partner')),
             ],
             options={
                 'verbose_name': 'tentativa',
@@ -88,6 +89,14 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='event',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('next_attempt_at__isnull', False), ('state', 'due')), models.Q(models.Q(('state', 'due'), _negated=True), ('next_attempt_at__isnull', True)), _connector='OR'), name='event_due_has_its_time'),
+        ),
+        migrations.AddIndex(
+            model_name='attempt',
+            index=models.Index(fields=['partner', '-at'], name='attempt_newest'),
+        ),
+        migrations.AddIndex(
+            model_name='attempt',
+            index=models.Index(condition=models.Q(('fault', '')), fields=['partner', '-at'], name='attempt_newest_success'),
         ),
         migrations.AddConstraint(
             model_name='attempt',

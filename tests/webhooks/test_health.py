@@ -1,0 +1,91 @@
+"""A partner's delivery health, told from its last attempts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from partners.models import Partner
+from tests.webhooks.deliveries import leave_attempts, new_partner, send
+from webhooks import health
+from webhooks.models import Attempt, Event
+
+URL = "https://partner.example/w"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def partner() -> Partner:
+    return new_partner(URL)
+
+
+def told(partner: Partner) -> tuple[str, int, int]:
+    """State, failed attempts and all attempts looked at."""
+    [found] = health.of_partners(partner.pk)
+    return found.state, found.failed, len(found.faults)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "state", "failed", "seen"),
+    [
+        ([("", 1)], "receiving", 0, 1),
+        ([("timeout", 1)], "down", 1, 1),
+        ([("", 40), ("status", 1)], "receiving", 1, 20),
+        ([("", 40), ("status", 2)], "failing", 2, 20),
+        ([("", 40), ("status", 3)], "down", 3, 20),
+        ([("status", 40), ("", 1)], "failing", 19, 20),
+        ([("status", 40), ("", 134)], "receiving", 0, 20),
+        ([("", 5), ("internal", 40)], "receiving", 0, 5),
+    ],
+)
+def test_the_last_attempts_decide(
+    partner: Partner, attempts: list[tuple[str, int]], state: str, failed: int, seen: int
+) -> None:
+    """Before the fix, one event that waited for a retry kept its partner red after 134 deliveries."""
+    [event] = send(partner)
+    for hours, (fault, count) in zip((3, 2), attempts, strict=False):
+        leave_attempts(event, count, fault, minutes_ago=60 * hours)
+    Event.objects.update(failures=1, fault="status", next_attempt_at=timezone.now() + timedelta(hours=5))
+    assert told(partner) == (state, failed, seen)
+
+
+def test_a_failure_is_told_since_its_first_attempt_and_by_its_newest_fault(partner: Partner) -> None:
+    [event] = send(partner)
+    leave_attempts(event, 2, "dns", minutes_ago=500)
+    leave_attempts(event, 5, minutes_ago=400)
+    leave_attempts(event, 30, "timeout", minutes_ago=300)
+    leave_attempts(event, 1, "refused", minutes_ago=200)
+    [found] = health.of_partners()
+    assert found.failing_since == Attempt.objects.get(number=8).at
+    assert found.words == "não recebe: 20 das últimas 20 tentativas falharam (conexão recusada)"
+
+
+def test_a_success_ends_the_failure(partner: Partner) -> None:
+    [event] = send(partner)
+    leave_attempts(event, 3, "dns", minutes_ago=10)
+    leave_attempts(event, 40)
+    [found] = health.of_partners()
+    assert (found.failing_since, found.words) == (None, "recebe")
+
+
+def test_what_says_nothing_about_now_is_left_out(partner: Partner) -> None:
+    """Attempts of another day, attempts to an earlier URL, and partners to which nothing can be sent."""
+    [event] = send(partner)
+    leave_attempts(event, 5, "dns", minutes_ago=25 * 60)
+    assert health.of_partners() == []
+    leave_attempts(event, 5, "dns")
+    Partner.objects.update(webhook_url="https://moved.example/w")
+    assert health.of_partners() == []
+    Partner.objects.update(webhook_url=URL)
+    assert told(partner)[0] == "down"
+    Partner.objects.update(deliveries_held=True)
+    assert health.of_partners() == []
+
+
+def test_all_partners_are_told_in_one_statement(django_assert_num_queries: object) -> None:
+    for fault in ("", "dns", "timeout"):
+        leave_attempts(*send(new_partner(URL)), 5, fault)
+    with django_assert_num_queries(1):  # type: ignore[operator]
+        assert sorted(each.state for each in health.of_partners()) == ["down", "down", "receiving"]
