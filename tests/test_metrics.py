@@ -203,8 +203,8 @@ def test_proposals_of_unknown_outcome(db: None, client: Web) -> None:
 
 
 def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queries: Any) -> None:
-    """Two for the outbox; one each for banks, steps, unknown submissions, overdue checks and figures."""
-    with django_assert_max_num_queries(7):
+    """Three for the outbox and partners; one each for banks, steps, unknown submissions, overdue checks and figures."""
+    with django_assert_max_num_queries(8):
         scrape(client)
 
 
