@@ -17,6 +17,7 @@ from gunicorn.http.errors import ParseException
 from config.exceptions import is_api, note_failure, reply
 from config.metrics import count_request
 from foundation.errors import PayloadTooLarge
+from foundation.formats import is_tax_number
 
 log = structlog.get_logger("request")
 
@@ -67,8 +68,8 @@ class RequestMiddleware:
 
 
 def kept_id(incoming: str) -> str | None:
-    """The request id that the caller sent, if it is valid."""
-    return incoming if _REQUEST_ID.fullmatch(incoming) else None
+    """The request id that the caller sent, if it is valid and is neither a CPF nor a CNPJ."""
+    return incoming if _REQUEST_ID.fullmatch(incoming) and not is_tax_number(incoming) else None
 
 
 def _buffer_chunks(request: HttpRequest) -> None:

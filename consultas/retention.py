@@ -80,6 +80,7 @@ def erase(cpf_index: str, in_use: Exists, is_origin: Exists) -> Erased:
     offers = Offer.objects.filter(pk__in=_locked(Offer.objects.filter(query__in=ended), "identity"))
     offers_gone, _ = offers.filter(~in_use).only("pk").delete()
     queries_gone, _ = mine.filter(*_unreferred(), ~is_origin).only("pk").delete()
+    mine.exclude(partner_reference="").update(partner_reference="")
     return Erased(
         steps=steps_gone,
         offers=offers_gone,

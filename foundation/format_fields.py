@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError as DjangoValidationError
 from django.core.validators import EmailValidator
 
 from foundation.fields import EARLIEST, TextField
-from foundation.formats import cnpj_is_valid, cpf_is_valid, local_phone, to_ip, unmask_cnpj
+from foundation.formats import cnpj_is_valid, cpf_is_valid, is_tax_number, local_phone, to_ip, unmask_cnpj
 
 EMAIL_LENGTH = 254
 # fmt: off
@@ -162,13 +162,14 @@ class UUIDField(FormatField):
 
 
 class ReferenceField(FormatField):
-    """A caller's own identifier: 1 to 64 of `A-Z a-z 0-9 . _ : -`."""
+    """A caller's own identifier: 1 to 64 of `A-Z a-z 0-9 . _ : -`. A valid CPF or CNPJ is refused, also with a mask,
+    because the value is stored in the clear."""
 
     keywords = {"minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9._:-]+$"}
-    default_error_messages = {"form": "Informe de 1 a 64 caracteres entre A-Z, a-z, 0-9, “.”, “_”, “:” e “-”."}
+    default_error_messages = {"form": "Informe de 1 a 64 de A-Z, a-z, 0-9, “.”, “_”, “:” e “-”, sem CPF ou CNPJ."}
 
     def parse(self, text: str) -> str | None:
-        return text if _REFERENCE.fullmatch(text) else None
+        return text if _REFERENCE.fullmatch(text) and not is_tax_number(text) else None
 
 
 class MomentField(FormatField):

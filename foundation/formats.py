@@ -80,6 +80,12 @@ def unmask_cnpj(text: str) -> str:
     return re.sub(r"[./\-\s]", "", text).upper()
 
 
+def is_tax_number(text: str) -> bool:
+    """True if `text`, without the characters of a mask, is a valid CPF or CNPJ."""
+    bare = re.sub(r"[._:/\-\s]", "", text)
+    return cpf_is_valid(bare) or cnpj_is_valid(bare.upper())
+
+
 def mask_cpf(cpf: str) -> str:
     """`12345678901` as `***.456.789-**`, which lists and pages may show."""
     return f"***.{cpf[3:6]}.{cpf[6:9]}-**" if len(cpf) == 11 else "***"

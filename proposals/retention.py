@@ -87,6 +87,9 @@ def _erase(cpf: str, by: str) -> Erasure:
     unwanted = Proposal.objects.filter(pk__in=locked, submission__in=NEVER_ACCEPTED)
     deleted_ids = [str(key) for key in unwanted.values_list("pk", flat=True)]
     _, submissions = unwanted.only("pk").delete()
+    # What a partner named a contract may name the holder, and proves nothing.
+    accepted = Proposal.objects.filter(pk__in=locked, submission=Phase.ACCEPTED)
+    accepted.exclude(partner_reference="").update(partner_reference="")
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
     events = webhooks.models.erase([cpf, *deleted_ids, *queries.references, *sessions.authorization_ids])

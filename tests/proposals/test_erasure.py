@@ -219,6 +219,21 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(
     }
 
 
+def test_no_row_that_stays_keeps_what_the_partner_named_it(
+    partner: Partner, erase: Callable[..., dict[str, Any]]
+) -> None:
+    """Before the fix, a reference with a CPF inside stayed in the clear."""
+    proposal = a_proposal(an_answered_offer(partner), Proposal.Submission.ACCEPTED, native_id="N-1")
+    session = an_accepted_session(partner)
+    rows: list[Model] = [proposal, proposal.offer.query, session]
+    for row in rows:
+        type(row)._base_manager.filter(pk=row.pk).update(partner_reference=f"order:{FULL_FLOW}")
+    erase()
+    for row in rows:
+        row.refresh_from_db()
+        assert row.partner_reference == ""  # type: ignore[attr-defined]
+
+
 def test_an_erased_authorization_serves_no_further_query(
     partner: Partner, erase: Callable[..., dict[str, Any]]
 ) -> None:

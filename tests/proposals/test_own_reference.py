@@ -87,6 +87,22 @@ def test_a_name_of_another_form_is_named(partner: Partner, http: DjangoClient, n
     assert not Proposal.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["52998224725", "529.982.247-25", "11.222.333:0001-81", "12abc34501de35"])
+@pytest.mark.parametrize(
+    "route", ["consultas", "consultas/stream", "providers/ipe/consultas", "authorizations", "proposals"]
+)
+def test_a_name_that_is_a_cpf_or_a_cnpj_is_refused(http: DjangoClient, route: str, name: str) -> None:
+    """Before the fix, it was stored in the clear and indexed, and no erasure found it."""
+    reply = http.post(f"/partners/v1/{route}", json.dumps({"partner_reference": name}), content_type="application/json")
+    faults = {each["field"]: each["message"] for each in reply.json()["details"]}
+    assert reply.status_code == 422
+    assert "CPF" in faults["partner_reference"]
+
+
+def test_a_name_that_only_contains_a_cpf_is_taken(partner: Partner, http: DjangoClient) -> None:
+    assert http.get("/partners/v1/proposals", {"partner_reference": "order:52998224725"}).status_code == 200
+
+
 @pytest.mark.parametrize("phase", [Phase.NOT_SENT, Phase.UNKNOWN])
 def test_the_name_comes_with_the_try_and_is_no_part_of_the_dataset(
     partner: Partner, phase: Proposal.Submission
