@@ -57,6 +57,12 @@ BACK_OFFICE: dict[str, Any] = {
         lambda request: static("backoffice/copy.js"),
         lambda request: static("backoffice/accessible.js"),
     ],
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Mudar a senha", "link": reverse_lazy("admin:password_change")},
+            {"title": "Registrar outro telefone", "link": "/admin/second-factor/"},
+        ]
+    },
     "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
     "SIDEBAR": {
         "show_search": True,

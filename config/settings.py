@@ -133,7 +133,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "axes",
     "django_otp",
-    "django_otp.plugins.otp_totp",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",

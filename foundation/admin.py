@@ -33,7 +33,7 @@ class PermissionsInPortuguese(RobustAdmin):
     ) -> ModelMultipleChoiceField | None:
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if field is not None and db_field.related_model is Permission:
-            without_page = ("admin", "axes", "contenttypes", "otp_totp", "sessions")
+            without_page = ("admin", "axes", "contenttypes", "sessions")
             field.queryset = (
                 Permission.objects.exclude(content_type__app_label__in=without_page)
                 .select_related("content_type")

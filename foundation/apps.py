@@ -7,9 +7,6 @@ class FoundationConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django.contrib import admin
-        from django_otp.plugins.otp_totp.models import TOTPDevice
-
         from foundation.backoffice.gate import note_beginnings
         from foundation.backoffice.login import note_log_ins
         from foundation.backoffice.roles import keep_after_migrate
@@ -19,4 +16,3 @@ class FoundationConfig(AppConfig):
         note_beginnings()
         keep_after_migrate()
         refuse_before_migrating()
-        admin.site.unregister(TOTPDevice)  # its page shows the device's key

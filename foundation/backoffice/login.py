@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.contrib.auth import get_user_model
+from django.contrib.auth import authenticate, get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db import connection
@@ -57,6 +57,12 @@ def login(request: HttpRequest) -> HttpResponse:
         wait = settings.AXES_COOLOFF_TIME
         return _refusal(429, TOO_OFTEN.format(minutes=wait.seconds // 60), after_s=wait.seconds)
     return response
+
+
+def is_own_password(request: HttpRequest, password: str) -> bool:
+    """True if `password` is that of the operator who is logged in. A wrong one counts and is recorded like a failed
+    login."""
+    return authenticate(request, username=request.user.get_username(), password=password) is not None
 
 
 def account_of(request: HttpRequest, credentials: dict[str, Any]) -> str:

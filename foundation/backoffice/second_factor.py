@@ -1,4 +1,4 @@
-"""The back office's second factor: a code from the operator's phone (TOTP, RFC 6238), checked by django-otp."""
+"""The back office's second factor: a code from the operator's phone, or a recovery code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import django_otp
 import segno
 from django import forms
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.contrib.auth.views import redirect_to_login
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -16,64 +17,121 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
-from django_otp.plugins.otp_totp.models import TOTPDevice
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from foundation import audit
+from foundation.backoffice.login import is_own_password
+from foundation.encryption import WrongKey, decrypt, encrypt
+from foundation.phones import RegisteredPhone, in_groups, new_key
+from foundation.sealing import place
 
 WRONG = "Código inválido. Depois de um código errado, espere alguns segundos antes de tentar de novo."
+WRONG_PASSWORD = "Senha incorreta."  # noqa: S105 - a message
+#: The session's entry with the sealed key that the page shows until a code confirms it.
+_OFFERED = "offered_key"
 
 
 class CodeForm(forms.Form):
-    """The six digits that the phone shows."""
+    """The code that the operator types. Its form is not checked: whatever is wrong has to count as wrong."""
 
-    code = forms.RegexField(
-        r"^[0-9]{6}$",
-        label="Código de 6 dígitos",
-        error_messages={"invalid": WRONG},
+    code = forms.CharField(
+        label="Código",
+        required=False,
+        strip=True,
         widget=UnfoldAdminTextInputWidget(
-            attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "maxlength": 6, "autofocus": True}
+            attrs={"autocomplete": "one-time-code", "maxlength": 24, "autofocus": True, "spellcheck": "false"}
         ),
     )
+
+
+class RegistrationForm(CodeForm):
+    """The first code of a phone, and the password again: an open session alone must not register a phone."""
+
+    password = forms.CharField(
+        label="Sua senha",
+        strip=False,
+        required=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "current-password"}),
+    )
+    field_order = ("password", "code")
 
 
 @never_cache
 @csrf_protect
 def second_factor(request: HttpRequest) -> HttpResponse:
-    """The page that asks for the code. At an operator's first login the page also shows the key for the phone.
-    `manage.py reset_second_factor NAME` lets an operator who lost the phone start again."""
+    """The page that asks for the code. If the operator has no phone yet, or has passed and wants to register another,
+    the page shows a key instead."""
     if not request.user.is_authenticated:
         return redirect_to_login(_next(request), "/admin/login/")
-    with transaction.atomic():
-        device = _device(request)
-        form = CodeForm(request.POST if request.method == "POST" else None)
-        if form.is_valid() and device.verify_token(form.cleaned_data["code"]):
-            return _passed(request, device)
-        if request.method == "POST":
+    has_passed = request.user.is_verified()  # type: ignore[attr-defined]  # set by django-otp
+    if has_passed or not RegisteredPhone.objects.filter(user_id=request.user.pk).exists():
+        return _registration(request)
+    form = CodeForm(request.POST or None)
+    if request.method == "POST":
+        with transaction.atomic():
+            phone = RegisteredPhone.objects.select_for_update().get(user_id=request.user.pk)
+            left = len(phone.recovery_digests)
+            if phone.verify_token(request.POST.get("code", "").strip()):
+                used = left - len(phone.recovery_digests)
+                return _pass(request, phone, f"Código de recuperação; restam {left - used}." if used else "")
             audit.record(audit.Action.SECOND_FACTOR_FAILED, request=request)
-            if not form.errors:
-                form.add_error("code", WRONG)
-    return TemplateResponse(request, "backoffice/second_factor.html", _context(request, device, form))
+        form.is_valid()
+        form.add_error("code", WRONG)
+    return _page(request, "Segundo fator", form=form)
 
 
-def _device(request: HttpRequest) -> TOTPDevice:
-    """The operator's device, locked until the end of the transaction. A new device is confirmed by its first code."""
-    devices = TOTPDevice.objects.select_for_update().filter(user_id=request.user.pk)
-    registered = devices.order_by("-confirmed", "pk").first()
-    device: TOTPDevice = registered or TOTPDevice.objects.create(
-        user_id=request.user.pk, name="telefone", confirmed=False
-    )
-    return device
+def _registration(request: HttpRequest) -> HttpResponse:
+    """Shows a new key at each visit. A code of that key, with the password, registers the phone, replaces an earlier
+    one, and shows the recovery codes once."""
+    form = RegistrationForm(request.POST or None)
+    key = _offered_key(request) if request.method == "POST" else None
+    if key is not None and form.is_valid():
+        phone = RegisteredPhone(user_id=request.user.pk, name="telefone", key=key)
+        if not is_own_password(request, form.cleaned_data["password"]):
+            form.add_error("password", WRONG_PASSWORD)
+        elif not phone.accepts(form.cleaned_data["code"]):
+            form.add_error("code", WRONG)
+        else:
+            return _register(request, phone)
+        audit.record(audit.Action.SECOND_FACTOR_FAILED, request=request)
+    if key is None:
+        key = new_key()
+        request.session[_OFFERED] = encrypt(key, _context_of(request))
+    address = RegisteredPhone(user_id=request.user.pk, key=key).address(request.user.get_username())
+    image = segno.make(address).svg_data_uri(scale=4, light="white")
+    return _page(request, "Registrar um telefone", form=form, key=in_groups(key), image=image)
 
 
-def _passed(request: HttpRequest, device: TOTPDevice) -> HttpResponse:
-    if not device.confirmed:
-        device.confirmed = True
-        device.save(update_fields=["confirmed"])
+def _offered_key(request: HttpRequest) -> str | None:
+    try:
+        return decrypt(request.session.get(_OFFERED, ""), _context_of(request))
+    except WrongKey:
+        return None
+
+
+def _context_of(request: HttpRequest) -> bytes:
+    return place("second factor", _OFFERED, request.user.pk)
+
+
+def _register(request: HttpRequest, phone: RegisteredPhone) -> HttpResponse:
+    codes = phone.issue_recovery_codes()
+    with transaction.atomic():
+        get_user_model()._default_manager.select_for_update().get(pk=phone.user_id)
+        earlier = RegisteredPhone.objects.filter(user_id=phone.user_id)
+        if earlier.exists() and not request.user.is_verified():  # type: ignore[union-attr]
+            return HttpResponseRedirect(request.get_full_path())  # another session has registered a phone meanwhile
+        earlier.delete()
+        phone.save()
         audit.record(audit.Action.SECOND_FACTOR_SET_UP, request=request)
+        target = _pass(request, phone, "").url
+    del request.session[_OFFERED]
+    return _page(request, "Códigos de recuperação", recovery_codes=codes, next=target)
+
+
+def _pass(request: HttpRequest, phone: RegisteredPhone, detail: str) -> HttpResponseRedirect:
     request.session.cycle_key()
-    django_otp.login(request, device)
-    audit.record(audit.Action.SECOND_FACTOR_PASSED, request=request)
+    django_otp.login(request, phone)
+    audit.record(audit.Action.SECOND_FACTOR_PASSED, request=request, detail=detail)
     return HttpResponseRedirect(_next(request))
 
 
@@ -83,11 +141,6 @@ def _next(request: HttpRequest) -> str:
     return target if is_ours and target.startswith("/admin/") else reverse("admin:index")
 
 
-def _context(request: HttpRequest, device: TOTPDevice, form: CodeForm) -> dict[str, Any]:
-    setup = {}
-    if not device.confirmed:
-        address = device.config_url
-        key = address.partition("secret=")[2].partition("&")[0]
-        setup = {"key": " ".join(key[start : start + 4] for start in range(0, len(key), 4))}
-        setup["image"] = segno.make(address).svg_data_uri(scale=4, light="white")
-    return {**admin.site.each_context(request), "title": "Segundo fator", "form": form, **setup}
+def _page(request: HttpRequest, title: str, **context: Any) -> TemplateResponse:
+    shared = {**admin.site.each_context(request), "title": title}
+    return TemplateResponse(request, "backoffice/second_factor.html", {**shared, **context})

@@ -4,7 +4,10 @@ The guards hold for the application's own role and plain SQL, as those of eviden
 """
 
 import django.db.models.functions.datetime
+import django.db.models.deletion
 import django.utils.timezone
+import foundation.encryption
+from django.conf import settings
 from django.db import migrations, models
 
 CREATE = """
@@ -33,6 +36,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
@@ -62,4 +66,23 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.RunSQL(CREATE, DROP),
+        migrations.CreateModel(
+            name='RegisteredPhone',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(help_text='The human-readable name of this device.', max_length=64)),
+                ('confirmed', models.BooleanField(default=True, help_text='Is this device ready for use?')),
+                ('throttling_failure_timestamp', models.DateTimeField(blank=True, default=None, help_text='A timestamp of the last failed verification attempt. Null if last attempt succeeded.', null=True)),
+                ('throttling_failure_count', models.PositiveIntegerField(default=0, help_text='Number of successive failed attempts.')),
+                ('key', foundation.encryption.EncryptedTextField()),
+                ('last_step', models.BigIntegerField(default=-1)),
+                ('recovery_digests', models.JSONField(default=list)),
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='registered_phone', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'verbose_name': 'telefone registrado',
+                'verbose_name_plural': 'telefones registrados',
+                'default_permissions': (),
+            },
+        ),
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, models, transaction
 from django.test import override_settings
@@ -22,6 +23,7 @@ from consultas.models import Query, Step
 from foundation import boxes, encryption, rotation
 from foundation.boxes import Boxes
 from foundation.encryption import WrongKey
+from foundation.phones import RegisteredPhone, new_key
 from partners.models import Partner
 from proposals.models import BankCall, Move, Proposal
 from providers.models import Provider
@@ -35,7 +37,7 @@ from webhooks.models import Attempt, Event
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 #: Every model with encrypted columns. A new one belongs here and into `a_row_of_everything`.
 MODELS = (
-    Provider, Partner, Event, Attempt, Session, Evidence, Query, Step, Proposal, Move, BankCall,
+    Provider, Partner, Event, Attempt, Session, Evidence, Query, Step, Proposal, Move, BankCall, RegisteredPhone,
 )  # fmt: skip
 CHANGING = tuple(model for model in MODELS if model is not Evidence)
 
@@ -77,7 +79,9 @@ def a_row_of_everything() -> None:
     Session.objects.get().revoke("maria", "pedido por telefone")
     with transaction.atomic():
         event = outbox.send(partner, "lead", "group-1", {"cpf": FULL_FLOW})
-    Attempt.objects.create(event=event, number=1, at=timezone.now(), url="https://p", duration_ms=1, excerpt="ok")
+    told = {"number": 1, "at": timezone.now(), "url": "https://p", "duration_ms": 1, "excerpt": "ok"}
+    Attempt.objects.create(event=event, partner=partner, **told)
+    RegisteredPhone.objects.create(user=User.objects.create_user("operadora"), key=new_key())
 
 
 def contents(*chosen: type[models.Model]) -> dict[str, list[dict[str, Any]]]:

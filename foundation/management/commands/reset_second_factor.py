@@ -5,10 +5,10 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
-from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from foundation import audit
 from foundation.commands import AuditedCommand
+from foundation.phones import RegisteredPhone
 
 
 class Command(AuditedCommand):
@@ -25,5 +25,5 @@ class Command(AuditedCommand):
             raise CommandError("Não há usuário com este nome.")
         audit.concerns(user)
         with self.audited(options):
-            removed, _ = TOTPDevice.objects.filter(user=user).delete()
+            removed, _ = RegisteredPhone.objects.filter(user=user).delete()
         self.stdout.write(json.dumps({"account": account, "removed": removed}))
