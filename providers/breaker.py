@@ -8,6 +8,9 @@ however many requests it makes.
 Failures are counted per partner, so that no partner can block a bank for the others. The breaker opens for all partners
 in two cases: only one partner called the bank; or calls of at least two partners failed, and half of the calls remain
 failed when the partner with the most failures is left out. Otherwise the breaker opens for the failing partner alone.
+The same holds for a failed probe, and a partner whose calls were held back counts as one that called. If the probe
+failed for its partner alone, the next call of any other partner is another probe. The partner whose failures alone
+opened the breaker for all has a probe of its own, so that a probe that hangs delays nobody else's.
 
 A process gathers its counts and writes them with a failure, or every two seconds. It reads the state at most once a
 second. Without Redis every call goes through: the breaker protects, it is not allowed to be an outage of its own.
@@ -37,6 +40,7 @@ OPEN_S = 15.0
 PROBE_S = 30
 CACHE_S = 1.0
 FLUSH_S = 2.0
+_OPENED_TTL_S = 300
 
 
 #: Redis list of openings and closings, the newest last, read by the collector of figures. Each entry is a JSON array:
@@ -58,12 +62,23 @@ def should_open(good: int, bad: int, minimum: int = MINIMUM_CALLS) -> bool:
 def scopes_to_open(counts: Mapping[str, tuple[int, int]]) -> list[str]:
     """The scopes for which the breaker must open: ALL, or the partners whose own calls fail. `counts` holds the good
     and bad operations of each partner within WINDOW_S seconds."""
-    if should_open(*_total(counts.values())):
-        worst = max(counts, key=lambda partner: counts[partner][1])
-        others = [count for partner, count in counts.items() if partner != worst]
-        if not others or should_open(*_total(others), minimum=1):
-            return [ALL]
+    if should_open(*_total(counts.values())) and concerns_all(counts):
+        return [ALL]
     return [partner for partner, (good, bad) in counts.items() if should_open(good, bad)]
+
+
+def concerns_all(counts: Mapping[str, tuple[int, int]]) -> bool:
+    """True if failures within WINDOW_S seconds show that the bank is down for all partners. `counts` is as in
+    `scopes_to_open` and contains a failure."""
+    worst = max(counts, key=lambda partner: counts[partner][1])
+    others = [count for partner, count in counts.items() if partner != worst]
+    return not others or should_open(*_total(others), minimum=1)
+
+
+def _only_failing(counts: Mapping[str, tuple[int, int]]) -> str:
+    """The partner of all failures. Empty if several partners have failures."""
+    failing = [partner for partner, (_, bad) in counts.items() if bad]
+    return failing[0] if len(failing) == 1 else ""
 
 
 def _total(counts: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -80,13 +95,14 @@ def state_at(opened_at: float | None, now: float) -> str:
 
 @dataclass
 class _Local:
-    """What this process knows of one bank: outcomes by partner that are not yet written to Redis, and when the breaker
-    opened, by scope, as last read."""
+    """What this process knows of one bank: outcomes by partner that are not yet written to Redis, when the breaker
+    opened, by scope, as last read, and in which bucket a partner's held back calls were last noted."""
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     flushed_at: float = 0.0
     read_at: dict[str, float] = field(default_factory=dict)
     opened_at: dict[str, float] = field(default_factory=dict)
+    noted_in: dict[str, str] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -116,25 +132,20 @@ class Breaker:
         call is the probe."""
         try:
             opened = self._opened()
-            if any(state_at(opened_at, self._now()) == "open" for opened_at in opened.values()):
-                return False
-            probes: list[str] = []
-            for scope in opened:
-                if not redis().set(self._key("probe", scope), 1, nx=True, ex=PROBE_S):
-                    for each in probes:
-                        redis().delete(self._key("probe", each))
-                    return False
-                probes.append(scope)
+            is_open = any(state_at(opened_at, self._now()) == "open" for opened_at in opened.values())
+            if not is_open and self._takes_probes(opened):
+                return True
+            if ALL in opened:
+                self._note_held_back()
         except RedisError:
             return True
-        self._probes += probes
-        return True
+        return False
 
     def release(self) -> None:
         """Give back the probe of an admitted operation whose outcome says nothing about the bank."""
         try:
-            for scope in self._probes:
-                redis().delete(self._key("probe", scope))
+            if self._probes:
+                redis().delete(*self._probes)
         except RedisError:
             log.warning("breaker_unreachable", bank=self.name)
         self._probes.clear()
@@ -178,16 +189,54 @@ class Breaker:
         if opened:
             # Only the probe's outcome counts while the breaker is open: a call that began before the opening may end
             # long after it.
-            for scope in self._probes:
-                self._close(scope) if is_success else self._open(scope)
-            self._probes.clear()
+            if self._probes:
+                self._settle_probe(is_success, opened)
             if ALL in opened:
                 return
             outcomes = Counter({each: count for each, count in outcomes.items() if each[0] != self.partner})
             if not outcomes:
                 return
-        for scope in scopes_to_open(self._counted(outcomes)):
-            self._open(scope, anew=False)
+        counts = self._counted(outcomes)
+        for scope in scopes_to_open(counts):
+            self._open(scope, anew=False, cause=_only_failing(counts))
+
+    def _settle_probe(self, is_success: bool, opened: Mapping[str, float]) -> None:
+        """Close or reopen the scopes `opened` by the outcome of this operation, which was the probe."""
+        if is_success:
+            for scope in opened:
+                self._close(scope)
+        # After a success the counts begin anew. This partner only counts as one that calls the bank.
+        counts = self._counted(Counter({(self.partner, _BAD): int(not is_success)}))
+        if not is_success:
+            for scope in opened if ALL not in opened or concerns_all(counts) else (self.partner,):
+                self._open(scope, cause=_only_failing(counts))
+        self.release()
+
+    def _takes_probes(self, opened: Iterable[str]) -> bool:
+        """Take the probes of the scopes `opened`, all or none. False if another call has one of them."""
+        probes: list[str] = []
+        for scope in opened:
+            is_cause = scope == ALL and redis().get(self._key("cause")) == self.partner.encode()
+            key = self._key("probe", self.partner if is_cause else scope)
+            if key in probes:
+                continue
+            if not redis().set(key, 1, nx=True, ex=PROBE_S):
+                if probes:
+                    redis().delete(*probes)
+                return False
+            probes.append(key)
+        self._probes += probes
+        return True
+
+    def _note_held_back(self) -> None:
+        """Have this partner count as one that calls the bank, although its calls are held back."""
+        [bucket] = self._buckets(1)
+        if self._state.noted_in.get(self.partner) != bucket:
+            self._state.noted_in[self.partner] = bucket
+            pipe = redis().pipeline(transaction=False)
+            pipe.hincrby(bucket, f"{_GOOD}:{self.partner}", 0)
+            pipe.expire(bucket, WINDOW_S + BUCKET_S)
+            pipe.execute()
 
     def _counted(self, outcomes: Counter[tuple[str, str]]) -> dict[str, tuple[int, int]]:
         """Write `outcomes`. Returns the good and bad operations of all processes within the window, by partner."""
@@ -208,14 +257,15 @@ class Breaker:
                     totals[partner] = (good + int(count) * (not is_bad), bad + int(count) * is_bad)
         return totals
 
-    def _open(self, scope: str, anew: bool = True) -> None:
+    def _open(self, scope: str, anew: bool = True, cause: str = "") -> None:
         """Open for `scope` from now on. If `anew` is False and the breaker is already open, its time and its probe
-        stay."""
+        stay. `cause` is the partner of all failures, if it is one."""
         now = self._now()
-        if not redis().set(self._key("opened_at", scope), now, ex=300, nx=not anew):
+        if not redis().set(self._key("opened_at", scope), now, ex=_OPENED_TTL_S, nx=not anew):
             return
         pipe = redis().pipeline()
         pipe.delete(self._key("probe", scope))
+        pipe.set(self._key("cause"), cause, ex=_OPENED_TTL_S)
         self._note(pipe, scope, is_open=True)
         pipe.execute()
         self._state.opened_at[scope] = now

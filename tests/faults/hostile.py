@@ -157,6 +157,7 @@ ACTS: dict[str, tuple[Act, Bounds]] = {
     "never-read": (never_read, Bounds(64, 64)),
     "readiness": (ask_readiness, Bounds(20, 200)),
     "hanging-streams": (hanging_streams, Bounds(12, 12)),
+    "failing-probes": (hanging_streams, Bounds(12, 12)),
     "hold-streams": (hold_streams, Bounds(1, 50)),
     "webhook-events": (webhook_events, Bounds(4, 60)),
 }

@@ -32,7 +32,12 @@ from tests.faults.webhooks_rig import Rig
 #: Seconds for the act to start before the measurement.
 LEAD_S = 1.5
 #: Seconds for the effects of an act to end: no query lasts longer than its deadline.
-SETTLE_S = {"hanging-streams": 32, "hold-streams": 32}
+SETTLE_S = {"hanging-streams": 32, "failing-probes": 32, "hold-streams": 32}
+#: Acts of a quiet hour: the quiet partner is silent for QUIET_S seconds, and then until the act's hanging calls opened
+#: the breakers for all and the 15 s are over that anybody has to wait, so that only probes of the neighbour can fail.
+QUIET_HOUR = ("failing-probes",)
+QUIET_S = 10
+OPENED_S = 45
 
 
 @dataclass(frozen=True)
@@ -117,9 +122,12 @@ def _moments(pace: float, seconds: float) -> Iterator[float]:
 
 def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: float) -> list[Fare]:
     """Measure while the neighbour performs `act`. `address`: the service's URL and the neighbour's key."""
-    command = [sys.executable, "-m", "tests.faults.hostile", act, *address, str(LEAD_S + seconds)]
+    lead_s = OPENED_S if act in QUIET_HOUR else LEAD_S
+    command = [sys.executable, "-m", "tests.faults.hostile", act, *address, str(lead_s + seconds)]
     rig.add(act, command)
-    time.sleep(LEAD_S)
+    time.sleep(lead_s)
+    if act in QUIET_HOUR:
+        measure("", quiet, 2)  # the first call is a probe, and the others wait for it
     fares = measure(act, quiet, seconds)
     rig.programs.kill(act)
     log = rig.programs.logs(act)
@@ -149,7 +157,7 @@ def run(seconds: float, only: list[str]) -> int:
         fares = measure("alone", partner, seconds)
         limits = {fare.call: 2 * fare.percentile(99) for fare in fares}
         for before, act in zip(["", *only], only, strict=False):
-            time.sleep(SETTLE_S.get(before, 1))
+            time.sleep(SETTLE_S.get(before, 1) + (QUIET_S if act in QUIET_HOUR else 0))
             address = (url, str(hostile.session.headers["X-Partner-Api-Key"]))
             fares += beside(rig, act, partner, address, seconds)
     print("| neighbour | the quiet partner's | p50 ms | p99 ms | max ms | failed |")  # noqa: T201

@@ -229,6 +229,60 @@ def test_while_all_wait_for_the_probe_a_partners_own_probe_is_not_used_up(clock:
     assert of("hostile", clock).allows()  # its own probe
 
 
+def test_in_a_quiet_hour_one_partners_probe_that_hangs_delays_no_other(clock: Clock) -> None:
+    """Before the fix, the others waited for the hanging probe, and for another 15 s after each that failed."""
+    record(of("hostile", clock), bad=10)
+    assert not of("quiet", clock).allows(), "so far it is the only partner that called"
+    clock.now += 15.1
+    hanging, probe = of("hostile", clock), of("quiet", clock)
+    assert hanging.allows()
+    assert not of("hostile", clock).allows()
+    assert probe.allows()
+    assert not of("newcomer", clock).allows()
+    probe.record(True)
+    hanging.record(False)
+    record(of("hostile", clock), bad=9)
+    assert [of(partner, clock).allows() for partner in ("quiet", "newcomer", "hostile")] == [True, True, False]
+
+
+def test_in_a_quiet_hour_one_partners_failed_probe_holds_back_that_one_alone(clock: Clock) -> None:
+    """Before the fix, each failed probe opened the breaker for all again: 60 of 60 calls of others, for 70 s."""
+    record(of("hostile", clock), bad=10)
+    assert not of("quiet", clock).allows()
+    clock.now += 15.1
+    failing = of("hostile", clock)
+    assert failing.allows()
+    failing.record(False)
+    probe = of("quiet", clock)
+    assert probe.allows()
+    assert not of("newcomer", clock).allows()
+    probe.record(True)
+    assert [of(partner, clock).allows() for partner in ("quiet", "newcomer", "hostile")] == [True, True, False]
+
+
+def test_probes_of_two_partners_that_fail_hold_back_all(clock: Clock) -> None:
+    """Also if the first failures are so long ago that only the probes count."""
+    record(of("one", clock), bad=5)
+    record(of("two", clock), bad=5)
+    clock.now += 15.1
+    early = of("one", clock)
+    assert early.allows()
+    early.record(False)
+    assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
+    clock.now += 40
+    first = of("one", clock)
+    assert first.allows()
+    assert not of("two", clock).allows()
+    first.record(False)
+    assert not of("one", clock).allows()
+    second = of("two", clock)
+    assert second.allows()
+    second.record(False)
+    assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
+    clock.now += 15.1
+    assert of("three", clock).allows()
+
+
 def test_another_process_hears_of_a_partners_own_within_a_second(clock: Clock) -> None:
     record(of("quiet", clock), good=1)
     record(of("hostile", clock), bad=12)
