@@ -11,11 +11,11 @@ import structlog
 from django.db import connection, transaction
 from django.utils import timezone
 
-from authorizations import sessions, texting
+from authorizations import endings, phone_limits, sessions, texting
 from authorizations.models import Session
 from authorizations.phone_code import DIGITS, TRIES, PhoneCode, Stage
 from foundation import workers
-from foundation.errors import InvalidInput, NotFound
+from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc, mask_phone, only_digits
 
 log = structlog.get_logger(__name__)
@@ -82,7 +82,7 @@ def request(authorization_id: str, page_round: int | None) -> None:
     if the page was already answered; the page shows the state.
 
     `page_round` is that of the page on which the holder asked, None without a genuine page. Raises NotFound if the
-    partner's registration requires no code, and Gone and NotFromPage.
+    partner's registration requires no code, and Gone, NotFromPage and TooManyCodes.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -100,16 +100,21 @@ def request(authorization_id: str, page_round: int | None) -> None:
         another_from = code.another_from() if code.number else now
         if another_from is None or another_from > now:
             return
-        code.request(now)
+        is_allowed = phone_limits.count(session, now)
+        if is_allowed:
+            code.request(now)
+    if not is_allowed:  # raised after the transaction, which counts the refusal
+        raise phone_limits.too_many(now)
     if not connection.in_atomic_block:
         connection.close()  # no connection is held while waiting for the broker
     # If the broker is unreachable, the sweep sends the code.
     workers.publish("authorizations.tasks.send_code", (session.pk,), expires_s=TASK_EXPIRES_S)
 
 
-def check(session: Session, code: str, now: datetime) -> dict[str, Any] | WrongCode | None:
+def check(session: Session, code: str, now: datetime) -> dict[str, Any] | ApiError | None:
     """Check `code` for the locked session. Returns the fact for the evidence, `{number, sent_at, confirmed_at}`; None
-    if the partner's registration requires no code; or the error. A wrong code is counted."""
+    if the partner's registration requires no code; or the error. A wrong code is counted, and too many end the
+    session."""
     if not session.partner.sms_code:
         return None
     row = PhoneCode.objects.filter(session=session).first()
@@ -121,13 +126,25 @@ def check(session: Session, code: str, now: datetime) -> dict[str, Any] | WrongC
     digits = only_digits(code)
     if len(digits) != DIGITS:
         return WrongCode(f"Digite os {DIGITS} números do código.")
+    if refusal := phone_limits.refusal(session, now):
+        return refusal
     if not row.is_right(digits):
-        tries_left = row.count_wrong()
-        return WrongCode(
-            "O código não confere. " + (f"Tentativas que restam: {tries_left}." if tries_left else "Peça outro.")
-        )
+        return _count_wrong(session, row, now)
     row.confirm(now)
     return {"number": mask_phone(session.phone), "sent_at": iso_utc(row.sent_at), "confirmed_at": iso_utc(now)}
+
+
+def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
+    tries_left = row.count_wrong()
+    phone_limits.count(session, now, is_answer=True)
+    if row.ends_session:
+        session.expires_at = now
+        session.save(update_fields=["expires_at"])
+        endings.expire(session)
+        return sessions.gone(session)
+    return WrongCode(
+        "O código não confere. " + (f"Tentativas que restam: {tries_left}." if tries_left else "Peça outro.")
+    )
 
 
 def is_any_due() -> bool:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from authorizations import codes, seal, sessions
 from authorizations.models import Evidence, EvidenceUse, Session
-from foundation.errors import InvalidInput, NotFound
+from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc
 from partners.models import Partner
 from providers.types.query import Geolocation
@@ -88,7 +88,7 @@ def accept(
 
     `code` is what the holder typed, if the partner's registration requires a code sent to the phone. Raises NotFound,
     Gone (expired, declined, revoked), InvalidInput if `terms_version` is not the one that the session shows,
-    NotFromPage if the registration requires our own page, PageUsed, and WrongCode.
+    NotFromPage if the registration requires our own page, PageUsed, WrongCode and TooManyCodes.
     """
     with transaction.atomic():
         session = sessions.locked(authorization_id)
@@ -101,7 +101,7 @@ def accept(
         if observed.page_round is not None or not session.partner.takes_acceptance_without_page:
             sessions.use_page(session, observed.page_round)
         confirmation = codes.check(session, code, now)
-        if not isinstance(confirmation, codes.WrongCode):
+        if not isinstance(confirmation, ApiError):
             evidence = _append(session, _record(session, observed, browser, confirmation, now), now)
             session.status = Session.Status.AUTHORIZED
             session.save(update_fields=["status"])

@@ -83,9 +83,13 @@ def _failure_page(request: Request, authorization_id: str, failure: Response) ->
         "authorization_id": authorization_id,
         "is_ours": failure.status_code >= 500,
         "field": failure.data.get("field"),
+        "is_too_often": failure.status_code == status.HTTP_429_TOO_MANY_REQUESTS,
         "is_cancelled": failure.data.get("message") == sessions.CANCELLED,
     }
-    return holder_page(request._request, template, context, failure.status_code)
+    page = holder_page(request._request, template, context, failure.status_code)
+    if "Retry-After" in failure:
+        page["Retry-After"] = failure["Retry-After"]
+    return page
 
 
 def _banks(session: Session) -> list[str]:

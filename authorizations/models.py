@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from authorizations import seal
 from authorizations.phone_code import PhoneCode as PhoneCode
+from authorizations.phone_code import PhoneUse as PhoneUse
 from foundation.encryption import EncryptedTextField
 from foundation.formats import mask_cpf
 from partners.models import Partner

@@ -1,4 +1,5 @@
-"""The code by which a holder proves access to the declared phone. `codes` creates, sends and checks it."""
+"""The code by which a holder proves access to the declared phone, and the counts of a day. `codes` creates, sends and
+checks it; `phone_limits` counts."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ DIGITS = 6
 VALIDITY = timedelta(minutes=10)
 #: The number of wrong answers after which a code is no longer accepted.
 TRIES = 5
+#: The number of wrong answers, to all codes of a session, that end the session.
+SESSION_TRIES = 10
 #: The time after a code's request before another may be requested.
 PAUSE = timedelta(seconds=30)
 #: The maximum number of codes of one session, so that the URL cannot be used to flood a phone.
@@ -35,9 +38,10 @@ class Stage(models.TextChoices):
 class PhoneCode(models.Model):
     """The newest code of a session. A further code replaces it, and `number` counts them.
 
-    `digest` is a keyed hash, empty until a worker has generated the code. Only the sending worker and the phone ever
-    have the digits. `next_attempt_at` is set while the code must still be sent; the sending worker moves it to the end
-    of its lease. `sent_at` is when the code was given to the gateway.
+    `tries` counts the wrong answers to the newest code, `wrong_answers` those to all codes of the session. `digest` is
+    a keyed hash, empty until a worker has generated the code. Only the sending worker and the phone ever have the
+    digits. `next_attempt_at` is set while the code must still be sent; the sending worker moves it to the end of its
+    lease. `sent_at` is when the code was given to the gateway.
     """
 
     session = models.OneToOneField(
@@ -46,6 +50,7 @@ class PhoneCode(models.Model):
     number = models.PositiveSmallIntegerField(default=0)
     digest = models.CharField(max_length=64, default="", blank=True)
     tries = models.PositiveSmallIntegerField(default=0)
+    wrong_answers = models.PositiveSmallIntegerField(default=0)
     requested_at = models.DateTimeField(null=True)
     next_attempt_at = models.DateTimeField(null=True)
     sent_at = models.DateTimeField(null=True)
@@ -110,9 +115,14 @@ class PhoneCode(models.Model):
 
     def count_wrong(self) -> int:
         """Count a wrong answer. Returns the number of answers that are left. The session must be locked."""
-        self.tries += 1
-        self.save(update_fields=["tries"])
+        self.tries, self.wrong_answers = self.tries + 1, self.wrong_answers + 1
+        self.save(update_fields=["tries", "wrong_answers"])
         return TRIES - self.tries
+
+    @property
+    def ends_session(self) -> bool:
+        """True if the session had too many wrong answers."""
+        return self.wrong_answers >= SESSION_TRIES
 
     def confirm(self, now: datetime) -> None:
         """Record that the holder gave the right code. The session must be locked."""
@@ -125,3 +135,20 @@ class PhoneCode(models.Model):
 
     def _digest(self, digits: str) -> str:
         return blind_index("phone-code", f"{self.session_id}:{self.number}:{digits}")
+
+
+class PhoneUse(models.Model):
+    """The codes and wrong answers of one day in Brasília's time. `of` is the keyed hash of a phone, or a partner's id.
+    `refused` counts a partner's requests for a code that a limit refused, its own or a phone's."""
+
+    of = models.CharField(max_length=64)
+    day = models.DateField()
+    count = models.PositiveIntegerField(default=0)
+    refused = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+        constraints = (models.UniqueConstraint(fields=("of", "day"), name="one_phone_use_a_day"),)
+
+    def __str__(self) -> str:
+        return f"{self.of[:6]}… {self.day}"

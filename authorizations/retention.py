@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
+from authorizations import phone_limits
 from authorizations.models import ERASED, Evidence, PhoneCode, Session
 from foundation import batches
 from foundation.encryption import sealed
@@ -23,6 +24,7 @@ def purge() -> int:
     before = timezone.now() - timedelta(days=settings.SESSION_RETENTION_DAYS)
     old = Session.objects.exclude(status=Session.Status.AUTHORIZED).filter(expires_at__lt=before)
     deleted = batches.delete_oldest(old, "expires_at", batches.end_of_run(), _unproven())
+    phone_limits.purge()
     log.info("sessions_purged", sessions=deleted)
     return deleted
 

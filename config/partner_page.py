@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings as django_settings
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
@@ -21,6 +22,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
+from authorizations import phone_limits
 from authorizations.models import Session
 from consultas.models import Offer, Query
 from figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
@@ -82,6 +84,8 @@ def page(request: HttpRequest, partner_id: UUID) -> HttpResponse:
         "situation": page_of_list.situation(partner),
         "gaps": registration.gaps(partner),
         "use": page_of_list.use(partner),
+        "phone_use": phone_limits.of_partner(partner),
+        "phone_limit": shown(django_settings.SMS_PER_PARTNER_A_DAY),
         "links": list(_links(request, partner)),
         "plot": _deliveries(partner) if may_see_events else None,
         "health": next(iter(health.of_partners(partner.pk)), None) if may_see_events else None,

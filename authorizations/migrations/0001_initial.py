@@ -198,12 +198,27 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='PhoneUse',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('of', models.CharField(max_length=64)),
+                ('day', models.DateField()),
+                ('count', models.PositiveIntegerField(default=0)),
+                ('refused', models.PositiveIntegerField(default=0)),
+            ],
+            options={
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('of', 'day'), name='one_phone_use_a_day')],
+            },
+        ),
+        migrations.CreateModel(
             name='PhoneCode',
             fields=[
                 ('session', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='phone_code', serialize=False, to='authorizations.session', verbose_name='sessão')),
                 ('number', models.PositiveSmallIntegerField(default=0)),
                 ('digest', models.CharField(blank=True, default='', max_length=64)),
                 ('tries', models.PositiveSmallIntegerField(default=0)),
+                ('wrong_answers', models.PositiveSmallIntegerField(default=0)),
                 ('requested_at', models.DateTimeField(null=True)),
                 ('next_attempt_at', models.DateTimeField(null=True)),
                 ('sent_at', models.DateTimeField(null=True)),

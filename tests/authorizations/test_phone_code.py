@@ -11,11 +11,12 @@ from urllib.parse import urlencode
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
 from django.utils import timezone
 
-from authorizations import codes, dossier, seal, texting
-from authorizations.models import Evidence, PhoneCode, Session
-from authorizations.phone_code import CODES, PAUSE, TRIES, VALIDITY
+from authorizations import codes, dossier, phone_limits, seal, sessions, texting
+from authorizations.models import Evidence, PhoneCode, PhoneUse, Session
+from authorizations.phone_code import CODES, PAUSE, SESSION_TRIES, TRIES, VALIDITY
 from tests.authorizations.clients import PHONE, HolderClient, PartnerClient, open_session, public
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver, Reply
@@ -23,6 +24,7 @@ from webhooks.models import Event
 
 FORM = "application/x-www-form-urlencoded"
 MASKED = "(11) *****-4321"
+CPFS = ("52998224725", "90000000256", "90000000175", "90000000337")
 
 
 @pytest.fixture
@@ -58,6 +60,12 @@ def post(holder: HolderClient, session: Session, route: str, **fields: str) -> A
 
 def accept(holder: HolderClient, session: Session, code: str, **fields: str) -> Any:
     return post(holder, session, "accept", accepted="true", code=code, **fields)
+
+
+def accept_again(holder: HolderClient, session: Session, code: str) -> Any:
+    """The form of a page that a browser still has, after the session's end."""
+    fields = {"page": "", "accepted": "true", "code": code}
+    return holder.post(f"{public(session)}/accept", urlencode(fields), content_type=FORM)
 
 
 def sent_code(gateway: Receiver) -> str:
@@ -160,6 +168,64 @@ def test_a_malformed_code_costs_no_try(session: Session, holder: HolderClient, g
     have_code_sent(holder, session, gateway)
     assert "Digite os 6 números" in accept(holder, session, typed).content.decode()
     assert PhoneCode.objects.get().tries == 0
+
+
+def test_a_session_ends_after_ten_wrong_codes(session: Session, holder: HolderClient, gateway: Receiver) -> None:
+    """Before the fix, each of ten codes had five guesses, and each further session fifty more."""
+    for _ in range(SESSION_TRIES // TRIES):
+        code = have_code_sent(holder, session, gateway)
+        last = [accept(holder, session, other_than(code)) for _ in range(TRIES)][-1]
+    assert last.status_code == 410
+    session.refresh_from_db()
+    assert session.status == Session.Status.EXPIRED
+    assert accept_again(holder, session, code).status_code == 410
+    assert not Evidence.objects.exists()
+
+
+def test_one_phone_has_a_number_of_codes_a_day_over_all_sessions(
+    holder: HolderClient, gateway: Receiver, settings: Any, db: None, admin_client: Client
+) -> None:
+    """Before the fix, 30 sessions with one phone had 30 SMS sent within seconds."""
+    settings.SMS_PER_PHONE_A_DAY = 3
+    partners = [PartnerFactory(sms_code=True), PartnerFactory(sms_code=True)]
+    opened = [open_session(partners[number % 2], cpf) for number, cpf in enumerate(CPFS)]
+    replies = [post(holder, each, "code") for each in opened]
+    assert [reply.status_code for reply in replies] == [303, 303, 303, 429]
+    assert 0 < int(replies[-1]["Retry-After"]) <= 24 * 3600
+    assert "Por hoje chega de códigos" in replies[-1].content.decode()
+    codes.send_due()
+    assert len(gateway.received) == 3
+    page_of_partner = admin_client.get(f"/admin/parceiro/{partners[1].pk}/").content.decode()
+    assert "pedidos recusados por um limite do dia: 1" in page_of_partner
+    assert phone_limits.of_partner(partners[0]).refused == 0  # type: ignore[union-attr]
+    PhoneUse.objects.update(day=timezone.localdate() - timedelta(days=3))
+    assert post(holder, opened[-1], "code").status_code == 303, "the next day counts anew"
+    phone_limits.purge()
+    assert {use.day for use in PhoneUse.objects.all()} == {timezone.localdate()}
+
+
+def test_wrong_answers_count_like_codes_and_hold_back_the_right_one(
+    session: Session, holder: HolderClient, gateway: Receiver, settings: Any
+) -> None:
+    settings.SMS_PER_PHONE_A_DAY = 3
+    code = have_code_sent(holder, session, gateway)
+    assert [accept(holder, session, other_than(code)).status_code for _ in range(3)] == [422, 422, 422]
+    assert accept(holder, session, code).status_code == 429
+    assert not Evidence.objects.exists()
+    PhoneUse.objects.update(count=3)
+    assert accept(holder, session, code).status_code == 303
+
+
+def test_all_phones_of_a_partner_have_a_number_a_day(
+    session: Session, holder: HolderClient, gateway: Receiver, settings: Any
+) -> None:
+    settings.SMS_PER_PARTNER_A_DAY = 1
+    have_code_sent(holder, session, gateway)
+    other, _ = sessions.open_session(session.partner, cpf=CPFS[1], name="Outra", phone="11912345678")
+    assert post(holder, other, "code").status_code == 429
+    stranger = open_session(PartnerFactory(sms_code=True))
+    assert post(holder, stranger, "code").status_code == 303, "the limit is this partner's"
+    assert {PHONE, "11912345678"}.isdisjoint(PhoneUse.objects.values_list("of", flat=True))
 
 
 def test_a_code_expires(session: Session, holder: HolderClient, gateway: Receiver) -> None:
