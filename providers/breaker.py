@@ -154,6 +154,8 @@ class Breaker:
         """Count the outcome of an operation that `allows` admitted."""
         state = self._state
         with state.lock:
+            if self._now() - state.flushed_at > FLUSH_S + WINDOW_S:
+                state.outcomes.clear()  # none of them is in the window any more
             state.outcomes[self.partner, _GOOD if is_success else _BAD] += 1
             is_open = ALL in state.opened_at or self.partner in state.opened_at
             if is_success and not is_open and self._now() - state.flushed_at < FLUSH_S:

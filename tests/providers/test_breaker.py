@@ -174,6 +174,14 @@ def test_what_fails_for_the_only_partner_that_calls_is_held_back_for_all(clock: 
     assert not of("two", clock).allows()
 
 
+def test_a_call_that_is_older_than_the_window_makes_nobody_a_caller(clock: Clock) -> None:
+    """Before the fix, the last calls of a busy time were counted together with the first failure after a pause."""
+    record(of("earlier", clock), good=2)
+    clock.now += 33
+    record(of("one", clock), bad=10)
+    assert not of("two", clock).allows()
+
+
 def test_one_failure_of_another_does_not_give_the_hostile_one_power_over_all(clock: Clock) -> None:
     """Both partners have failures, but less than half of the quiet partner's calls fail, so the bank works."""
     record(of("quiet", clock), good=10, bad=1)
