@@ -20,11 +20,11 @@ from figures import reports
 from figures.charts import BLUE, GREEN, ORANGE, Line, Plot, plot, shown
 from figures.counting import hour_of
 from figures.sweep import counted_until
+from figures.tables import partner_names
 from figures.views import PERMISSION, period_links, period_of
 from partners.models import ApiKey
 from proposals.models import Proposal
-from providers.models import Provider
-from providers.standing import standings
+from providers.health import health_of
 from webhooks import health
 from webhooks.models import UNREACHABLE, Event
 
@@ -32,9 +32,6 @@ from webhooks.models import UNREACHABLE, Event
 OVERDUE = timedelta(minutes=2)
 #: A key without expiry that is older should be replaced.
 OLD_KEY = timedelta(days=365)
-#: A bank is degraded if this percentage of its recent answers failed, out of at least this number.
-DEGRADED_SHARE, DEGRADED_LEAST = 10, 10
-_DEGRADED_PERIOD = reports.PERIODS["2h"]
 _TROUBLED = {
     health.State.DOWN: "Parceiros que não recebem agora",
     health.State.FAILING: "Parceiros com entregas que falham",
@@ -154,13 +151,10 @@ def _concerns(may: Any) -> Iterator[Concern]:
         address = f"{reverse('admin:proposals_proposal_changelist')}?{filters}"
         yield Concern("Propostas de resultado desconhecido", counts["count"], "", address, counts["since"])
     if may("providers.view_provider"):
-        held_back = _held_back()
+        troubled = _troubled_banks()
         yield Concern(
-            "Bancos sem chamadas", len(held_back), "; ".join(held_back), reverse("admin:providers_provider_changelist")
+            "Bancos com problema", len(troubled), "; ".join(troubled), reverse("admin:providers_provider_changelist")
         )
-    if may(PERMISSION):
-        degraded, address = _degraded(), f"{reverse('figures:banks')}?period={_DEGRADED_PERIOD.name}"
-        yield Concern("Bancos com muitas falhas", len(degraded), ", ".join(degraded), address)
 
 
 def _webhook_concerns(late: datetime) -> Iterator[Concern]:
@@ -191,25 +185,14 @@ def _webhook_concerns(late: datetime) -> Iterator[Concern]:
     )
 
 
-def _degraded() -> list[str]:
-    """The banks whose answers often failed in this hour and the previous one, with the percentage. A bank that is known
-    to be closed does not fail."""
-    figures = reports.banks_without_times(_DEGRADED_PERIOD.since(timezone.now()))
-    shares = [
-        (name, figures[name].share("failed") or 0)
-        for name in sorted(figures)
-        if figures[name].answers >= DEGRADED_LEAST
-    ]
-    return [f"{name} ({share:.0f}%)" for name, share in shares if share >= DEGRADED_SHARE]
-
-
 def _named(names: list[str]) -> str:
     rest = len(names) - _NAMES
     return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
 
 
-def _held_back() -> list[str]:
-    """The banks that get no calls now, each with the words for it: disabled, in a window, or with an open breaker. If
-    the breaker cannot be read, the bank is left out here; its own page says so."""
-    states = standings(Provider.objects.only("name", "enabled", "circuit"))
-    return sorted(f"{name}: {state.words}" for name, state in states.items() if state.is_held_back)
+def _troubled_banks() -> list[str]:
+    """The banks with a problem, each with its state, since when, and of how many calls."""
+    banks = {name: health for name, health in health_of().items() if health.kind.is_problem}
+    names = partner_names(banks.values())
+    told = {name: (health.words(names), health.detail(names)) for name, health in banks.items()}
+    return [f"{name}: {', '.join(filter(None, words))}" for name, words in sorted(told.items())]

@@ -28,15 +28,14 @@ from redis.exceptions import RedisError
 from consultas.models import Step
 from figures.sweep import counted_until
 from foundation.client_ip import client_ip
+from foundation.redis import redis
 from proposals.models import Proposal
 from providers import registry
-from providers.breaker import Breaker
-from providers.models import Circuit, Provider
+from providers.health import Kind, health_of
 from webhooks.metrics import OutboxCollector
 
 log = structlog.get_logger(__name__)
 
-BREAKER_STATES = ("closed", "half_open", "open", "forced_closed", "forced_open")
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 HTTP_REQUESTS = Histogram(
     "http_request_seconds",
@@ -110,25 +109,15 @@ class StateCollector(Collector):
         yield from families
 
     def _banks(self) -> Iterator[GaugeMetricFamily]:
-        enabled = GaugeMetricFamily("bank_enabled", "Whether an operator has the bank switched on.", labels=["bank"])
-        breaker = GaugeMetricFamily("bank_breaker", "1 at the state of the bank's breaker.", labels=["bank", "state"])
-        # Credentials are not loaded: they are not needed, and a wrong key would raise.
-        banks = list(Provider.objects.only("name", "enabled", "circuit").filter(name__in=registry.names()))
-        try:
-            states: dict[str, str] | None = Breaker.states(bank.name for bank in banks)
-        except RedisError as fault:
-            log.error("metrics_without_redis", fault=type(fault).__name__)
-            states = None
-        for bank in banks:
-            enabled.add_metric([bank.name], bank.enabled)
-            # An operator's setting goes before the breaker's state.
-            forced = None if bank.circuit == Circuit.AUTO else f"forced_{bank.circuit}"
-            if current := forced or (states or {}).get(bank.name):
-                for state in BREAKER_STATES:
-                    breaker.add_metric([bank.name, state], state == current)
-        yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=states is not None)
-        yield enabled
-        yield breaker
+        state = GaugeMetricFamily(
+            "bank_state", "1 at the state of the bank (providers/health.py).", labels=["bank", "state"]
+        )
+        banks = health_of(registry.names())
+        for name, health in banks.items():
+            for kind in Kind:
+                state.add_metric([name, kind], kind is health.kind)
+        yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=_redis_answers())
+        yield state
 
     def _steps(self) -> Iterator[GaugeMetricFamily]:
         steps = GaugeMetricFamily("external_steps_open", "Steps that holders still owe a bank.", labels=["bank"])
@@ -171,6 +160,14 @@ class StateCollector(Collector):
         if until := counted_until():
             behind.add_metric([], (timezone.now() - until).total_seconds())
         return behind
+
+
+def _redis_answers() -> bool:
+    try:
+        return bool(redis().ping())
+    except RedisError as fault:
+        log.error("metrics_without_redis", fault=type(fault).__name__)
+        return False
 
 
 _FORWARDED = {"HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA"}

@@ -31,6 +31,7 @@ from figures.tables import (
     label,
     link,
     opening_table,
+    partner_names,
     percent,
     reason_table,
     seconds,
@@ -39,8 +40,7 @@ from figures.tables import (
 from foundation.formats import counted
 from partners.models import Partner
 from providers import registry
-from providers.models import Provider
-from providers.standing import Standing, standings
+from providers.health import Health, health_of
 
 PERMISSION = "figures.view_bankhour"
 View = Callable[..., HttpResponse]
@@ -92,7 +92,8 @@ def banks(request: HttpRequest) -> HttpResponse:
     """All banks side by side."""
     period, now = period_of(request), timezone.now()
     figures = {each.bank: each for each in reports.banks(period.since(now))}
-    states = standings(Provider.objects.only("name", "enabled", "circuit"))
+    states = health_of()
+    names = partner_names(states.values())
     head = (
         "Banco",
         "Respostas",
@@ -112,12 +113,12 @@ def banks(request: HttpRequest) -> HttpResponse:
     rows = []
     for name in registry.names():
         bank = figures.get(name) or BankFigures(name, {})
-        rows.append((bank_link(name, period), *_bank_cells(bank), _now(states.get(name))))
+        rows.append((bank_link(name, period), *_bank_cells(bank), _now(states.get(name), names)))
     return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
 
 
-def _now(state: Standing | None) -> str:
-    return state.words if state else "sem cadastro"
+def _now(health: Health | None, names: Mapping[str, str]) -> str:
+    return health.words(names) if health else "sem cadastro"
 
 
 def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
@@ -176,12 +177,16 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         plot("Propostas por hora", hours, lines(proposals)),
     ]
     reasons = reports.reasons(since, bank=name)
+    health = health_of([name]).get(name)
+    names = partner_names([health] if health else [])
     return _page(
         request,
         "figures/bank.html",
         f"Desempenho: {adapter.label}",
         period,
-        now=_now(standings(Provider.objects.filter(pk=name).only("name", "enabled", "circuit")).get(name)),
+        now=_now(health, names),
+        health=health,
+        now_detail=health.detail(names) if health else "",
         cards=_bank_cards(whole),
         plots=plots,
         reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),

@@ -9,9 +9,9 @@ from rest_framework import serializers as drf
 
 from foundation.errors import NotFound
 from partners.schema import errors, response_example
-from proposals import contract
 from proposals.dataset import CHANNELS
 from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
+from providers import health
 
 EVIDENCE_USES = ["required", "optional", "ignored"]
 
@@ -60,9 +60,10 @@ class ProviderSchema(drf.Serializer[Any]):
     schema = drf.DictField(help_text="O JSON Schema (2020-12) do corpo de `POST /proposals` para este banco.")
     query = ProviderQueryFactsSchema(help_text="O que o banco usa de uma consulta.")
     status = drf.ChoiceField(
-        contract.STATUSES,
-        help_text="`available`; `degraded`: volta aos poucos de uma falha; `unavailable`: ninguém o chama agora, por "
-        "falhas ou por manutenção (o motivo `bank_closed` das consultas diz até quando).",
+        health.STATUSES,
+        help_text="`available`; `degraded`: parte das chamadas falha, ou ele volta aos poucos de uma falha; "
+        "`unavailable`: nenhuma chamada dá certo agora, por falhas ou por manutenção (o motivo `bank_closed` das "
+        "consultas diz até quando).",
     )
 
 

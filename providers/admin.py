@@ -29,9 +29,9 @@ from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.boxes import merged
 from providers import registry
+from providers.health import Health, Kind, health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider
-from providers.standing import Standing, standings
 
 
 class BankFilter(FixedChoicesFilter):
@@ -197,37 +197,43 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return bank.label if bank else "sem adaptador"
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
-        """The list. The states of all breakers are read in one Redis call, the current windows in one query."""
+        """The list. The states of all banks are read together."""
         changes = super().get_changelist_instance(request)
         banks = list(changes.result_list)
-        states = standings(banks)
+        states = health_of([bank.name for bank in banks])
         for bank in banks:
-            vars(bank)["state_now"] = states[bank.name]
+            vars(bank)["health"] = states[bank.name]
         return changes
 
     @display(
         description="Agora",
         ordering="circuit",
         label={
-            "closed": "success",
-            "half_open": "warning",
-            "open": "danger",
-            "unread": "warning",
-            "out": "danger",
-            "unguarded": "warning",
+            Kind.FINE: "success",
+            Kind.UNGUARDED: "warning",
+            Kind.WINDOW: "info",
+            Kind.OFF: "info",
+            Kind.PROBING: "warning",
+            Kind.UNREAD: "warning",
+            **dict.fromkeys((Kind.FAILING, Kind.CREDENTIALS, Kind.PARTIAL, Kind.OUT), "danger"),
         },
     )
     def standing(self, provider: Provider) -> tuple[str, str]:
-        """Whether the bank is called now, and the words for it."""
-        if "state_now" not in vars(provider):
-            vars(provider)["state_now"] = standings([provider])[provider.name]
-        state: Standing = vars(provider)["state_now"]
-        return state
+        """How the bank does now, and the words for it."""
+        health = self._health(provider)
+        return health.kind, health.words()
 
     @display(description="Agora")
     def standing_now(self, provider: Provider) -> str:
-        """The words without the colour, for the bank's own page."""
-        return self.standing(provider)[1]
+        """The words without the colour, since when, and what to do, for the bank's own page."""
+        health = self._health(provider)
+        return " — ".join(filter(None, (health.words(), health.detail(), health.advice)))
+
+    def _health(self, provider: Provider) -> Health:
+        known: dict[str, Health] = vars(provider)
+        if "health" not in known:
+            known["health"] = health_of([provider.name]).get(provider.name, Health(Kind.OFF, "ainda sem cadastro"))
+        return known["health"]
 
     def get_actions_detail(self, request: HttpRequest, object_id: str) -> list[Any]:
         """The page's actions, with either `close` or `reopen`: the one that changes the bank's current state."""

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, Unpack
 import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
-from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
+from providers.errors import BankTimedOut, LoginRefused, ProviderError, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
 from providers.reasons import Reason, ReasonCode, folded, refusals_of
 from providers.tokens import Token
@@ -219,9 +219,9 @@ class Bank:
         raise NotSupported
 
     def login_refused(self, reply: Reply) -> bool:
-        """True if the reply says that our credentials are wrong. That is not an outage, and waiting does not cure
-        it."""
-        return 400 <= reply.status < 500
+        """True if the reply says that our credentials are wrong. That is not an outage, and waiting does not cure it.
+        A bank that has no time now (408, 429) says nothing about them."""
+        return 400 <= reply.status < 500 and reply.status not in (408, 429)
 
     def authorize_body(self, token: Token | None, content: Any) -> Any:
         """The request's content with its authentication, for banks that want a ticket in the body.
@@ -358,8 +358,8 @@ class Bank:
         reply = self._sender.send_plain(Draft(method, path, Body.of(**content), headers or {}, safe))
         if self.login_refused(reply):
             log.error("bank_login_refused", bank=self.name, status=reply.status)
-            raise ProviderError(sent=False)
-        if reply.status >= 500:
+            raise LoginRefused
+        if reply.status >= 400:
             raise ProviderUnavailable(sent=False)
         return reply
 

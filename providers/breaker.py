@@ -30,6 +30,8 @@ from redis.client import Pipeline
 from redis.exceptions import RedisError
 
 from foundation.redis import redis
+from providers import outcomes
+from providers.outcomes import Calls, Outcome
 
 log = structlog.get_logger(__name__)
 
@@ -95,10 +97,10 @@ def state_at(opened_at: float | None, now: float) -> str:
 
 @dataclass
 class _Local:
-    """What this process knows of one bank: outcomes by partner that are not yet written to Redis, when the breaker
-    opened, by scope, as last read, and in which bucket a partner's held back calls were last noted."""
+    """What this process knows of one bank: the outcomes that are not yet written to Redis, when the breaker opened, by
+    scope, as last read, and in which bucket a partner's held back calls were last noted."""
 
-    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    calls: Calls = field(default_factory=Counter)
     flushed_at: float = 0.0
     read_at: dict[str, float] = field(default_factory=dict)
     opened_at: dict[str, float] = field(default_factory=dict)
@@ -150,20 +152,21 @@ class Breaker:
             log.warning("breaker_unreachable", bank=self.name)
         self._probes.clear()
 
-    def record(self, is_success: bool) -> None:
+    def record(self, outcome: Outcome) -> None:
         """Count the outcome of an operation that `allows` admitted."""
-        state = self._state
+        state, is_success = self._state, outcome is Outcome.ANSWERED
         with state.lock:
             if self._now() - state.flushed_at > FLUSH_S + WINDOW_S:
-                state.outcomes.clear()  # none of them is in the window any more
-            state.outcomes[self.partner, _GOOD if is_success else _BAD] += 1
+                state.calls.clear()  # none of them is in the window any more
+            state.calls[outcome, self.partner] += 1
             is_open = ALL in state.opened_at or self.partner in state.opened_at
             if is_success and not is_open and self._now() - state.flushed_at < FLUSH_S:
                 return
-            outcomes, state.outcomes = state.outcomes, Counter()
+            calls, state.calls = state.calls, Counter()
             state.flushed_at = self._now()
         try:
-            self._settle(is_success, outcomes)
+            outcomes.write(self.name, calls, self._now())
+            self._settle(is_success, calls)
         except RedisError:
             # The counts are lost. The breaker only opens later than it should.
             log.warning("breaker_unreachable", bank=self.name)
@@ -176,17 +179,16 @@ class Breaker:
             return False
 
     @classmethod
-    def states(cls, names: Iterable[str], scope: str = ALL) -> dict[str, str]:
-        """The state of each bank of `names` (closed, open, half_open) for `scope`: all partners, or one partner. One
-        Redis call reads all banks. Raises RedisError."""
-        breakers = [cls(name) for name in names]
-        values = redis().mget([breaker._key("opened_at", scope) for breaker in breakers])
+    def states(cls, scopes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """The state (closed, open, half_open) for each pair of a bank and a scope: ALL, or a partner's id. One Redis
+        call. Raises RedisError."""
+        pairs = list(scopes)
+        values = redis().mget([cls(bank)._key("opened_at", scope) for bank, scope in pairs]) if pairs else []
         return {
-            breaker.name: state_at(float(raw) if raw else None, breaker._now())
-            for breaker, raw in zip(breakers, values, strict=True)
+            pair: state_at(float(raw) if raw else None, time.time()) for pair, raw in zip(pairs, values, strict=True)
         }
 
-    def _settle(self, is_success: bool, outcomes: Counter[tuple[str, str]]) -> None:
+    def _settle(self, is_success: bool, calls: Calls) -> None:
         opened = self._opened()
         if opened:
             # Only the probe's outcome counts while the breaker is open: a call that began before the opening may end
@@ -195,10 +197,10 @@ class Breaker:
                 self._settle_probe(is_success, opened)
             if ALL in opened:
                 return
-            outcomes = Counter({each: count for each, count in outcomes.items() if each[0] != self.partner})
-            if not outcomes:
+            calls = Counter({each: count for each, count in calls.items() if each[1] != self.partner})
+            if not calls:
                 return
-        counts = self._counted(outcomes)
+        counts = self._counted(calls)
         for scope in scopes_to_open(counts):
             self._open(scope, anew=False, cause=_only_failing(counts))
 
@@ -208,7 +210,7 @@ class Breaker:
             for scope in opened:
                 self._close(scope)
         # After a success the counts begin anew. This partner only counts as one that calls the bank.
-        counts = self._counted(Counter({(self.partner, _BAD): int(not is_success)}))
+        counts = self._counted(Counter({(Outcome.FAILED, self.partner): int(not is_success)}))
         if not is_success:
             for scope in opened if ALL not in opened or concerns_all(counts) else (self.partner,):
                 self._open(scope, cause=_only_failing(counts))
@@ -240,12 +242,12 @@ class Breaker:
             pipe.expire(bucket, WINDOW_S + BUCKET_S)
             pipe.execute()
 
-    def _counted(self, outcomes: Counter[tuple[str, str]]) -> dict[str, tuple[int, int]]:
-        """Write `outcomes`. Returns the good and bad operations of all processes within the window, by partner."""
+    def _counted(self, calls: Calls) -> dict[str, tuple[int, int]]:
+        """Write `calls`. Returns the good and bad operations of all processes within the window, by partner."""
         current, *earlier = self._buckets(WINDOW_S // BUCKET_S)
         pipe = redis().pipeline(transaction=False)
-        for (partner, word), count in outcomes.items():
-            pipe.hincrby(current, f"{word}:{partner}", count)
+        for (outcome, partner), count in calls.items():
+            pipe.hincrby(current, f"{_GOOD if outcome is Outcome.ANSWERED else _BAD}:{partner}", count)
         pipe.expire(current, WINDOW_S + BUCKET_S)
         for key in (current, *earlier):
             pipe.hgetall(key)

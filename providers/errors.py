@@ -101,6 +101,14 @@ class ProviderError(BankFailure):
     reason_code = ReasonCode.UNREADABLE
 
 
+class LoginRefused(ProviderError):
+    """The bank refused our credentials, or the token or signature made with them. Nothing was sent. Waiting does not
+    cure it."""
+
+    def __init__(self, message: str | None = None, *, sent: bool = False) -> None:
+        super().__init__(message, sent=sent)
+
+
 class BankTimedOut(ProviderUnavailable):
     """The bank gave no answer before its time-out or the operation's deadline."""
 

@@ -29,6 +29,7 @@ from providers.errors import (
     BankFailure,
     BankSwitchedOff,
     BankTimedOut,
+    LoginRefused,
     ProviderError,
     ProviderUnavailable,
     as_submission_error,
@@ -36,6 +37,7 @@ from providers.errors import (
 from providers.http import Draft, Reply, Request
 from providers.metrics import bank_call
 from providers.models import enabled_connections
+from providers.outcomes import Outcome, outcome_of
 from providers.places import Places
 from providers.tokens import Token, TokenCache, tokens
 from providers.types.answer import BankResult
@@ -191,21 +193,18 @@ class Operation:
         Only the whole operation shows whether the bank works: an answer with a good HTTP status may still be
         unreadable. A refusal is a success. A request that the service itself held back is not counted.
         """
-        is_success: bool | None = None
+        outcome: Outcome | None = None
         try:
             yield
-            is_success = True
-        except BankFailure as failure:
-            is_success = None if failure.held_back else False
-            raise
-        except ApiError:
-            is_success = True
+            outcome = Outcome.ANSWERED
+        except ApiError as error:
+            outcome = outcome_of(error)
             raise
         finally:
-            if self._is_admitted and is_success is None:
+            if self._is_admitted and outcome is None:
                 self._breaker.release()
-            elif self._is_admitted and is_success is not None:
-                self._breaker.record(is_success)
+            elif self._is_admitted and outcome is not None:
+                self._breaker.record(outcome)
 
     def _ask_breaker(self) -> None:
         """Ask the breaker once per operation. The login and later requests belong to the same operation, also when it
@@ -237,7 +236,7 @@ class Operation:
             if cache is not None:
                 cache.discard(sent_at)
         log.error("bank_token_refused", bank=bank.name)
-        raise ProviderError(sent=False)
+        raise LoginRefused
 
     def send_plain(self, draft: Draft) -> Reply:
         """Send `draft` without a token and return the answer. Raises a BankFailure."""

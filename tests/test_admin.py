@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Terms
-from figures.counting import hour_of
-from figures.models import BankHour
 from partners.models import ApiKey
 from proposals.models import Proposal
-from providers.models import Provider
+from providers.breaker import ALL, Breaker
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts
@@ -175,7 +174,15 @@ def concerns(client: Client) -> dict[str, int]:
     return {each.title: each.count for each in client.get("/admin/").context["concerns"]}
 
 
-def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
+@pytest.fixture
+def open_breaker() -> Iterator[Callable[[], None]]:
+    """Opens the breaker of `ipe` for all partners, until the test ends."""
+    yield lambda: Breaker("ipe")._open(ALL)
+    Breaker("ipe")._close(ALL)
+    Breaker.forget()
+
+
+def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_breaker: Callable[[], None]) -> None:
     ProviderFactory(name="ipe")
     assert set(concerns(admin_client).values()) == {0}
 
@@ -194,11 +201,10 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
     leave_attempts(overdue, 1, "refused")
     a_step(offer, due_at=now - timedelta(minutes=3))
     a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
-    Provider.objects.update(circuit="open")
+    open_breaker()
     for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
         key, _ = issue_key(partner, expires_in=expires_in)
         ApiKey.objects.filter(pk=key.pk).update(created_at=now - timedelta(days=days))
-    BankHour.objects.create(hour=hour_of(now), partner=partner, bank="ipe", ok=8, failed=2)
     assert concerns(admin_client) == {
         "Chaves sem validade com mais de um ano": 1,
         "Eventos de webhook falhados": 1,
@@ -208,8 +214,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client) -> None:
         "Eventos retidos, ou à espera de URL ou segredo do parceiro": 1,
         "Passos do titular sem verificação": 1,
         "Propostas de resultado desconhecido": 1,
-        "Bancos sem chamadas": 1,
-        "Bancos com muitas falhas": 1,
+        "Bancos com problema": 1,
     }
     assert "A mais antiga tem 366 dias." in admin_client.get("/admin/").content.decode()
     for each in admin_client.get("/admin/").context["concerns"]:

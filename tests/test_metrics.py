@@ -16,12 +16,11 @@ from consultas.models import Step
 from foundation.redis import redis
 from partners.models import SANDBOX_KEY
 from providers.breaker import ALL, Breaker
+from providers.health import Kind
 from tests.client import FULL_FLOW, Client
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.processes import LiveService
 from tests.proposals.rows import a_proposal, a_step, an_offer
-
-STATES = ("closed", "half_open", "open", "forced_closed", "forced_open")
 
 
 class Scrape:
@@ -37,9 +36,9 @@ class Scrape:
     def value(self, name: str, **labels: object) -> float | None:
         return self._values.get((name, frozenset((label, str(value)) for label, value in labels.items())))
 
-    def breaker(self, bank: str) -> str:
-        """The one state in which the bank's breaker is."""
-        [state] = [state for state in STATES if self.value("bank_breaker", bank=bank, state=state)]
+    def state(self, bank: str) -> str:
+        """The one state in which the bank is."""
+        [state] = [kind.value for kind in Kind if self.value("bank_state", bank=bank, state=kind)]
         return state
 
 
@@ -126,7 +125,7 @@ def test_an_empty_service(db: None, client: Web) -> None:
     assert found.value("proposals_unknown", bank="ipe") is None
 
 
-def test_banks_and_their_breakers(db: None, client: Web) -> None:
+def test_banks_and_their_states(db: None, client: Web) -> None:
     for name, changes in {
         "ipe": {},
         "jatoba": {"enabled": False},
@@ -138,20 +137,19 @@ def test_banks_and_their_breakers(db: None, client: Web) -> None:
     Breaker("imbuia")._open(ALL)
 
     found = scrape(client)
-    assert [found.value("bank_enabled", bank=bank) for bank in ("ipe", "jatoba")] == [1, 0]
-    banks = ("ipe", "cedro", "peroba", "imbuia")
-    assert [found.breaker(bank) for bank in banks] == ["closed", "forced_open", "forced_closed", "open"]
+    banks = ("ipe", "jatoba", "cedro", "peroba", "imbuia")
+    assert [found.state(bank) for bank in banks] == ["fine", "off", "off", "unguarded", "out"]
 
     redis().set("breaker:imbuia:opened_at", timezone.now().timestamp() - 60)
-    assert scrape(client).breaker("imbuia") == "half_open"
+    assert scrape(client).state("imbuia") == "probing"
     redis().delete("breaker:imbuia:opened_at")
-    assert scrape(client).breaker("imbuia") == "closed"
+    assert scrape(client).state("imbuia") == "fine"
 
 
 def test_the_banks_are_counted_without_a_key_to_their_credentials(db: None, client: Web, settings: Any) -> None:
     ProviderFactory(name="ipe", credentials={"client_secret": "muito-secreto"})
     settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    assert scrape(client).value("bank_enabled", bank="ipe") == 1
+    assert scrape(client).state("ipe") == "fine"
 
 
 def test_open_steps(db: None, client: Web) -> None:

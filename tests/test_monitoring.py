@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import authorizations.watch  # noqa: F401 - which the web does not load, and which counts in workers
 import figures.metrics
 from figures.models import Progress
+from providers.health import Kind
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.proposals.rows import a_proposal, a_step, an_offer
 
@@ -119,7 +120,7 @@ def test_values_of_labels_are_those_in_the_code() -> None:
         ("proposals_reais_total", "stage"): set(figures.metrics.STAGES),
         ("query_answers_total", "status"): set(figures.metrics.ANSWER_STATUSES),
         ("webhook_events", "state"): {"due", "claimed", "unreachable", "failed"},
-        ("bank_breaker", "state"): {"closed", "half_open", "open", "forced_closed", "forced_open"},
+        ("bank_state", "state"): {kind.value for kind in Kind},
     }
     unknown = [
         f"{where}: {selector.name} {matcher}"

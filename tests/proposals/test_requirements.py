@@ -21,7 +21,6 @@ from proposals import requirements
 from proposals.serializers import SubmissionRequest
 from providers import registry
 from providers.bank import Bank
-from providers.breaker import Breaker
 from providers.models import Provider
 from tests.factories import PartnerFactory, issue_key
 from tests.proposals.datasets import LEFT_OUT, dataset, pix
@@ -120,14 +119,6 @@ def test_the_status_follows_the_operators_switch(http: Client, change: dict[str,
     Provider.objects.filter(name="ipe").update(**change)
     assert http.get(f"{API}/ipe").json()["status"] == status
     assert http.get(f"{API}/jatoba").json()["status"] == "available"
-
-
-@pytest.mark.parametrize(("state", "status"), [("open", "unavailable"), ("half_open", "degraded")])
-def test_the_status_follows_the_breaker(http: Client, monkeypatch: pytest.MonkeyPatch, state: str, status: str) -> None:
-    monkeypatch.setattr(Breaker, "states", lambda names, scope: dict.fromkeys(names, state if scope else "closed"))
-    assert http.get(f"{API}/ipe").json()["status"] == status
-    Provider.objects.filter(name="ipe").update(circuit="closed")
-    assert http.get(f"{API}/ipe").json()["status"] == "available", "an operator's word goes before the breaker's"
 
 
 def test_the_cities_of_a_bank_with_a_list_of_its_own(http: Client) -> None:

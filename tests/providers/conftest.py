@@ -31,7 +31,7 @@ def nothing_remembered_of_banks() -> Iterator[None]:
     yield
     forget_all()
     Breaker.forget()
-    for pattern in ("breaker:*", "bank-token:*"):
+    for pattern in ("breaker:*", "bank-calls:*", "bank-token:*"):
         for key in redis().scan_iter(pattern):
             redis().delete(key)
 

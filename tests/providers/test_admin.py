@@ -13,6 +13,7 @@ from django.urls import reverse
 from providers import registry
 from providers.breaker import ALL, Breaker
 from providers.models import Provider
+from providers.outcomes import Outcome
 from tests.factories import ProviderFactory
 from tests.privacy import overheard
 
@@ -125,7 +126,7 @@ def test_the_name_is_not_changed_later(admin_client, bank):
     assert Provider.objects.get().name == BANK.name
 
 
-OPEN = "fora do ar: falhas seguidas"
+OPEN = "fora: falhas seguidas"
 UNREAD = "desconhecido (Redis não responde)"
 
 
@@ -147,7 +148,7 @@ def untouched_breakers(bank):
 def test_the_breaker_is_shown_as_it_stands(admin_client, bank, untouched_breakers):
     assert standing_of(admin_client, bank) == ["no ar"] * 2
     for _ in range(10):
-        Breaker(bank.name).record(False)
+        Breaker(bank.name).record(Outcome.FAILED)
     assert standing_of(admin_client, bank) == [OPEN] * 2
 
 
@@ -156,9 +157,11 @@ def test_without_redis_the_pages_come_and_say_so(admin_client, bank, freeze_redi
         assert standing_of(admin_client, bank) == [UNREAD] * 2
 
 
-def test_the_list_reads_all_breakers_by_one_look(admin_client, bank):
+def test_the_list_reads_all_banks_by_two_looks_at_redis(admin_client, bank):
     for other in registry.BANKS[1:]:
         ProviderFactory(name=other.name)
+        for _ in range(20):
+            Breaker(other.name).record(Outcome.ANSWERED)
     with overheard() as heard:
         admin_client.get(reverse("admin:providers_provider_changelist"))
     assert len([command for command in heard if command.startswith("MGET")]) == 1

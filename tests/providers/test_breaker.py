@@ -13,6 +13,7 @@ from foundation.redis import redis
 from providers.banks.ipe import Ipe
 from providers.breaker import ALL, Breaker
 from providers.errors import BankFailure, BankTimedOut, ProviderRejected, ProviderUnavailable
+from providers.outcomes import Outcome
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.query import BankQuery
 from tests.clock import Clock
@@ -32,7 +33,7 @@ def clock() -> Iterator[Clock]:
 
 def record(breaker: Breaker, good: int = 0, bad: int = 0) -> None:
     for success in [True] * good + [False] * bad:
-        breaker.record(success)
+        breaker.record(Outcome.ANSWERED if success else Outcome.FAILED)
 
 
 def test_nine_failures_do_not_open_it_the_tenth_does(clock: Clock) -> None:
@@ -79,7 +80,7 @@ def test_states_are_told_for_all_and_for_one_partner(clock: Clock) -> None:
     record(Breaker("x", "b", clock=clock), good=30)
     record(Breaker("x", "a", clock=clock), bad=10)
     redis().set("breaker:x:opened_at:a", time.time())  # `states` reads the time of the machine
-    assert (Breaker.states(["x"]), Breaker.states(["x"], "a")) == ({"x": "closed"}, {"x": "open"})
+    assert Breaker.states([("x", ALL), ("x", "a")]) == {("x", ALL): "closed", ("x", "a"): "open"}
 
 
 def test_failures_older_than_the_window_do_not_count(clock: Clock) -> None:
@@ -128,10 +129,10 @@ def test_late_calls_from_before_the_opening_settle_nothing_while_the_probe_is_un
     clock.now += 15.1
     probe, late = Breaker("x", clock=clock), Breaker("x", clock=clock)
     assert probe.allows()
-    late.record(False)  # must not keep the breaker open for another 15 s, nor release the probe's place
-    late.record(True)
+    late.record(Outcome.FAILED)  # must not keep the breaker open for another 15 s, nor release the probe's place
+    late.record(Outcome.ANSWERED)
     assert not Breaker("x", clock=clock).allows()
-    probe.record(True)
+    probe.record(Outcome.ANSWERED)
     assert Breaker("x", clock=clock).allows()
 
 
@@ -159,7 +160,7 @@ def test_what_fails_for_one_of_several_partners_is_held_back_for_that_one_alone(
     assert not of("hostile", clock).allows()
     assert of("quiet", clock).allows()
     assert of("newcomer", clock).allows()
-    assert Breaker.states(["x"]) == {"x": "closed"}
+    assert Breaker.states([("x", ALL)]) == {("x", ALL): "closed"}
 
 
 def test_what_fails_for_two_partners_is_held_back_for_all(clock: Clock) -> None:
@@ -204,7 +205,7 @@ def test_a_partners_own_breaker_has_a_probe_of_its_own_and_starts_anew(clock: Cl
     probe = of("hostile", clock)
     assert probe.allows()
     assert not of("hostile", clock).allows()
-    probe.record(True)
+    probe.record(Outcome.ANSWERED)
     assert of("hostile", clock).allows()
     record(of("hostile", clock), bad=9)
     assert of("hostile", clock).allows()  # failures before the probe do not count any more
@@ -219,7 +220,7 @@ def test_a_probe_that_fails_holds_back_that_partner_alone_again(clock: Clock) ->
     clock.now += 15.1
     probe = of("hostile", clock)
     assert probe.allows()
-    probe.record(False)
+    probe.record(Outcome.FAILED)
     clock.now += 14
     assert not of("hostile", clock).allows()
     assert of("quiet", clock).allows()
@@ -233,7 +234,7 @@ def test_while_all_wait_for_the_probe_a_partners_own_probe_is_not_used_up(clock:
     probe = of("quiet", clock)
     assert probe.allows()
     assert not of("hostile", clock).allows()
-    probe.record(True)
+    probe.record(Outcome.ANSWERED)
     assert of("hostile", clock).allows()  # its own probe
 
 
@@ -247,8 +248,8 @@ def test_in_a_quiet_hour_one_partners_probe_that_hangs_delays_no_other(clock: Cl
     assert not of("hostile", clock).allows()
     assert probe.allows()
     assert not of("newcomer", clock).allows()
-    probe.record(True)
-    hanging.record(False)
+    probe.record(Outcome.ANSWERED)
+    hanging.record(Outcome.FAILED)
     record(of("hostile", clock), bad=9)
     assert [of(partner, clock).allows() for partner in ("quiet", "newcomer", "hostile")] == [True, True, False]
 
@@ -260,11 +261,11 @@ def test_in_a_quiet_hour_one_partners_failed_probe_holds_back_that_one_alone(clo
     clock.now += 15.1
     failing = of("hostile", clock)
     assert failing.allows()
-    failing.record(False)
+    failing.record(Outcome.FAILED)
     probe = of("quiet", clock)
     assert probe.allows()
     assert not of("newcomer", clock).allows()
-    probe.record(True)
+    probe.record(Outcome.ANSWERED)
     assert [of(partner, clock).allows() for partner in ("quiet", "newcomer", "hostile")] == [True, True, False]
 
 
@@ -275,17 +276,17 @@ def test_probes_of_two_partners_that_fail_hold_back_all(clock: Clock) -> None:
     clock.now += 15.1
     early = of("one", clock)
     assert early.allows()
-    early.record(False)
+    early.record(Outcome.FAILED)
     assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
     clock.now += 40
     first = of("one", clock)
     assert first.allows()
     assert not of("two", clock).allows()
-    first.record(False)
+    first.record(Outcome.FAILED)
     assert not of("one", clock).allows()
     second = of("two", clock)
     assert second.allows()
-    second.record(False)
+    second.record(Outcome.FAILED)
     assert not any(of(partner, clock).allows() for partner in ("one", "two", "three"))
     clock.now += 15.1
     assert of("three", clock).allows()

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from providers.breaker import ALL, Breaker, scopes_to_open, should_open, state_at
+from providers.outcomes import Outcome
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,7 @@ def test_without_redis_calls_go_through_and_lost_counts_are_logged() -> None:
     breaker = Breaker("banco")
     with capture_logs() as logs:
         for _ in range(12):
-            breaker.record(False)
+            breaker.record(Outcome.FAILED)
     assert {"event": "breaker_unreachable", "bank": "banco", "log_level": "warning"} in logs
     assert breaker.allows()
     assert not breaker.is_open()

@@ -1,0 +1,280 @@
+"""How a bank does now, told from how the service's calls to it end. This is the only definition: the first page, lists,
+`GET /providers` and `/metrics` show it.
+
+An operator's setting goes before a window, a window before the calls, and what a bank said (our log-in is refused, it
+is closed) before the breaker. The newest calls are those of this minute and the one before, and of earlier minutes, up
+to an hour, until they are LEAST_CALLS. A bank fails if at least FAILING_LEAST of them, and FAILING_PERCENT percent,
+failed. What happened before the last change of the bank's settings does not count.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import structlog
+from django.utils import timezone
+from redis.exceptions import RedisError
+
+from foundation.formats import counted
+from providers import outcomes
+from providers.breaker import ALL, Breaker
+from providers.maintenance import Maintenance
+from providers.models import Circuit, Provider
+from providers.outcomes import Calls, Minutes, Outcome
+
+log = structlog.get_logger(__name__)
+
+LEAST_CALLS, FAILING_LEAST, FAILING_PERCENT = 20, 3, 10
+#: A percentage of fewer cases than these says nothing.
+PERCENT_BASE = 20
+#: What `Health.for_partner` may say.
+STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
+_LONGEST_MIN = 60
+_FAILED = (Outcome.FAILED, Outcome.LOGIN_REFUSED)
+_RECENT, _EARLIER = range(2), range(2, outcomes.BLOCKS)
+#: The maximum number of partners that a sentence names.
+_NAMES = 5
+
+
+class Kind(StrEnum):
+    """The state of a bank. `unguarded`: the breaker is ignored; `probing`: the breaker lets one call through."""
+
+    FINE = "fine"
+    UNGUARDED = "unguarded"
+    FAILING = "failing"
+    CREDENTIALS = "credentials"
+    PARTIAL = "partial"
+    OUT = "out"
+    PROBING = "probing"
+    WINDOW = "window"
+    OFF = "off"
+    UNREAD = "unread"
+
+    @property
+    def is_problem(self) -> bool:
+        """True if an operator has something to do. A window and an operator's own setting are no problem."""
+        return self not in (Kind.FINE, Kind.UNGUARDED, Kind.WINDOW, Kind.OFF)
+
+
+#: What an operator does about it.
+ADVICE = {
+    Kind.FAILING: "Veja os tempos e os motivos no desempenho do banco. Se durar, ponha-o fora do ar com um motivo: "
+    "os parceiros o leem.",
+    Kind.CREDENTIALS: "O banco recusa o nosso login: confira as credenciais na configuração do banco.",
+    Kind.PARTIAL: "Só as chamadas deste parceiro falham. Veja as consultas dele: dados ou carteira que o banco não "
+    "aceita?",
+    Kind.OUT: "O serviço tenta de novo a cada 15 s e volta sozinho. Avise o banco; se durar, ponha-o fora do ar com um "
+    "motivo.",
+    Kind.PROBING: "A próxima chamada decide: se der certo, o banco volta.",
+    Kind.UNREAD: "O Redis responde? Sem ele, ninguém sabe como vão os bancos, e todos são chamados.",
+}
+
+
+@dataclass(frozen=True)
+class Health:
+    """A bank's state. `calls` are the newest calls, and `failed` how many of them failed. `failing` are the ids of the
+    partners whose calls fail, `calling` those of all partners that called. `breakers` holds the state of partners' own
+    breakers that are not closed."""
+
+    kind: Kind
+    note: str = ""
+    since: datetime | None = None
+    calls: int = 0
+    failed: int = 0
+    failing: frozenset[str] = frozenset()
+    calling: frozenset[str] = frozenset()
+    breakers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def advice(self) -> str:
+        return ADVICE.get(self.kind, "")
+
+    def words(self, names: Mapping[str, str] | None = None) -> str:
+        """The state in a few words for operators. `names` are partners' names by id."""
+        match self.kind:
+            case Kind.FINE:
+                return "no ar"
+            case Kind.UNGUARDED:
+                return "no ar, chamado mesmo que falhe"
+            case Kind.FAILING if self.calls >= PERCENT_BASE:
+                return f"falhando ({self.failed * 100 / self.calls:.0f} %)"
+            case Kind.FAILING:
+                return f"falhando ({self.failed} de {self.calls} chamadas)"
+            case Kind.CREDENTIALS:
+                return "credenciais recusadas"
+            case Kind.PARTIAL:
+                return f"aberto só para {_named(self.breakers, names)}"
+            case Kind.OUT:
+                return "fora: falhas seguidas"
+            case Kind.PROBING:
+                return "fora, voltando: uma chamada de teste de cada vez"
+            case Kind.UNREAD:
+                return "desconhecido (Redis não responde)"
+        return self.note
+
+    def detail(self, names: Mapping[str, str] | None = None) -> str:
+        """Since when, of how many calls, and whom it concerns. Empty if there were no calls."""
+        if not self.calls:
+            return ""
+        since = f"desde {timezone.localtime(self.since):%d/%m %H:%M}: " if self.since else ""
+        told = f"{since}{counted(self.failed, 'falha', 'falhas', 'nenhuma falha')} nas últimas {self.calls} chamadas"
+        if not self.kind.is_problem or not self.failing:
+            return told
+        if self.failing < self.calling:
+            return f"{told}, de {_named(self.failing, names)}; os demais sem falhas"
+        return f"{told}, de {_named(self.failing, names)}; nenhum outro o chama"
+
+    def for_partner(self, partner: str) -> str:
+        """One of STATUSES, for calls of the partner with this id."""
+        match self.kind:
+            case Kind.OUT | Kind.CREDENTIALS | Kind.WINDOW | Kind.OFF:
+                return UNAVAILABLE
+            case Kind.PROBING:
+                return DEGRADED
+        if own := self.breakers.get(partner):
+            return UNAVAILABLE if own == "open" else DEGRADED
+        concerns = partner in self.failing or partner not in self.calling
+        return DEGRADED if self.kind == Kind.FAILING and concerns else AVAILABLE
+
+
+def _named(partners: Collection[str], names: Mapping[str, str] | None) -> str:
+    known = sorted(names[each] for each in partners if each in names)[:_NAMES] if names else []
+    rest = len(partners) - len(known)
+    if not known:
+        return counted(rest, "parceiro", "parceiros", "nenhum parceiro")
+    return ", ".join(known) + (f" e mais {rest}" if rest else "")
+
+
+def health_of(names: Collection[str] | None = None) -> dict[str, Health]:
+    """The state of each bank of `names`, or of every bank, by name. Two statements, and at most three Redis calls."""
+    rows = Provider.objects.only("name", "enabled", "circuit", "updated_at")  # credentials are not read
+    banks = list(rows if names is None else rows.filter(name__in=names))
+    windows = Maintenance.now([bank.name for bank in banks])
+    set_by_hand = {bank.name: _set_by_hand(bank, windows.get(bank.name)) for bank in banks}
+    called = {bank.name: bank for bank in banks if set_by_hand[bank.name] is None}
+    try:
+        told = _told_by_calls(called)
+    except RedisError:
+        log.warning("bank_calls_unreachable")
+        told = dict.fromkeys(called, Health(Kind.UNREAD))
+    return {bank.name: set_by_hand[bank.name] or told[bank.name] for bank in banks}
+
+
+def _set_by_hand(bank: Provider, window: Maintenance | None) -> Health | None:
+    if not bank.enabled:
+        return Health(Kind.OFF, "desligado")
+    if window is not None:
+        return Health(Kind.WINDOW, str(window), window.starts_at)
+    if bank.circuit == Circuit.OPEN:
+        return Health(Kind.OFF, "fora do ar por ordem do operador, sem fim marcado")
+    return None
+
+
+def _told_by_calls(banks: Mapping[str, Provider]) -> dict[str, Health]:
+    now = time.time()
+    minutes = outcomes.read(banks, now, _RECENT)
+    unclear = [name for name, found in minutes.items() if _is_failing(_all(found)) or _all(found).total() < LEAST_CALLS]
+    for name, found in outcomes.read(unclear, now, _EARLIER).items():
+        minutes[name].update(found)
+    newest = {name: _newest(minutes[name], int(now) // 60, bank.updated_at) for name, bank in banks.items()}
+    scopes = {(name, scope) for name, calls in newest.items() for scope in (ALL, *_failing_partners(calls))}
+    breakers = Breaker.states(scopes)
+    return {
+        name: _judged(bank, newest[name], minutes[name], {s: breakers[b, s] for b, s in scopes if b == name})
+        for name, bank in banks.items()
+    }
+
+
+def _judged(bank: Provider, newest: Calls, minutes: Minutes, breakers: Mapping[str, str]) -> Health:
+    """What the calls and the breakers' states, by scope, say."""
+    is_guarded = bank.circuit != Circuit.CLOSED
+    own = {scope: state for scope, state in breakers.items() if is_guarded and scope != ALL and state != "closed"}
+    word = _word_of_bank(minutes, bank.updated_at)
+    kind = Kind.FINE if is_guarded else Kind.UNGUARDED
+    if word:
+        kind = Kind.WINDOW if word is Outcome.CLOSED else Kind.CREDENTIALS
+    elif is_guarded and breakers[ALL] != "closed":
+        kind = Kind.OUT if breakers[ALL] == "open" else Kind.PROBING
+    elif own:
+        kind = Kind.PARTIAL
+    elif _is_failing(newest):
+        kind = Kind.FAILING
+    return Health(
+        kind,
+        "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
+        _since(minutes, (word,) if word else _FAILED) if kind.is_problem or word else None,
+        newest.total(),
+        _number(newest, _FAILED),
+        frozenset(_failing_partners(newest)),
+        frozenset(partner for _, partner in newest),
+        own,
+    )
+
+
+def _newest(minutes: Minutes, now: int, changed_at: datetime) -> Calls:
+    """The newest calls of a bank whose settings were changed at that time. `now` is a minute."""
+    calls: Calls = Counter()
+    for minute in _newest_first(minutes, changed_at):
+        if minute <= now - _LONGEST_MIN or (minute < now - 1 and calls.total() >= LEAST_CALLS):
+            break
+        calls += minutes[minute]
+    return calls
+
+
+def _newest_first(minutes: Minutes, changed_at: datetime) -> list[int]:
+    return [each for each in sorted(minutes, reverse=True) if each >= int(changed_at.timestamp()) // 60]
+
+
+def _since(minutes: Minutes, bad: Collection[Outcome]) -> datetime | None:
+    """The first minute of the present series of `bad` outcomes. The series goes back as long as LEAST_CALLS calls
+    together are failing."""
+    first = earliest = None
+    calls: Calls = Counter()
+    for minute in sorted(minutes, reverse=True):
+        calls += minutes[minute]
+        earliest = minute if _number(minutes[minute], bad) else earliest
+        if calls.total() >= LEAST_CALLS:
+            if not _is_failing(calls, bad):
+                break
+            first, calls = earliest, Counter()
+    else:
+        first = earliest if _number(calls, bad) else first
+    return datetime.fromtimestamp(first * 60, UTC) if first is not None else None
+
+
+def _word_of_bank(minutes: Minutes, changed_at: datetime) -> Outcome | None:
+    """What the bank said in the newest minute with calls, at least as often as it answered: that our log-in is wrong,
+    or that it is closed."""
+    newest = next(iter(_newest_first(minutes, changed_at)), None)
+    calls = minutes[newest] if newest is not None else Counter()
+    for outcome in (Outcome.LOGIN_REFUSED, Outcome.CLOSED):
+        if 0 < _number(calls, (outcome,)) >= _number(calls, (Outcome.ANSWERED,)):
+            return outcome
+    return None
+
+
+def _is_failing(calls: Calls, bad: Collection[Outcome] = _FAILED) -> bool:
+    failed = _number(calls, bad)
+    return failed >= FAILING_LEAST and failed * 100 >= FAILING_PERCENT * calls.total()
+
+
+def _number(calls: Calls, wanted: Collection[Outcome]) -> int:
+    return sum(count for (outcome, _), count in calls.items() if outcome in wanted)
+
+
+def _failing_partners(calls: Calls) -> set[str]:
+    """The partners of whose calls FAILING_PERCENT percent failed."""
+    totals, failed = Counter[str](), Counter[str]()
+    for (outcome, partner), count in calls.items():
+        totals[partner] += count
+        failed[partner] += count if outcome in _FAILED else 0
+    return {each for each, total in totals.items() if failed[each] and failed[each] * 100 >= FAILING_PERCENT * total}
+
+
+def _all(minutes: Minutes) -> Calls:
+    return sum(minutes.values(), Counter())

@@ -1,0 +1,80 @@
+"""How calls to banks ended: counts by minute and partner, of the last twelve hours, in Redis.
+
+A process writes them together with its counts for the breaker (`providers.breaker`). They say what happened to calls
+that went out. A call that the service itself held back is not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+from foundation.errors import ApiError
+from foundation.redis import redis
+from providers.errors import BankClosed, BankFailure, LoginRefused
+
+#: A Redis hash holds the counts of a bank in this many minutes.
+BLOCK_MIN = 10
+#: How many hashes of a bank are kept.
+BLOCKS = 72
+
+
+class Outcome(StrEnum):
+    """The end of an operation. A bank's refusal is an answer; `closed` means closed by the bank's own word."""
+
+    ANSWERED = "answered"
+    FAILED = "failed"
+    CLOSED = "closed"
+    LOGIN_REFUSED = "login_refused"
+
+
+#: The number of calls by outcome and partner's id.
+Calls = Counter[tuple[Outcome, str]]
+#: The calls of each minute. Minutes are counted since the epoch.
+Minutes = Mapping[int, Calls]
+
+
+def outcome_of(error: ApiError) -> Outcome | None:
+    """The outcome of an operation that raised `error`. None if the service itself held the request back."""
+    match error:
+        case BankFailure(held_back=True):
+            return None
+        case LoginRefused():
+            return Outcome.LOGIN_REFUSED
+        case BankClosed():
+            return Outcome.CLOSED
+        case BankFailure():
+            return Outcome.FAILED
+    return Outcome.ANSWERED
+
+
+def write(bank: str, calls: Calls, now: float) -> None:
+    """Add `calls` of this minute. `now` is in seconds since the epoch. Raises RedisError."""
+    minute = int(now) // 60
+    key = _key(bank, minute // BLOCK_MIN)
+    pipe = redis().pipeline(transaction=False)
+    for (outcome, partner), count in calls.items():
+        pipe.hincrby(key, f"{minute}:{outcome}:{partner}", count)
+    pipe.expire(key, BLOCKS * BLOCK_MIN * 60)
+    pipe.execute()
+
+
+def read(banks: Collection[str], now: float, blocks: range) -> dict[str, dict[int, Calls]]:
+    """The calls of each bank in those `blocks` of BLOCK_MIN minutes, the current one being number 0. One Redis call.
+    Raises RedisError."""
+    current = int(now) // 60 // BLOCK_MIN
+    keys = [(bank, _key(bank, current - age)) for bank in banks for age in blocks]
+    pipe = redis().pipeline(transaction=False)
+    for _, key in keys:
+        pipe.hgetall(key)
+    found: dict[str, dict[int, Calls]] = {bank: defaultdict(Counter) for bank in banks}
+    for (bank, _), fields in zip(keys, pipe.execute() if keys else [], strict=True):
+        for name, count in fields.items():
+            minute, outcome, partner = name.decode().split(":", 2)
+            found[bank][int(minute)][Outcome(outcome), partner] += int(count)
+    return found
+
+
+def _key(bank: str, block: int) -> str:
+    return f"bank-calls:{bank}:{block}"

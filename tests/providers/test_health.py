@@ -1,0 +1,217 @@
+"""How a bank does, told from what happens to the calls, to operators, partners and machines alike."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from foundation.redis import redis
+from partners.models import Partner
+from providers.breaker import ALL, Breaker
+from providers.health import Health, health_of
+from providers.models import Provider
+from providers.outcomes import Calls, Outcome, write
+from tests.factories import PartnerFactory, ProviderFactory, issue_key
+from tests.providers.conftest import at, fail
+from tests.receiver import Receiver, Reply
+
+OK, FAILED, CLOSED, LOGIN = Outcome.ANSWERED, Outcome.FAILED, Outcome.CLOSED, Outcome.LOGIN_REFUSED
+
+
+@pytest.fixture
+def bank(db: None) -> Provider:
+    """A bank whose settings were last changed long ago."""
+    provider: Provider = ProviderFactory(name="ipe")
+    Provider.objects.update(updated_at=timezone.now() - timedelta(days=9))
+    return provider
+
+
+@pytest.fixture
+def partner(bank: Provider) -> Partner:
+    return PartnerFactory(name="Financeira Um", providers=["ipe"])
+
+
+def happened(minutes_ago: float, partner: object = "p", **outcomes: int) -> None:
+    """So many calls of a partner ended so, that many minutes ago."""
+    partner = str(partner.pk) if isinstance(partner, Partner) else partner
+    calls: Calls = Counter({(Outcome[name.upper()], str(partner)): number for name, number in outcomes.items()})
+    write("ipe", calls, time.time() - minutes_ago * 60)
+
+
+def ipe() -> Health:
+    return health_of(["ipe"])["ipe"]
+
+
+def told() -> str:
+    return ipe().words()
+
+
+def status(partner: Partner) -> str:
+    web = Client(headers={"X-Partner-Api-Key": issue_key(partner)[1]})
+    word: str = web.get("/partners/v1/providers/ipe").json()["status"]
+    return word
+
+
+def test_a_bank_that_fails_for_the_one_partner_that_calls_it_is_told_everywhere(
+    admin_client: Client, partner: Partner
+) -> None:
+    """Before the fix, the breaker was this partner's own: every page said `no ar`, and the partner read `available`."""
+    happened(3, partner, answered=3, failed=22)
+    since = timezone.localtime(timezone.now() - timedelta(minutes=3))
+    sentence = f"desde {since:%d/%m %H:%M}: 22 falhas nas últimas 25 chamadas, de Financeira Um; nenhum outro o chama"
+    first = admin_client.get("/admin/").content.decode()
+    assert "falhando (88 %)" in first
+    assert sentence in first
+    lists = (reverse("admin:providers_provider_changelist"), reverse("figures:banks"))
+    pages = (reverse("admin:providers_provider_change", args=["ipe"]), reverse("figures:bank", args=["ipe"]))
+    for page in (*lists, *pages):
+        assert "falhando (88 %)" in admin_client.get(page).content.decode(), page
+    assert sentence in admin_client.get(pages[1]).content.decode()
+    assert 'bank_state{bank="ipe",state="failing"} 1.0' in Client().get("/metrics").content.decode()
+    assert status(partner) == "degraded"
+    assert status(PartnerFactory(providers=["ipe"])) == "degraded", "whoever has not called it yet is warned too"
+
+
+def test_a_partner_whose_calls_succeed_is_not_told_of_another_s_failures(partner: Partner) -> None:
+    other = PartnerFactory(name="Financeira Dois", providers=["ipe"])
+    happened(1, partner, failed=6)
+    happened(1, other, answered=30)
+    assert told() == "falhando (17 %)"
+    assert ipe().detail({str(partner.pk): partner.name}).endswith("de Financeira Um; os demais sem falhas")
+    assert (status(partner), status(other)) == ("degraded", "available")
+
+
+def test_a_breaker_that_is_open_for_one_partner_names_it(admin_client: Client, partner: Partner) -> None:
+    """Before the fix, the page read the breaker for all partners only."""
+    other = PartnerFactory(providers=["ipe"])
+    happened(1, other, answered=90)
+    happened(1, partner, failed=10)
+    redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time())
+    assert told() == "aberto só para 1 parceiro"
+    assert "aberto só para Financeira Um" in admin_client.get("/admin/").content.decode()
+    assert "aberto só para Financeira Um" in admin_client.get(reverse("figures:banks")).content.decode()
+    assert (status(partner), status(other)) == ("unavailable", "available")
+    redis().set(f"breaker:ipe:opened_at:{partner.pk}", time.time() - 20)
+    assert status(partner) == "degraded", "one call at a time goes out to try"
+    Provider.objects.update(circuit="closed")
+    assert told() == "falhando (10 %)", "a breaker that is ignored is open for nobody"
+
+
+@pytest.mark.parametrize(
+    ("answered", "failed", "words"),
+    [
+        (0, 0, "no ar"),
+        (0, 2, "no ar"),
+        (0, 3, "falhando (3 de 3 chamadas)"),
+        (16, 3, "falhando (3 de 19 chamadas)"),
+        (17, 3, "falhando (15 %)"),
+        (27, 3, "falhando (10 %)"),
+        (28, 3, "no ar"),
+    ],
+)
+def test_from_which_share_of_the_newest_calls_on_a_bank_fails(
+    bank: Provider, answered: int, failed: int, words: str
+) -> None:
+    """A percentage needs twenty calls. One or two failures are no news."""
+    happened(0, answered=answered, failed=failed)
+    assert told() == words
+
+
+def test_a_bank_that_came_back_is_told_at_once_by_the_newest_twenty_calls(bank: Provider) -> None:
+    happened(5, failed=60)
+    happened(3, answered=20)
+    assert told() == "no ar"
+    assert ipe().detail() == "nenhuma falha nas últimas 20 chamadas"
+
+
+def test_a_quiet_bank_is_judged_by_the_calls_of_an_hour(bank: Provider) -> None:
+    happened(50, failed=4)
+    assert told() == "falhando (4 de 4 chamadas)"
+    redis().flushdb()
+    happened(70, failed=4)
+    assert told() == "no ar"
+
+
+def test_since_when_a_bank_fails(bank: Provider) -> None:
+    """An hour of good calls ends a series; a single good minute within it does not."""
+    happened(300, failed=30)
+    happened(200, answered=60)
+    happened(90, failed=25, answered=5)
+    happened(60, answered=2)
+    happened(1, failed=25)
+    since = ipe().since
+    assert since is not None
+    assert timedelta(minutes=90) <= timezone.now() - since < timedelta(minutes=91)
+
+
+def test_what_happened_before_a_change_of_the_settings_does_not_count(bank: Provider) -> None:
+    happened(5, login_refused=9)
+    assert told() == "credenciais recusadas"
+    Provider.objects.get().save()
+    assert told() == "no ar"
+
+
+def test_a_bank_that_says_it_is_closed_does_not_fail(partner: Partner) -> None:
+    happened(2, answered=20)
+    happened(1, closed=20)
+    assert told() == "fechado agora, segundo o banco"
+    assert not ipe().kind.is_problem
+    assert status(partner) == "unavailable"
+    happened(0, answered=5)
+    assert told() == "no ar"
+
+
+def test_the_breaker_of_all_partners(partner: Partner) -> None:
+    happened(1, partner, failed=10)
+    redis().set("breaker:ipe:opened_at", time.time())
+    assert (told(), status(partner)) == ("fora: falhas seguidas", "unavailable")
+    redis().set("breaker:ipe:opened_at", time.time() - 20)
+    assert (told(), status(partner)) == ("fora, voltando: uma chamada de teste de cada vez", "degraded")
+    Provider.objects.update(circuit="closed")
+    assert (told(), status(partner)) == ("falhando (10 de 10 chamadas)", "degraded"), "as it is, whatever is forced"
+    Provider.objects.update(circuit="open")
+    assert status(partner) == "unavailable", "an operator's word goes first"
+
+
+def test_without_redis_nobody_knows(bank: Provider, freeze_redis: Callable[[], AbstractContextManager[None]]) -> None:
+    with freeze_redis():
+        assert told() == "desconhecido (Redis não responde)"
+        assert ipe().for_partner("p") == "available", "without Redis every call goes out"
+
+
+@pytest.mark.parametrize(
+    ("login", "words"), [(401, "credenciais recusadas"), (403, "credenciais recusadas"), (429, "no ar"), (503, "no ar")]
+)
+def test_a_refused_log_in_has_a_name_of_its_own(bank: Provider, login: int, words: str) -> None:
+    """Before the fix, a wrong password was one failure among others, and so was a log-in that had to wait."""
+    with Receiver(lambda request: Reply(login)) as wrong:
+        fail(at("ipe", wrong.root), times=2)
+    assert told() == words
+    assert ipe().failed == 2
+
+
+def test_a_token_that_the_bank_always_refuses_counts_as_a_refused_log_in(bank: Provider) -> None:
+    def reply(request: object) -> Reply:
+        is_login = "token" in getattr(request, "path", "")
+        return Reply(200, b'{"access_token": "t", "expires_in": 600}') if is_login else Reply(401)
+
+    with Receiver(reply) as wrong:
+        fail(at("ipe", wrong.root), times=1)
+    assert told() == "credenciais recusadas"
+
+
+def test_calls_are_counted_by_what_they_were_while_the_breaker_is_open(bank: Provider) -> None:
+    """The breaker counts no call that ends while it is open; the page tells of it."""
+    breaker = Breaker("ipe", "p")
+    for _ in range(12):
+        breaker.record(FAILED)
+    assert Breaker.states([("ipe", ALL)]) == {("ipe", ALL): "open"}
+    assert (ipe().calls, ipe().failed) == (12, 12)
