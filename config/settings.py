@@ -311,9 +311,6 @@ WEBHOOK_PARTNER_LIMIT = whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, o
 QUERY_RETENTION_DAYS = whole("QUERY_RETENTION_DAYS", 90)  # of queries, offers and steps, after their last use
 SUBMISSION_RETENTION_DAYS = whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
 SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
-# Accepted sessions and their evidence that led to no contract, after the last use. Claims from a contract lapse after
-# five years (Código Civil art. 206 § 5º I), so it is never less.
-EVIDENCE_RETENTION_DAYS = whole("EVIDENCE_RETENTION_DAYS", 1826, least=1826)
 WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
 # The database refuses to delete younger entries of the audit trail (foundation/migrations/0001_audit_trail.py).
 AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)
@@ -349,6 +346,7 @@ CELERY_TASK_ROUTES = {
     "proposals.tasks.purge": {"queue": "default"},
     "foundation.tasks.tick": {"queue": "sweeps"},
     "consultas.tasks.check_steps": {"queue": "sweeps"},
+    "consultas.tasks.take_over": {"queue": "sweeps"},
     "proposals.tasks.sweep": {"queue": "sweeps"},
     # A holder waits for the code like a partner waits for a bank. A sweep sends codes whose task was lost.
     "authorizations.tasks.send_code": {"queue": "banks"},

@@ -16,9 +16,9 @@ from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action, display
 
-from consultas.ending import answers_of
 from consultas.models import Offer, Query, Step
 from consultas.pending import wake
+from consultas.query.end import answers_of
 from foundation.audit import Action
 from foundation.backoffice.admins import ButtonsAdmin, FixedChoicesFilter
 from foundation.backoffice.cells import computed_once, reais, table

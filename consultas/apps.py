@@ -8,7 +8,8 @@ class ConsultasConfig(AppConfig):
 
     def ready(self) -> None:
         from consultas import pending
-        from consultas.models import Step
+        from consultas.models import Query, Step
         from foundation import later
 
+        later.register("consultas.tasks.take_over", Query)
         later.register(pending.CHECK, Step)

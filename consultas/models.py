@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 from django.contrib.postgres.fields import ArrayField
@@ -19,16 +20,25 @@ from providers.types.steps import ActionType, BankAction
 
 #: The assumed term in months, if an amount or an installment is requested without one.
 ASSUMED_TERM = 48
+#: How long a query waits for a worker before its task counts as lost.
+UNSTARTED = timedelta(seconds=5)
+#: How long after its deadline a query may be unfinished: until then the worker or the waiting web process ends it.
+LATE = timedelta(seconds=1.5)
 
 
-class Query(models.Model):
+class Query(Leased):
     """One call of a query route. The holder's data and the banks' answers are encrypted.
 
     `request` is the `BankQuery` that every bank gets. `portfolios` holds the contract's portfolio per bank.
     `fingerprint` is equal for identical parameterless queries of the aggregated route, and empty for others.
     `simulation_group` is set if offers were stored. Before `finished_at`, `answers` holds only those that a repeated
-    query reuses: the banks' new answers are kept in Redis and stored once, at the end (consultas/ending.py).
-    `partner_reference` is the partner's own name of the query, or empty.
+    query reuses: the banks' new answers are kept in Redis and stored once, at the end (consultas/query/end.py).
+    `partner_reference` is the partner's own name of the query, or empty. `follows` is the identical query that was
+    running when this one came; it asks the banks for both.
+
+    A worker holds a query by a lease until just after the deadline, and `takes` counts the workers that took it. A
+    query is due while it has not ended and nobody holds it: some seconds after it was stored, because its task may be
+    lost, and again if its worker dies.
     """
 
     class Kind(models.TextChoices):
@@ -53,6 +63,8 @@ class Query(models.Model):
     created_at = models.DateTimeField("criada em", default=timezone.now)
     deadline_at = models.DateTimeField("prazo")
     finished_at = models.DateTimeField("concluída em", null=True)
+    follows = models.UUIDField("acompanha a consulta", null=True, editable=False)
+    takes = models.PositiveSmallIntegerField(default=0, editable=False)
 
     class Meta:
         verbose_name = "consulta"
@@ -71,7 +83,14 @@ class Query(models.Model):
                 name="query_by_own_name",
                 condition=models.Q(partner_reference__gt=""),
             ),
-            models.Index(fields=("deadline_at",), name="query_unfinished", condition=models.Q(finished_at=None)),
+            models.Index(fields=("due_at",), name="query_due", condition=models.Q(due_at__isnull=False)),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=("fingerprint",),
+                name="one_identical_query_runs",
+                condition=models.Q(finished_at=None) & ~models.Q(fingerprint=""),
+            )
         ]
 
     def __str__(self) -> str:
@@ -80,6 +99,20 @@ class Query(models.Model):
     def seconds_left(self) -> float:
         """Seconds until the deadline; negative after it."""
         return (self.deadline_at - timezone.now()).total_seconds()
+
+    @property
+    def source(self) -> uuid.UUID:
+        """The query that asks the banks for this one: the one that it follows, or itself."""
+        return self.follows or self.id
+
+    def follow(self, running: uuid.UUID) -> None:
+        """Before the row is stored: leave the banks to the identical query `running`. This one is due if nobody ended
+        it at its deadline."""
+        self.follows, self.fingerprint, self.due_at = running, "", self.deadline_at + LATE
+
+    def is_overdue(self) -> bool:
+        """True if the query should have ended and has not."""
+        return self.finished_at is None and self.seconds_left() < -LATE.total_seconds()
 
     def holder(self) -> BankQuery:
         """The holder's data and the request, the same for every bank."""

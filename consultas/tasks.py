@@ -5,20 +5,27 @@ from __future__ import annotations
 from celery import shared_task
 from django.conf import settings
 
-from consultas import asking, auctions, sweep
-from foundation import replies
+from consultas import auctions, sweep
+from consultas.query import ask, overdue
+from foundation import channels
 
 
 @shared_task
-def run_query(query_id: str, banks: list[str], reply_to: str, round_: int) -> None:
-    """Ask `banks` for the query's offers and end the query."""
-    asking.run(query_id, banks, reply_to, round_)
+def run_query(query_id: str) -> None:
+    """Ask the query's banks for offers, and end the query."""
+    ask.run(query_id)
 
 
 @shared_task
-def look_up_auction(request: str, reply_to: str, encrypted_key: str, request_id: str, partner_id: str) -> None:
-    """Ask the service's own bank for an auction's record, and send it as the answer."""
-    with replies.answering(reply_to, request, settings.BANK_TIMEOUT_S) as reply:
+def take_over() -> None:
+    """Have the due queries asked or ended: their tasks were lost, their workers died, or their deadline is over."""
+    overdue.run()
+
+
+@shared_task
+def look_up_auction(work: str, encrypted_key: str, request_id: str, partner_id: str) -> None:
+    """Ask the service's own bank for an auction's record, and tell it at the end."""
+    with channels.answering(work, settings.BANK_TIMEOUT_S) as reply:
         reply.content = auctions.run(encrypted_key, request_id, partner_id)
 
 

@@ -10,20 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from consultas import (
-    admission,
-    auction_schema,
-    auctions,
-    offers,
-    pending,
-    queries,
-    query_json,
-    schema,
-    serializers,
-    standing,
-    streams,
-)
+from consultas import admission, auction_schema, auctions, offers, pending, query_json, schema, serializers
 from consultas.models import Query
+from consultas.query import begin, read, stream
 from foundation.errors import NotFound
 from partners.views import PartnerView
 from providers import registry
@@ -36,10 +25,10 @@ class AggregatedQueryView(PartnerView):
         with admission.place(self.usage) as place:
             data = self.valid(serializers.AggregatedQueryRequest)
             wait_ms = data.pop("max_wait_ms", None)
-            banks = queries.choose_banks(self.partner, data.pop("providers", None))
+            banks = begin.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query, earlier = queries.begin_aggregated(self.partner, data, self.request_id, banks)
-            return Response(queries.aggregate_within(query, earlier, wait_ms, place))
+            query, earlier = begin.begin_aggregated(self.partner, data, self.request_id, banks)
+            return Response(begin.aggregate_within(query, earlier, wait_ms, place))
 
 
 class StreamedQueryView(PartnerView):
@@ -47,10 +36,10 @@ class StreamedQueryView(PartnerView):
     def post(self, request: Request) -> StreamingHttpResponse:
         with admission.place(self.usage) as place:
             data = self.valid(serializers.QueryRequest)
-            banks = queries.choose_banks(self.partner, data.pop("providers", None))
+            banks = begin.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
-            query = queries.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
-            return _streamed(streams.live(query), place)
+            query = begin.begin(self.partner, data, Query.Kind.STREAM, self.request_id, banks)
+            return _streamed(stream.events(query, publishes=True), place)
 
 
 class IndividualQueryView(PartnerView):
@@ -58,29 +47,29 @@ class IndividualQueryView(PartnerView):
     def post(self, request: Request, name: str) -> Response:
         with admission.place(self.usage):
             data = self.valid(serializers.IndividualQueryRequest)
-            bank = queries.choose_bank(self.partner, name)
+            bank = begin.choose_bank(self.partner, name)
             self.usage.count_cpf(data["cpf"])
-            query = queries.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
-            answer = queries.ask_one(query, bank.name)
+            query = begin.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
+            answer = begin.ask_one(query)
         return Response(query_json.envelope(query, answer, offers.live_proposal(query, bank.name)))
 
 
 class QueryView(PartnerView):
     @schema.query
     def get(self, request: Request, query_id: str) -> Response:
-        query = standing.find(self.partner, query_id)
-        return Response(msgspec.Raw(standing.result(query).reply()))
+        query = read.find(self.partner, query_id)
+        return Response(msgspec.Raw(read.current(query).reply()))
 
 
 class QueryStreamView(PartnerView):
     @schema.query_stream
     def get(self, request: Request, query_id: str) -> StreamingHttpResponse | Response:
         with admission.place(self.usage) as place:
-            query = standing.find(self.partner, query_id)
-            after = streams.position(query, request.headers.get("Last-Event-ID", ""))
+            query = read.find(self.partner, query_id)
+            after = stream.position(query, request.headers.get("Last-Event-ID", ""))
             if after.is_complete:
                 return Response(status=204)  # the status that makes an EventSource stop
-            return _streamed(streams.again(query, after), place)
+            return _streamed(stream.events(query, after, publishes=False), place)
 
 
 class AuctionLookupView(PartnerView):

@@ -18,6 +18,9 @@ from django.utils import timezone
 
 from foundation.heartbeats import worker_id
 
+#: The condition, in SQL, of a row that nobody holds.
+FREE = "(lease_until IS NULL OR lease_until <= now())"
+
 
 def worker_field() -> models.CharField[str, str]:
     """The column `worker`: the id of the worker that holds the row's lease (`heartbeats.worker_id`). Empty without a

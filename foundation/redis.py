@@ -7,6 +7,7 @@ it.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from redis import BlockingConnectionPool, Connection, ConnectionError, Redis
@@ -26,10 +27,10 @@ def redis() -> Redis:
     return Redis(connection_pool=_pool(connections=128, timeout_s=TIMEOUT_S))
 
 
-def waiting_redis() -> Redis:
-    """A client with one connection for the process's one reader, whose reads block for up to 2 s. The reader keeps the
-    connection, because each take from a pool would check it. Raises RedisError."""
-    return Redis(connection_pool=_pool(connections=1, timeout_s=3.0), single_connection_client=True)
+def listening_connection(timeout_s: float) -> Connection:
+    """A connection of its own for the process's one listener, whose reads end after `timeout_s` seconds. Raises
+    RedisError."""
+    return _pool(connections=1, timeout_s=timeout_s, protocol=2).get_connection()  # 3 hands messages to a callback
 
 
 def reserved_redis() -> Redis:
@@ -47,7 +48,7 @@ class QuietConnection(Connection):
         return super().can_read(timeout)
 
 
-def _pool(connections: int, timeout_s: float) -> BlockingConnectionPool:
+def _pool(connections: int, timeout_s: float, **options: Any) -> BlockingConnectionPool:
     is_plain = settings.REDIS_URL.startswith("redis://")  # with TLS, redis-py's own class is used
     return BlockingConnectionPool.from_url(
         settings.REDIS_URL,
@@ -60,4 +61,5 @@ def _pool(connections: int, timeout_s: float) -> BlockingConnectionPool:
         retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
         health_check_interval=30,
         **({"connection_class": QuietConnection} if is_plain else {}),
+        **options,
     )

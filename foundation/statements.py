@@ -78,11 +78,13 @@ def insert(row: models.Model) -> None:
     row._state.adding, row._state.db = False, connection.alias
 
 
-def insert_and_fetch(row: models.Model, select: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Like `insert`, and in the same statement runs the SELECT `select`, which doesn't see `row`. Returns its first
-    row, or None."""
+def insert_and_fetch(row: models.Model, select: str, params: Sequence[Any], unless: str) -> tuple[Any, ...] | None:
+    """Like `insert`, but does nothing if there is a row that equals `row` in `unless`, the columns and condition of a
+    unique index. In the same statement runs the SELECT `select`, which does not see `row`, but `inserted`: its key, or
+    no row if nothing was inserted. Returns the first row of `select`, or None."""
     insertion, values = _insertion_of(row)
-    found = fetch_one(f"WITH inserted AS ({insertion}) {select}", [*values, *params])
+    inserted = f'{insertion} ON CONFLICT {unless} DO NOTHING RETURNING "{row._meta.pk.column}"'
+    found = fetch_one(f"WITH inserted AS ({inserted}) {select}", [*values, *params])
     row._state.adding, row._state.db = False, connection.alias
     return found
 

@@ -10,14 +10,14 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from foundation import batches, later, replies
+from foundation import batches, channels, later
 from foundation.models import AuditEntry
 
 
 @shared_task
-def pong(request: str, reply_to: str) -> None:
+def pong(work: str) -> None:
     """The worker's answer to the readiness check."""
-    replies.post(reply_to, request, replies.ANSWER, None)
+    channels.tell(work, channels.END)
 
 
 @shared_task

@@ -1,12 +1,10 @@
-"""Lets a web process have work done by a worker: it publishes a task and waits for the messages that come back."""
+"""Lets a web process have work done by a worker: it publishes a task, once, and waits for what the worker tells."""
 
 from __future__ import annotations
 
 import math
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -18,12 +16,12 @@ from kombu.exceptions import OperationalError as BrokerError
 from kombu.pools import ProducerPool
 from redis.exceptions import RedisError
 
-from foundation import replies
+from foundation import channels
 from foundation.redis import TIMEOUT_S, redis
 
 log = structlog.get_logger(__name__)
 
-#: A task that no worker has begun after this many seconds is published again, because the broker may have lost it.
+#: A task that no worker has begun after this many seconds may be published again: the broker may have lost it.
 UNSTARTED_S = 5.0
 _RETRY_S = 0.25
 #: How long a call tries to publish its task while the broker is unreachable, in seconds. A restart takes about one.
@@ -32,75 +30,24 @@ BROKER_PATIENCE_S = 5.0
 PRODUCERS = 128
 
 
-class PublishedTask:
-    """A task for a worker, and the messages that come back from it until the deadline.
+def ask(task: str, work: str, seconds: float, *further: str) -> bytes | None:
+    """Have a worker run `task` with the arguments `work`, a unique id, and `further`. Wait at most `seconds` for its
+    end.
 
-    The broker may lose a task, so a task that no worker has begun within `UNSTARTED_S` is published again. Every task
-    must therefore tolerate two copies.
-    """
-
-    def __init__(self, name: str, inbox: replies.Inbox, seconds: float) -> None:
-        self.reply_to = inbox.address
-        self._name = name
-        self._inbox = inbox
-        self._deadline = time.monotonic() + seconds
-        self._arguments: tuple[Any, ...] = ()
-        self._publish_again_at = math.inf
-
-    def seconds_left(self) -> float:
-        """Seconds until the deadline; negative after it."""
-        return self._deadline - time.monotonic()
-
-    def publish(self, *arguments: Any, patience_s: float = 0) -> bool:
-        """Publish the task with `arguments`; see the function `publish`. A second call replaces the arguments that are
-        published again."""
-        self._arguments = arguments
-        self._publish_again_at = time.monotonic() + UNSTARTED_S
-        return publish(self._name, arguments, expires_s=self.seconds_left(), patience_s=patience_s)
-
-    def receive(self, timeout_s: float) -> tuple[str, bytes] | None:
-        """The next message as (kind, payload). None if none came within `timeout_s` or before the deadline."""
-        end = min(time.monotonic() + timeout_s, self._deadline)
-        while True:
-            message = self._inbox.get(min(end, self._publish_again_at) - time.monotonic())
-            if message is not None:
-                self._publish_again_at = math.inf  # a worker has begun
-                return message
-            now = time.monotonic()
-            if now >= end:
-                return None
-            if now >= self._publish_again_at:
-                log.warning("task_republished", task=self._name)
-                self.publish(*self._arguments)
-
-
-@contextmanager
-def waiting_for(task: str, request: str, seconds: float) -> Iterator[PublishedTask]:
-    """The task `task` for `request`, a unique id: the caller publishes it and receives its messages.
-
-    Gives back the caller's database connection first, so that none is held while waiting.
+    Gives back the caller's database connection first, so that none is held while waiting. Returns what the worker told
+    at the end, as JSON. Returns None if the time is over, the broker is unreachable, or the worker gave up. The task
+    must tolerate two copies.
     """
     connection.close()
-    with replies.mailbox().inbox(request) as inbox:
-        yield PublishedTask(task, inbox, seconds)
-
-
-def ask(task: str, request: str, seconds: float, *further: str) -> bytes | None:
-    """Have a worker run `task` with the arguments `request`, the reply address and `further`. Wait at most `seconds`
-    for the answer.
-
-    Returns the answer as JSON. Returns None if the time is over, the broker is unreachable, or the worker died. The
-    task must tolerate two copies.
-    """
-    with waiting_for(task, request, seconds) as published:
-        patience_s = min(seconds, BROKER_PATIENCE_S)
-        if not published.publish(request, published.reply_to, *further, patience_s=patience_s):
+    end = time.monotonic() + seconds
+    with channels.listen(work, results=False) as inbox:
+        if not publish(task, (work, *further), expires_s=seconds, patience_s=min(seconds, BROKER_PATIENCE_S)):
             return None
-        while (left := published.seconds_left()) > 0:
-            match published.receive(left):
-                case (replies.ANSWER, payload):
+        while (left := end - time.monotonic()) > 0:
+            match inbox.get(left):
+                case (channels.END, payload):
                     return payload
-                case (replies.LOST, _):
+                case (channels.FAILED, _):
                     return None
     return None
 

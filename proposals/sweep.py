@@ -1,4 +1,4 @@
-"""Work that is due while no partner waits: ends overdue queries, checks submissions without an outcome and open
+"""Work that is due while no partner waits: checks submissions without an outcome and open
 proposals at their banks, sends phone codes whose task was lost, and takes over the submissions of dead workers.
 
 PostgreSQL says what is due. Several workers can share the work, because each claims its rows before it asks a bank.
@@ -14,7 +14,6 @@ import structlog
 from django.db import connection
 
 from authorizations import codes
-from consultas import ending
 from proposals import actions, dead_workers, reconciling
 from proposals.models import Proposal
 
@@ -56,7 +55,6 @@ class Sweep(NamedTuple):
 
 SWEEPS = (
     Sweep("leases of dead workers", dead_workers.is_any_held, dead_workers.end_leases),
-    Sweep("overdue queries", ending.is_any_overdue, ending.end_overdue),
     Sweep("unsettled submissions", reconciling.is_any_due, reconcile),
     Sweep("open proposals", actions.is_any_due, refresh),
     Sweep("codes", codes.is_any_due, codes.send_due),

@@ -5,30 +5,30 @@ from __future__ import annotations
 from celery import shared_task
 from django.conf import settings
 
-from foundation import replies
+from foundation import channels
 from proposals import actions, retention, sending
 from proposals import sweep as sweeps
 
 
 @shared_task
-def submit(proposal_id: str, reply_to: str) -> None:
-    """Send a proposal to its bank. The outcome is stored in the row; the reply only says that it is stored."""
-    with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
+def submit(proposal_id: str) -> None:
+    """Send a proposal to its bank. The outcome is stored in the row; the end only tells that it is stored."""
+    with channels.answering(proposal_id, settings.PROPOSAL_WAIT_S):
         sending.run(proposal_id)
 
 
 @shared_task
-def act(call_id: str, reply_to: str) -> None:
+def act(call_id: str) -> None:
     """Make a call that a partner asked for: formalize or cancel. Only the task's copy that makes the call answers."""
     if actions.take(call_id):
-        with replies.answering(reply_to, call_id, settings.PROPOSAL_WAIT_S):
+        with channels.answering(call_id, settings.PROPOSAL_WAIT_S):
             actions.run(call_id)
 
 
 @shared_task
-def look(proposal_id: str, reply_to: str, request_id: str) -> None:
+def look(proposal_id: str, request_id: str) -> None:
     """Ask a bank for a proposal's status and store it in the row."""
-    with replies.answering(reply_to, proposal_id, settings.PROPOSAL_WAIT_S):
+    with channels.answering(proposal_id, settings.PROPOSAL_WAIT_S):
         actions.look(proposal_id, request_id)
 
 

@@ -20,7 +20,7 @@ import structlog
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from foundation.formats import counted, share_of
+from foundation.formats import counted
 from providers import outcomes
 from providers.breaker import ALL, Breaker
 from providers.maintenance import Maintenance
@@ -30,6 +30,8 @@ from providers.outcomes import Calls, Minutes, Outcome
 log = structlog.get_logger(__name__)
 
 LEAST_CALLS, FAILING_LEAST, FAILING_PERCENT = 20, 3, 10
+#: A percentage of fewer cases than these says nothing.
+PERCENT_BASE = 20
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
 _LONGEST_MIN = 60
@@ -99,10 +101,10 @@ class Health:
                 return "no ar"
             case Kind.UNGUARDED:
                 return "no ar, chamado mesmo que falhe"
+            case Kind.FAILING if self.calls >= PERCENT_BASE:
+                return f"falhando ({self.failed * 100 / self.calls:.0f} %)"
             case Kind.FAILING:
-                share = share_of(self.failed, self.calls)
-                of = f"{self.failed} de {self.calls} chamadas" if share is None else f"{share:.0f} %"
-                return f"falhando ({of})"
+                return f"falhando ({self.failed} de {self.calls} chamadas)"
             case Kind.CREDENTIALS:
                 return "credenciais recusadas"
             case Kind.PARTIAL:

@@ -63,17 +63,17 @@ class Provider(models.Model):
 
 def enabled_connections(names: Sequence[str]) -> dict[str, Connection]:
     """The connections of those banks of `names` that are enabled, by bank name."""
-    row = statements.fetch_one(f"SELECT {connections_sql('%s')}", [list(names)])
+    row = statements.fetch_one(f"SELECT {connections_sql('b.name = ANY(%s)')}", [list(names)])
     return read_connections(row[0] if row else ())
 
 
-def connections_sql(names: str) -> str:
-    """An SQL expression whose value `read_connections` reads: the enabled banks among `names`, an SQL expression for a
-    text array."""
+def connections_sql(which: str) -> str:
+    """An SQL expression whose value `read_connections` reads: the enabled banks for which `which` is true, an SQL
+    condition on `b.name`."""
     columns = f"{_connection_columns().sql}, {window_sql('b.name')}"
     return (
         f"ARRAY(SELECT json_build_array({columns})::text FROM providers_provider b"  # noqa: S608 - names of ours
-        f" WHERE b.enabled AND b.name = ANY({names}))"
+        f" WHERE b.enabled AND {which})"
     )
 
 

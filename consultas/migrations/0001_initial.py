@@ -19,6 +19,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Query',
             fields=[
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('lease_until', models.DateTimeField(editable=False, null=True)),
+                ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('kind', models.CharField(choices=[('aggregated', 'agregada'), ('stream', 'em fluxo'), ('individual', 'individual')], max_length=10, verbose_name='tipo')),
                 ('cpf_index', models.CharField(db_index=True, max_length=64)),
@@ -35,6 +38,8 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='criada em')),
                 ('deadline_at', models.DateTimeField(verbose_name='prazo')),
                 ('finished_at', models.DateTimeField(null=True, verbose_name='concluída em')),
+                ('follows', models.UUIDField(editable=False, null=True, verbose_name='acompanha a consulta')),
+                ('takes', models.PositiveSmallIntegerField(default=0, editable=False)),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='queries', to='partners.partner', verbose_name='parceiro')),
             ],
             options={
@@ -133,7 +138,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='query',
-            index=models.Index(condition=models.Q(('finished_at', None)), fields=['deadline_at'], name='query_unfinished'),
+            index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at'], name='query_due'),
+        ),
+        migrations.AddConstraint(
+            model_name='query',
+            constraint=models.UniqueConstraint(condition=models.Q(('finished_at', None), models.Q(('fingerprint', ''), _negated=True)), fields=('fingerprint',), name='one_identical_query_runs'),
         ),
         migrations.AddIndex(
             model_name='offer',

@@ -16,7 +16,6 @@ from consultas.models import Offer, Query
 from partners.models import Partner
 from providers import registry
 from tests.client import FULL_FLOW, Client, query_body
-from tests.privacy import overheard
 from tests.processes import Simulator
 from webhooks.models import Event
 
@@ -358,17 +357,6 @@ def test_a_repeat_keeps_an_offer_that_is_gone_meanwhile(client: Client) -> None:
     shown = client.query(providers=["ipe", "jatoba"])["proposals"]
     assert {offer["offerId"] for offer in shown} == {str(pk) for pk in Offer.objects.values_list("pk", flat=True)}
     assert len(shown) == 4
-
-
-def test_a_follower_checks_for_the_end_less_and_less_often(client: Client, simulator: Simulator) -> None:
-    """Before the fix, each follower asked the database and Redis every 50 ms."""
-    client.query(providers=["ipe"], prazo=12)  # so that the login at the bank is done
-    simulator.bank("ipe", latency_ms=4000, operation="query")
-    with overheard() as commands, ThreadPoolExecutor() as pool:
-        asked = [pool.submit(client.query, providers=["ipe"]) for _ in range(2)]
-        assert [len(each.result(60)["proposals"]) for each in asked] == [2, 2]
-    looks = [command for command in commands if command.startswith("GET flight:")]
-    assert 5 <= len(looks) <= 20
 
 
 def test_a_repeat_may_spell_its_numbers_otherwise(client: Client, simulator: Simulator) -> None:

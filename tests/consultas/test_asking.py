@@ -1,18 +1,24 @@
-"""What a worker keeps of a query's answers while it waits for the other banks."""
+"""A worker takes a query once, keeps its answers, and takes over the query of a dead worker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import gevent
 import pytest
+from django.utils import timezone
+from structlog.testing import capture_logs
 
-from consultas import landed
-from consultas.asking import Landing
+from consultas.models import Query
+from consultas.query import ask, overdue
+from consultas.query.ask import Landing
+from foundation import channels, heartbeats, later
 from partners.models import Partner
-from tests.consultas.test_ending import a_running_query, an_answer
+from tests.consultas.test_ending import a_running_query, an_answer, land
 from tests.factories import PartnerFactory
+from tests.leases import dead_worker
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -21,6 +27,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def partner() -> Partner:
     return PartnerFactory()
+
+
+def kept(query: Query) -> set[str]:
+    return set(channels.kept(str(query.id)))
 
 
 @contextmanager
@@ -32,25 +42,72 @@ def kept_by(*landings: Landing) -> Iterator[None]:
     gevent.killall(keeping)
 
 
+def a_landing(query: Query, expected: int) -> Landing:
+    landing = Landing(query, [])
+    landing.expect(expected)
+    return landing
+
+
 def test_an_answer_is_kept_at_once_where_no_other_query_has_any(partner: Partner) -> None:
     """Before the fix, the answer was kept up to 20 ms later, and lost if the worker died before."""
     query = a_running_query(partner)
-    landing = Landing(query, expected=3, tell=None)
+    landing = a_landing(query, 3)
     for bank in ("ipe", "jatoba"):
         landing.add(an_answer(bank))
         with kept_by(landing):
-            assert bank in landed.banks(query)
+            assert bank in kept(query)
 
 
 def test_answers_of_several_queries_are_kept_together_soon(partner: Partner) -> None:
     queries = [a_running_query(partner) for _ in range(20)]
-    landings = [Landing(query, expected=2, tell=None) for query in queries]
+    landings = [a_landing(query, 2) for query in queries]
     for landing in landings:
         landing.add(an_answer("ipe"))
 
     def are_kept() -> bool:
         gevent.sleep(0)  # the greenlets share this thread
-        return all(landed.banks(query) for query in queries)
+        return all(kept(query) for query in queries)
 
     with kept_by(*landings):
         wait_until(are_kept, 10, "all are kept")
+
+
+def test_one_worker_takes_a_query_and_keeps_it_until_after_the_deadline(partner: Partner) -> None:
+    query = a_running_query(partner, since_s=10)
+    taken = ask.take(str(query.id))
+    assert taken is not None
+    row = Query.objects.get()
+    assert (row.worker, row.takes, row.lease_until) == (
+        heartbeats.worker_id(),
+        1,
+        row.deadline_at + timedelta(seconds=1.5),
+    )
+    assert ask.take(str(query.id)) is None, "a second copy of the task"
+    assert not Query.due().exists()
+
+
+def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partner: Partner) -> None:
+    """The banks whose answer was kept are not asked again, nor the one that may have sent the holder an SMS."""
+    query = a_running_query(partner, since_s=10, banks=["canela", "ipe", "jatoba"])
+    assert ask.take(str(query.id)) is not None
+    land(query, an_answer("ipe"))
+    Query.objects.update(worker=dead_worker())
+    later.end_dead_leases()
+    assert later.tasks_due() == ["consultas.tasks.take_over"]
+    with capture_logs() as logs:
+        overdue.run()
+    assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["query_published_again"]
+    assert later.tasks_due() == [], "another copy follows only if nobody takes this one"
+    again = ask.take(str(query.id))
+    assert again is not None
+    assert again[0].takes == 2
+    found = {answer.provider: answer.status for answer in ask._earlier_answers(again[0])}
+    assert found == {"ipe": "no_offers", "canela": "error"}
+
+
+def test_a_query_whose_task_was_lost_is_published_again(partner: Partner) -> None:
+    """As after Redis was emptied."""
+    query = a_running_query(partner)
+    assert later.tasks_due() == []
+    Query.objects.filter(pk=query.pk).update(due_at=timezone.now())
+    assert later.tasks_due() == ["consultas.tasks.take_over"]

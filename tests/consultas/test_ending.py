@@ -15,10 +15,11 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from consultas import ending, standing
 from consultas.answer import Answer
 from consultas.models import Offer, Query
-from foundation import interim_results
+from consultas.query import end, overdue, read
+from consultas.query.repeat import Earlier
+from foundation import channels
 from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.errors import BankTimedOut, ProviderUnavailable
@@ -42,6 +43,7 @@ def partner() -> Partner:
 def a_running_query(partner: Partner, since_s: float = 0, **fields: Any) -> Query:
     began = timezone.now() - timedelta(seconds=since_s)
     filled: dict[str, Any] = {
+        "due_at": began + timedelta(seconds=5),
         "kind": Query.Kind.AGGREGATED,
         "cpf_index": blind_index("cpf", FULL_FLOW),
         "request": msgspec.to_builtins(a_query(FULL_FLOW)),
@@ -60,12 +62,12 @@ def an_answer(bank: str, *offers: BankOffer) -> Answer:
 
 def land(query: Query, *answers: Answer) -> None:
     """Store an answer as a worker does, which then dies."""
-    interim_results.keep(str(query.id), {answer.provider: answer for answer in answers}, 0)
+    channels.keep(str(query.id), {answer.provider: answer for answer in answers}, 0)
 
 
 def statuses(query: Query) -> dict[str, str]:
     query.refresh_from_db()
-    return {answer.provider: answer.error or answer.status.value for answer in ending.answers_of(query)}
+    return {answer.provider: answer.error or answer.status.value for answer in end.answers_of(query)}
 
 
 def told(name: str) -> list[dict[str, Any]]:
@@ -75,8 +77,8 @@ def told(name: str) -> list[dict[str, Any]]:
 def test_offers_lead_and_completion_are_stored_once_whoever_comes_second(partner: Partner) -> None:
     query = a_running_query(partner)
     same = Query.objects.get(pk=query.pk)
-    first = ending.end(query, [an_answer("ipe", OFFER), an_answer("jatoba"), an_answer("cedro")], BankTimedOut())
-    second = ending.end(same, [an_answer("ipe")], BankTimedOut())
+    first = end.end(query, [an_answer("ipe", OFFER), an_answer("jatoba"), an_answer("cedro")])
+    second = end.end(same, [an_answer("ipe")])
     assert second.answers == first.answers
     assert second.shown == first.shown
     assert json.loads(second.reply()) | {"timestamp": None} == json.loads(first.reply()) | {"timestamp": None}
@@ -102,14 +104,14 @@ def test_offers_lead_and_completion_are_stored_once_whoever_comes_second(partner
 
 def test_completion_is_told_only_where_the_registration_names_it() -> None:
     query = a_running_query(PartnerFactory())
-    ending.end(query, [an_answer("ipe", OFFER)], BankTimedOut())
+    end.end(query, [an_answer("ipe", OFFER)])
     assert [event.name for event in Event.objects.all()] == ["lead"]
 
 
 def test_what_landed_before_the_worker_died_is_stored_and_the_rest_gets_the_error(partner: Partner) -> None:
     query = a_running_query(partner)
     land(query, an_answer("ipe", OFFER))
-    ending.end(query, [an_answer("cedro")], ProviderUnavailable())
+    end.end(query, [an_answer("cedro")], ProviderUnavailable())
     unavailable = ProviderUnavailable().message
     assert statuses(query) == {"cedro": "no_offers", "ipe": "ok", "jatoba": unavailable}
     assert Offer.objects.count() == len(told("lead")) == 1
@@ -117,12 +119,12 @@ def test_what_landed_before_the_worker_died_is_stored_and_the_rest_gets_the_erro
 
 @pytest.mark.parametrize("kind", Query.Kind.values)
 def test_the_sweep_ends_what_nobody_ended(partner: Partner, kind: str) -> None:
-    overdue = a_running_query(partner, since_s=32, kind=kind)
-    land(overdue, an_answer("ipe", OFFER), an_answer("jatoba"))
+    late = a_running_query(partner, since_s=32, kind=kind)
+    land(late, an_answer("ipe", OFFER), an_answer("jatoba"))
     running = a_running_query(partner, since_s=31)
-    ending.end_overdue()
-    ending.end_overdue()
-    assert statuses(overdue) == {"cedro": BankTimedOut().message, "ipe": "ok", "jatoba": "no_offers"}
+    overdue.run()
+    overdue.run()
+    assert statuses(late) == {"cedro": BankTimedOut().message, "ipe": "ok", "jatoba": "no_offers"}
     running.refresh_from_db()
     assert running.finished_at is None, "its web process still has a moment"
     assert len(told("query.completed")) == 1
@@ -144,7 +146,7 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
     landed = {"ipe": an_answer("ipe", OFFER), "jatoba": an_answer("jatoba"), "cedro": an_answer("cedro")}
     for bank in STEPS[step]:
         land(query, landed[bank])
-    ending.end_overdue()
+    overdue.run()
     answered = {"cedro": "no_offers", "ipe": "ok", "jatoba": "no_offers"}
     expected = {bank: answered[bank] if bank in STEPS[step] else BankTimedOut().message for bank in BANKS}
     assert statuses(query) == expected
@@ -152,8 +154,8 @@ def test_at_whatever_step_all_processes_die_each_bank_has_one_final_status(partn
     assert Offer.objects.count() == len(told("lead")) == ("ipe" in STEPS[step])
     # An answer that comes later, or that was not deleted when the query ended, changes no status.
     land(query, an_answer("cedro", OFFER))
-    ending.end_overdue()
-    reply = json.loads(standing.result(standing.fresh(query)).reply())
+    overdue.run()
+    reply = json.loads(read.current(read.again(query)).reply())
     assert {bank: told["error"] or told["status"] for bank, told in reply["providerResults"].items()} == expected
     assert (reply["complete"], statuses(query), len(told("query.completed"))) == (True, expected, 1)
 
@@ -169,10 +171,10 @@ def test_a_database_session_that_is_killed_between_the_answers_and_their_events_
             cursor.execute(sql, params)
             return cursor.fetchall()
 
-    def end() -> None:
+    def run() -> None:
         try:
             sessions.append(fetch_all("SELECT pg_backend_pid()")[0][0])
-            ending.end(query, [an_answer("ipe", OFFER)], BankTimedOut())
+            end.end(query, [an_answer("ipe", OFFER)])
         finally:
             connection.close()
 
@@ -184,7 +186,7 @@ def test_a_database_session_that_is_killed_between_the_answers_and_their_events_
         with transaction.atomic():
             with connection.cursor() as cursor:
                 cursor.execute("LOCK TABLE webhooks_event IN EXCLUSIVE MODE")
-            ended = pool.submit(end)
+            ended = pool.submit(run)
             wait_until(is_killed, 10, "the events are about to be written")
         ended.result(20)
     timed_out = BankTimedOut().message
@@ -202,7 +204,7 @@ def test_one_sweep_ends_all_queries_of_a_host_that_was_lost(partner: Partner) ->
     Query.objects.bulk_create(rows)
     broken = a_running_query(partner, since_s=32, request={"cpf": FULL_FLOW})
     land(broken, an_answer("ipe", OFFER))
-    ending.end_overdue()
+    overdue.run()
     assert list(Query.objects.filter(finished_at=None)) == [broken]
     assert len(told("query.completed")) == 1000
 
@@ -211,17 +213,17 @@ def test_a_query_that_can_not_be_ended_stands_in_no_others_way(partner: Partner)
     broken = a_running_query(partner, since_s=32, request={"cpf": FULL_FLOW})
     land(broken, an_answer("ipe", OFFER))
     other = a_running_query(partner, since_s=40)
-    ending.end_overdue()
+    overdue.run()
     other.refresh_from_db()
     assert other.finished_at is not None
 
 
 def test_reused_answers_are_looked_up_and_their_lead_is_not_told_again(partner: Partner) -> None:
     source = a_running_query(partner)
-    ending.end(source, [an_answer("ipe", OFFER)], BankTimedOut())
+    end.end(source, [an_answer("ipe", OFFER)])
     refreshed_at = Offer.objects.get().refreshed_at
     repeat = a_running_query(partner, banks=["ipe", "jatoba"], simulation_group=source.pk)
-    result = ending.end(repeat, [an_answer("jatoba")], BankTimedOut(), [an_answer("ipe", OFFER)])
+    result = end.end(repeat, [an_answer("jatoba")], earlier=Earlier(source.pk, [an_answer("ipe", OFFER)]))
     assert result.shown["ipe"][0]["offerId"] == str(Offer.objects.get().pk)
     assert Offer.objects.get().refreshed_at == refreshed_at
     assert repeat.simulation_group == source.pk
@@ -232,7 +234,7 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
     query = a_running_query(partner)
     land(query, an_answer("ipe", OFFER))
     for _ in range(2):
-        reply = json.loads(standing.result(query).reply())
+        reply = json.loads(read.current(query).reply())
         assert (reply["complete"], reply["partnerReference"]) == (False, "pedido-1")
         assert {bank: result["status"] for bank, result in reply["providerResults"].items()} == {
             "cedro": "processing",
@@ -243,14 +245,14 @@ def test_so_far_it_shows_what_landed_and_offers_that_can_be_submitted(partner: P
         offer = Offer.objects.get()
         assert [each["offerId"] for each in reply["proposals"]] == [str(offer.pk)]
         assert reply["simulationGroupId"] == str(query.id)
-    ending.end(query, [an_answer("ipe", OFFER), an_answer("cedro"), an_answer("jatoba")], BankTimedOut())
+    end.end(query, [an_answer("ipe", OFFER), an_answer("cedro"), an_answer("jatoba")])
     assert Offer.objects.get().pk == offer.pk
     assert len(told("lead")) == 1
-    assert json.loads(standing.result(standing.fresh(query)).reply())["complete"] is True
+    assert json.loads(read.current(read.again(query)).reply())["complete"] is True
 
 
 def test_reading_an_overdue_query_ends_it(partner: Partner) -> None:
     query = a_running_query(partner, since_s=32)
-    reply = json.loads(standing.result(query).reply())
+    reply = json.loads(read.current(query).reply())
     assert reply["complete"] is True
     assert {result["error"] for result in reply["providerResults"].values()} == {BankTimedOut().message}

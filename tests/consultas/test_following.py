@@ -1,20 +1,18 @@
-"""A query that follows an identical one takes that one's answers, even if the other's web process died."""
+"""Identical queries at the same time: one asks the banks, the others take its answers."""
 
 from __future__ import annotations
 
 import json
-import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
-from consultas import ending, flight, queries
 from consultas.models import Query
-from foundation import replies
-from foundation.heartbeats import beat_once, worker_id
-from foundation.redis import redis
+from consultas.query import begin, end, listen, repeat
 from partners.models import Partner
 from providers.errors import BankTimedOut
 from tests.consultas.test_ending import OFFER, a_running_query, an_answer, land, partner, statuses, told
@@ -25,58 +23,93 @@ pytestmark = pytest.mark.django_db(transaction=True)  # connections are given ba
 
 
 @pytest.fixture
-def pair(partner: Partner, redis_url: str) -> tuple[Query, Query]:
-    """A leading query and its follower. The leader's web process died, so nobody prolongs the lock."""
-    same = uuid.uuid4().hex
-    leader, follower = (a_running_query(partner, fingerprint=same) for _ in range(2))
-    return leader, follower
+def leader(partner: Partner, redis_url: str) -> Query:
+    """A query whose web process and worker died."""
+    return a_running_query(partner, fingerprint=uuid.uuid4().hex)
 
 
-def overdue(*found: Query) -> None:
-    for query in found:
-        query.deadline_at = timezone.now() - timedelta(milliseconds=1)
-        query.save(update_fields=["deadline_at"])
+def identical(leader: Query) -> Query:
+    same = ("partner", "kind", "cpf_index", "request", "banks", "fingerprint", "deadline_at", "due_at")
+    return Query(request_id="request-2", **{name: getattr(leader, name) for name in same})
 
 
-def test_it_keeps_following_while_a_worker_runs_the_leader(pair: tuple[Query, Query]) -> None:
-    """Before the fix, the follower asked all banks again when the lock had expired, often too late to get an answer."""
-    leader, follower = pair
-    follower.deadline_at = timezone.now() + timedelta(seconds=0.2)
-    assert flight.follow(follower, str(leader.id)) is None
-    assert follower.seconds_left() > 0, "nobody is at work: it asks the banks itself, at once"
-    assert replies.claim("replies:3:nobody", str(leader.id), 1, ttl_s=60, patience_s=1)
-    beat_once(redis(), worker_id())  # an earlier test may have emptied Redis since the last heartbeat
-    assert flight.follow(follower, str(leader.id)) is None
-    assert follower.seconds_left() <= 0
-    follower.deadline_at = timezone.now() + timedelta(seconds=60)
-    ending.end(leader, [an_answer("ipe", OFFER)], BankTimedOut())
-    found = flight.follow(follower, str(leader.id))
-    assert found is not None
-    assert found.simulation_group == leader.id
+def begun(leader: Query) -> Query:
+    query = identical(leader)
+    assert begin._insert(query) == repeat.NOTHING
+    return query
 
 
-def test_a_dead_worker_is_not_at_work(redis_url: str) -> None:
-    request = uuid.uuid4().hex
-    assert not replies.is_at_work(request)
-    redis().set(f"claim:{request}:0", f"{uuid.uuid4().hex} {request}", ex=60)
-    assert not replies.is_at_work(request)
-    redis().set(f"claim:{request}:1", request, ex=60)  # as the previous release stored it
-    assert not replies.is_at_work(request)
+def reply_to(query: Query) -> bytes:
+    try:
+        return bytes(begin.aggregate(query))
+    finally:
+        connection.close()
 
 
-def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(pair: tuple[Query, Query]) -> None:
-    """Before the fix, the follower showed a time-out for every bank. One `lead` is sent, and both queries show the same
-    offer."""
-    leader, follower = pair
-    land(leader, an_answer("ipe", OFFER), an_answer("cedro"))
-    overdue(leader, follower)
-    redis().set(f"flight:{follower.fingerprint}", str(leader.id), ex=5)
-    began = time.monotonic()
-    reply = json.loads(bytes(queries.aggregate(follower)))
-    assert time.monotonic() - began < 5
-    expected = {"cedro": "no_offers", "ipe": "ok", "jatoba": BankTimedOut().message}
-    assert statuses(leader) == statuses(follower) == expected
+def test_the_second_asks_no_bank_and_shows_the_firsts_offers(leader: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("foundation.workers.publish")
+    follower = begun(leader)
+    assert follower.follows == leader.id
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(reply_to, follower)
+        end.end(leader, [an_answer("ipe", OFFER), an_answer("cedro"), an_answer("jatoba")])
+        reply = json.loads(waiting.result(20))
+    assert (reply["queryId"], reply["simulationGroupId"]) == (str(follower.id), str(leader.id))
     assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
-    assert reply["simulationGroupId"] == str(leader.id)
-    assert [lead["query_id"] for lead in told("lead")] == [str(leader.id)]
+    assert statuses(follower) == statuses(leader)
+    assert len(told("lead")) == 1
     assert len(told("query.completed")) == 2
+
+
+def test_of_many_at_the_same_moment_one_asks(leader: Query) -> None:
+    end.end(leader)
+    Query.objects.filter(pk=leader.pk).update(created_at=timezone.now() - timedelta(seconds=61))
+
+    def insert(query: Query) -> Query:
+        try:
+            begin._insert(query)
+        finally:
+            connection.close()
+        return query
+
+    with ThreadPoolExecutor(8) as pool:
+        queries = list(pool.map(insert, [identical(leader) for _ in range(8)]))
+    [asks] = [query for query in queries if query.follows is None]
+    assert {query.follows for query in queries} == {None, asks.id}
+
+
+def test_at_its_deadline_the_follower_takes_the_leaders_answers_so_far(
+    leader: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the fix, the follower showed a time-out for every bank. One `lead` is sent, and both show the same
+    offer."""
+    monkeypatch.setattr(listen, "LATE_S", 0.0)
+    follower = begun(leader)
+    land(leader, an_answer("ipe", OFFER), an_answer("cedro"))
+    Query.objects.update(deadline_at=timezone.now())
+    follower.refresh_from_db()
+    reply = json.loads(reply_to(follower))
+    end.end(leader)
+    assert (
+        statuses(leader)
+        == statuses(follower)
+        == {
+            "cedro": "no_offers",
+            "ipe": "ok",
+            "jatoba": BankTimedOut().message,
+        }
+    )
+    assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
+    assert len(told("query.completed")) == 2
+
+
+def test_a_query_whose_time_is_over_is_followed_by_none(leader: Query) -> None:
+    land(leader, an_answer("ipe", OFFER))
+    leader.deadline_at = timezone.now()
+    leader.save(update_fields=["deadline_at"])
+    query = identical(leader)
+    earlier = begin._insert(query)
+    assert query.follows is None
+    assert [answer.provider for answer in earlier.still_good()] == ["ipe"]
+    leader.refresh_from_db()
+    assert leader.finished_at is not None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consultas import queries
 from consultas.models import Query
+from consultas.query import begin
 from partners.models import AllowedBank
 from tests.factories import PartnerFactory
 
@@ -39,7 +39,7 @@ def test_a_portfolio_reaches_the_banks_that_the_contract_lists_it_for(
     db: None, asked: str | None, sent: dict[str, str | None]
 ) -> None:
     """Before the fix, every bank for which the contract fixed no portfolio got it."""
-    query, _ = queries.begin_aggregated(PartnerFactory(), HOLDER | {"portfolio": asked}, "r-1", CONTRACT)
+    query, _ = begin.begin_aggregated(PartnerFactory(), HOLDER | {"portfolio": asked}, "r-1", CONTRACT)
     assert {bank.name: query.for_bank(bank.name).portfolio for bank in CONTRACT} == sent
     stored = Query.objects.get(pk=query.pk)
     assert {bank.name: stored.for_bank(bank.name).portfolio for bank in CONTRACT} == sent
@@ -49,7 +49,7 @@ def test_a_portfolio_that_reaches_no_bank_makes_no_other_query(db: None) -> None
     """Such a portfolio is ignored like an unknown field: a repeat within 60 s is the same query."""
     partner = PartnerFactory()
     first, ignored, listed = (
-        queries.begin_aggregated(partner, HOLDER | {"portfolio": asked}, "r-1", CONTRACT)[0]
+        begin.begin_aggregated(partner, HOLDER | {"portfolio": asked}, "r-1", CONTRACT)[0]
         for asked in (None, "OTHER", "A-1")
     )
-    assert first.fingerprint == ignored.fingerprint != listed.fingerprint
+    assert (ignored.follows, listed.follows) == (first.id, None)

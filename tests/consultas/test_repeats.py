@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from consultas import ending, queries, repeats
 from consultas.models import Offer, Query
-from consultas.repeats import Earlier
-from providers.errors import BankTimedOut
+from consultas.query import begin, end, repeat
+from consultas.query.repeat import Earlier
 from tests.consultas.test_ending import BANKS, OFFER, a_running_query, an_answer
 from tests.factories import PartnerFactory
 
@@ -24,19 +23,19 @@ pytestmark = pytest.mark.django_db
 def source() -> Query:
     """An ended query with one offer."""
     query = a_running_query(PartnerFactory(), fingerprint=uuid.uuid4().hex)
-    ending.end(query, [an_answer("ipe", OFFER), an_answer("jatoba"), an_answer("cedro")], BankTimedOut())
+    end.end(query, [an_answer("ipe", OFFER), an_answer("jatoba"), an_answer("cedro")])
     return query
 
 
-def begun(source: Query) -> tuple[Query, Earlier]:
-    """A query with the fingerprint of `source`, and what it repeats."""
+def begun(source: Query) -> tuple[Query, Earlier | None]:
+    """A query with the fingerprint of `source`, and what it repeat."""
     same = ("partner", "kind", "cpf_index", "request", "banks", "fingerprint", "deadline_at")
     query = Query(request_id="request-2", **{name: getattr(source, name) for name in same})
-    return query, repeats.insert(query)
+    return query, repeat.insert(query)
 
 
 def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
-    reply: dict[str, Any] = json.loads(bytes(queries.aggregate(query, earlier)))
+    reply: dict[str, Any] = json.loads(bytes(begin.aggregate(query, earlier)))
     return reply
 
 
@@ -45,7 +44,7 @@ def test_it_needs_one_statement_more_than_its_row_and_no_lock(
 ) -> None:
     with django_assert_num_queries(1):
         query, earlier = begun(source)
-    monkeypatch.delattr("consultas.flight.Flight")
+    monkeypatch.delattr("foundation.channels.listen")
     with django_assert_num_queries(1):
         reply = reply_of(query, earlier)
     assert [offer["offerId"] for offer in reply["proposals"]] == [str(Offer.objects.get().pk)]
@@ -55,12 +54,12 @@ def test_it_needs_one_statement_more_than_its_row_and_no_lock(
     source.refresh_from_db()
     assert query.finished_at is not None
     assert query.simulation_group == source.pk
-    assert ending.answers_of(query) == ending.answers_of(source)
+    assert end.answers_of(query) == end.answers_of(source)
 
 
 def test_an_offer_that_another_query_has_refreshed_is_looked_up(source: Query) -> None:
     other = a_running_query(source.partner)
-    ending.end(other, [an_answer("ipe", OFFER)], BankTimedOut())
+    end.end(other, [an_answer("ipe", OFFER)])
     query, earlier = begun(source)
     assert not earlier.offer_ids
     assert [offer["offerId"] for offer in reply_of(query, earlier)["proposals"]] == [str(Offer.objects.get().pk)]
@@ -76,12 +75,11 @@ def test_a_repeat_of_a_repeat_shows_the_offers_of_the_first(source: Query) -> No
 def test_an_expired_offer_makes_its_bank_to_be_asked_again(source: Query) -> None:
     Offer.objects.update(expired_at=timezone.now())
     _, earlier = begun(source)
-    assert {answer.provider for answer in repeats.still_good(earlier)} == {"cedro", "jatoba"}
+    assert {answer.provider for answer in earlier.still_good()} == {"cedro", "jatoba"}
 
 
 def test_a_running_or_old_query_is_not_repeated(source: Query) -> None:
-    Query.objects.filter(pk=source.pk).update(created_at=timezone.now() - timedelta(seconds=repeats.REPEAT_S + 1))
-    first, earlier = begun(source)
-    assert earlier == repeats.NOTHING
-    assert repeats.earlier(first) == repeats.NOTHING
-    assert begun(source)[1] == repeats.NOTHING
+    Query.objects.filter(pk=source.pk).update(created_at=timezone.now() - timedelta(seconds=repeat.REPEAT_S + 1))
+    _, earlier = begun(source)
+    assert earlier == repeat.NOTHING
+    assert begun(source)[1] is None, "one is running"

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from consultas.ending import answers_of
 from consultas.models import Offer, Query
-from foundation import interim_results
+from consultas.query.end import answers_of
+from foundation import channels
 from foundation.redis import redis
 from providers.errors import BankTimedOut
 from tests.client import Client, query_body
@@ -36,7 +36,7 @@ def under_way(client: Client, simulator: Simulator, live_service: LiveService) -
         pool.submit(client.post, "/consultas", query_body(providers=BANKS))
         query = wait_until(lambda: Query.objects.first(), 10, "the query began", live_service.logs)
         wait_until(
-            lambda: interim_results.names(str(query.pk)) == {"ipe"}, 10, "one bank has answered", live_service.logs
+            lambda: channels.kept(str(query.pk)).keys() == {"ipe"}, 10, "one bank has answered", live_service.logs
         )
         yield query
 

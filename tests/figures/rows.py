@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from django.utils import timezone
 
-from consultas.fan_out import Answer
+from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
 from figures.counting import hour_of
 from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour, Source

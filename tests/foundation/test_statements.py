@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from consultas import order
 from consultas.models import Query
+from consultas.query import ask
 from foundation import statements
 from partners.models import SANDBOX_KEY, AllowedBank, ApiKey
 from providers.models import Provider, enabled_connections
@@ -51,12 +51,15 @@ def test_an_inserted_row_is_what_save_would_have_stored():
 
 
 def test_a_select_in_the_statement_that_inserts_a_row_does_not_see_it():
-    first, second = a_query(), a_query()
-    select = "SELECT id FROM consultas_query WHERE request_id = %s"
-    assert statements.insert_and_fetch(first, select, [first.request_id]) is None
-    assert statements.insert_and_fetch(second, select, [second.request_id]) == (first.pk,)
+    first, second = a_query(fingerprint="one"), a_query(fingerprint="two")
+    select = "SELECT (SELECT id FROM inserted), id FROM (SELECT) one LEFT JOIN consultas_query ON request_id = %s"
+    unless = "(fingerprint) WHERE finished_at IS NULL AND fingerprint <> ''"
+    assert statements.insert_and_fetch(first, select, ["request-1"], unless) == (first.pk, None)
+    assert statements.insert_and_fetch(second, select, ["request-1"], unless) == (second.pk, first.pk)
     assert not second._state.adding
-    assert Query.objects.filter(pk__in=[first.pk, second.pk]).count() == 2
+    same = a_query(fingerprint="one", request_id="request-2")
+    assert statements.insert_and_fetch(same, select, ["request-2"], unless) == (None, None)
+    assert set(Query.objects.values_list("pk", flat=True)) == {first.pk, second.pk}
 
 
 def test_a_second_insert_of_a_row_fails_and_leaves_the_transaction_usable():
@@ -71,7 +74,9 @@ def test_a_row_is_read_as_the_orm_reads_it_and_what_is_left_out_is_read_later(dj
     query = a_query(answers=[{"provider": "aroeira"}])
     query.save()
     with django_assert_num_queries(1):
-        found, accounts, steps = order.load(str(query.pk), ["aroeira"])
+        taken = ask.take(str(query.pk))
+        assert taken is not None
+        found, accounts, steps = taken
         assert found.partner.wants_event("lead")
     assert values(found) == values(Query.objects.get(pk=query.pk))
     assert (accounts, steps) == ({}, {})
@@ -79,9 +84,8 @@ def test_a_row_is_read_as_the_orm_reads_it_and_what_is_left_out_is_read_later(dj
         assert found.partner.name == query.partner.name
 
 
-def test_a_query_that_is_gone_is_told_like_by_the_orm():
-    with pytest.raises(Query.DoesNotExist):
-        order.load("5a4d6b0c-0000-4000-8000-0000000000ff", ["aroeira"])
+def test_a_query_that_is_gone_is_not_taken():
+    assert ask.take("5a4d6b0c-0000-4000-8000-0000000000ff") is None
 
 
 def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_assert_num_queries):

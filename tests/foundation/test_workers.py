@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 import redis
 
-from foundation import replies, workers
+from foundation import channels, workers
 from tests.processes import Programs, wait_until
 
 TASK = "foundation.tasks.pong"
@@ -37,54 +37,23 @@ def asked(pool: ThreadPoolExecutor, request_id: str, seconds: float = 20) -> Fut
     return pool.submit(workers.ask, TASK, request_id, seconds)
 
 
-def post(request_id: str, kind: str, content: object) -> None:
-    """What a worker would say."""
-    replies.post(replies.mailbox().address, request_id, kind, content)
-
-
 def test_the_answer_is_the_workers(broker: redis.Redis, request_id: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = asked(pool, request_id)
         wait_for_task(broker)
-        post(request_id, replies.START, "some worker")
-        post(request_id, replies.ANSWER, {"number": 7})
+        channels.tell(request_id, channels.START)
+        channels.tell(request_id, channels.END, {"number": 7})
         assert answer.result() == b'{"number":7}'
+    assert broker.llen("banks") == 1, "published once"
 
 
 def test_a_worker_that_breaks_gives_no_answer(broker: redis.Redis, request_id: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         answer = asked(pool, request_id)
         wait_for_task(broker)
-        post(request_id, replies.START, "some worker")
-        post(request_id, replies.LOST, None)
+        channels.tell(request_id, channels.FAILED)
         assert answer.result() is None
 
 
 def test_without_a_worker_there_is_no_answer(broker: redis.Redis, request_id: str) -> None:
     assert workers.ask(TASK, request_id, 0.3) is None
-
-
-def test_a_task_that_the_broker_lost_is_published_again(
-    broker: redis.Redis, request_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before the fix, the call waited its 30 s for nothing."""
-    monkeypatch.setattr(workers, "UNSTARTED_S", 0.2)
-    with ThreadPoolExecutor(1) as pool:
-        answer = asked(pool, request_id)
-        wait_for_task(broker)
-        broker.flushdb()
-        wait_for_task(broker)
-        post(request_id, replies.ANSWER, None)
-        assert answer.result() == b"null"
-
-
-def test_a_task_that_a_worker_has_begun_is_published_once(
-    broker: redis.Redis, request_id: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers, "UNSTARTED_S", 0.5)
-    with ThreadPoolExecutor(1) as pool:
-        answer = asked(pool, request_id, 2)
-        wait_for_task(broker)
-        post(request_id, replies.START, "some worker")
-        assert answer.result() is None, "the worker said nothing more"
-    assert broker.llen("banks") == 1

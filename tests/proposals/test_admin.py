@@ -136,7 +136,14 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     Event.objects.update(state="delivered", next_attempt_at=None, delivered_at=event.created_at + timedelta(hours=3))
     for number, (status, fault) in enumerate(((None, "timeout"), (200, "")), 1):
         Attempt.objects.create(
-            event=event, number=number, at=timezone.now(), url="u", status=status, fault=fault, duration_ms=40 * number
+            partner=partner,
+            event=event,
+            number=number,
+            at=timezone.now(),
+            url="u",
+            status=status,
+            fault=fault,
+            duration_ms=40 * number,
         )
     page = admin_client.get(page_of(proposal)).content.decode()
     rows = re.findall(r"<tr>(.*?)</tr>", page, re.DOTALL)

@@ -26,16 +26,17 @@ from django.utils import timezone
 from authorizations import dossier, evidence, seal, sessions
 from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Evidence, Session
-from consultas import ending, pending
+from consultas import pending
 from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
+from consultas.query import end
 from foundation.encryption import blind_index
 from foundation.errors import InvalidInput, NotFound
 from partners.models import Partner
 from proposals import erasing, retention
 from proposals.erasing import ErasureRequest
 from proposals.models import BankCall, Cause, Erasure, Proposal
-from providers.errors import BankTimedOut, ProviderRejected
+from providers.errors import ProviderRejected
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
@@ -84,7 +85,7 @@ def an_answered_offer(partner: Partner, cpf: str = FULL_FLOW) -> Offer:
     offer = an_offer(partner, "ipe", cpf)
     Query.objects.filter(pk=offer.query_id).update(simulation_group=offer.query_id)
     offer.query.simulation_group = offer.query_id
-    ending.end(offer.query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())], BankTimedOut())
+    end.end(offer.query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
     outbox.send(partner, "lead", str(offer.query_id), {"cpf": cpf})
     return offer
 
@@ -195,7 +196,7 @@ def test_what_proves_a_contract_or_an_authorization_stays_readable(
     assert Proposal.objects.values().get() == before
     kept = Offer.objects.select_related("query").get()
     assert (kept.live_proposal_id, kept.query.holder().cpf) == (proposal.pk, FULL_FLOW)
-    assert ending.answers_of(kept.query) == []
+    assert end.answers_of(kept.query) == []
     # The evidence, its chain and its dossier, which names the uses of the evidence.
     assert Evidence.objects.values().get() == record
     out = io.StringIO()
@@ -282,7 +283,7 @@ def test_a_running_query_is_left_and_goes_the_next_time(partner: Partner, erase:
     a_step(an_offer(partner, "ipe"))
     first = erase()
     assert first["left"] == {"proposals": 0, "queries": 2}
-    ending.end(running, [], BankTimedOut())
+    end.end(running, [])
     Query.objects.exclude(pk=running.pk).update(deadline_at=timezone.now() - timedelta(minutes=2))  # its process died
     second = erase()
     assert (second["erased"]["queries"], second["left"]) == (2, NOTHING_LEFT)
@@ -484,7 +485,7 @@ def test_where_two_are_asked_for_the_command_only_asks(
 def test_the_event_about_a_query_without_offers_is_erased(db: None, erase: Callable[..., dict[str, Any]]) -> None:
     """Before the fix, `query.completed` stayed, and could be sent again."""
     query = an_offer(PartnerFactory(webhook_events=["query.completed"]), "ipe").query
-    ending.end(query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())], BankTimedOut())
+    end.end(query, [Answer("ipe", QueryStatus.NO_OFFERS, 10, time.time())])
     assert tables_with(str(query.pk)) >= {"consultas.Query", "webhooks.Event"}
     assert erase()["erased"]["events"] == 1
     assert tables_with(str(query.pk)) == set()

@@ -355,7 +355,8 @@ def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulat
     lost = http.post("/partners/v1/proposals", json.dumps(dataset(shown(offer))), content_type="application/json")
     assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
     assert Proposal.objects.get().submission == Phase.UNKNOWN
-    bank_worker.ensure("sweeps")
-    bank_worker.kill("sweeps", signal.SIGCONT)  # halted by the `sandbox` of an earlier test
+    bank_worker.ensure("sweeps", "beat")
+    for name in ("sweeps", "beat"):
+        bank_worker.kill(name, signal.SIGCONT)  # halted by the `sandbox` of an earlier test
     wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, 20, "adopted after 5 s")
     assert len(simulator.contracts(BANK)) == 1

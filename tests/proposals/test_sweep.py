@@ -39,9 +39,9 @@ def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
     )
     assert due() == ["open proposals"]
     Proposal.objects.filter(pk=proposal.pk).update(next_refresh_at=now + timedelta(minutes=1))
-    Query.objects.filter(pk=offer.query_id).update(deadline_at=now - timedelta(seconds=2))
-    assert due() == ["overdue queries"]
-    Query.objects.filter(pk=offer.query_id).update(finished_at=now)
+    Query.objects.filter(pk=offer.query_id).update(due_at=now)
+    assert due() == ["consultas.tasks.take_over"]
+    Query.objects.filter(pk=offer.query_id).update(due_at=None)
     assert due() == []
 
 

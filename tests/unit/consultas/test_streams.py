@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consultas.answer import failed
 from consultas.models import Query
-from consultas.streams import Position, _complete, _opening, _Results, position
-from providers.errors import BankTimedOut
+from consultas.query.stream import _COMPLETE, Position, _opening, _position_id, position
 
 QUERY = Query(banks=["aroeira", "cedro", "ipe"])
 
@@ -25,17 +23,14 @@ def test_each_id_tells_what_came_until_then() -> None:
     opening = opening_ids(0)
     assert [position(QUERY, each).opening for each in opening] == [1, 2, 3, 4]
     assert not any(position(QUERY, each).banks for each in opening)
-    results = _Results(QUERY, frozenset())
-    for had in (["ipe"], ["ipe", "aroeira"], ["ipe", "aroeira", "cedro"]):
-        last = results.event(failed(had[-1], BankTimedOut(), 0), [])
-        assert position(QUERY, event_id(last)) == Position(opening=4, banks=frozenset(had))
-    assert position(QUERY, event_id(_complete(QUERY))) == Position(is_complete=True)
+    for had in ({"ipe"}, {"ipe", "aroeira"}, {"ipe", "aroeira", "cedro"}):
+        assert position(QUERY, _position_id(QUERY, had)) == Position(opening=4, banks=frozenset(had))
+    assert position(QUERY, _COMPLETE) == Position(is_complete=True)
 
 
 def test_who_comes_back_gets_what_is_missing_and_the_same_ids() -> None:
     assert opening_ids(2) == ["o2", "o3"]
-    results = _Results(QUERY, frozenset({"cedro"}))
-    assert event_id(results.event(failed("ipe", BankTimedOut(), 0), [])) == "b6"
+    assert _position_id(QUERY, {"cedro", "ipe"}) == "b6"
 
 
 @pytest.mark.parametrize("unknown", ["", "o", "o-1", "bxyz", "b", "C", "c ", "0", "b" + "f" * 40])

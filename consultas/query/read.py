@@ -1,16 +1,16 @@
-"""A query's current result: from its row once it has ended, otherwise from the answers that have arrived."""
+"""A query's current result: from its row once it has ended, otherwise from the answers that have come."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from consultas import ending, landed, offers, query_json
+from consultas import offers, query_json
 from consultas.answer import Answer
-from consultas.ending import Result
 from consultas.models import Query
+from consultas.query import end
+from consultas.query.end import Result
 from foundation.errors import NotFound
 from partners.models import Partner
-from providers.errors import BankTimedOut
 
 
 def find(partner: Partner, query_id: str) -> Query:
@@ -25,33 +25,33 @@ def find(partner: Partner, query_id: str) -> Query:
     return query
 
 
-def fresh(query: Query) -> Query:
+def again(query: Query) -> Query:
     """The query, read again. Raises NotFound if it is gone."""
     return find(query.partner, str(query.id))
 
 
-def result(query: Query) -> Result:
+def current(query: Query) -> Result:
     """The result so far of a query that was just read. Ends an overdue query."""
-    if ending.is_overdue(query):
-        return ending.end(query, (), BankTimedOut())
-    landed_answers: dict[str, Answer] = {}
+    if query.is_overdue():
+        return end.end(query)
+    answers: dict[str, Answer] = {}
     if query.finished_at is None:
-        landed_answers = landed.answers(query)
-        # The arrived answers are deleted when the query ends, which may have happened between the two reads.
-        query = fresh(query)
-    stored = {answer.provider: answer for answer in ending.answers_of(query)}
-    return shown(query, list((landed_answers | stored).values()))
+        answers = end.landed(query)
+        # What a worker kept is deleted when the query ends, which may have happened between the two reads.
+        query = again(query)
+    stored = {answer.provider: answer for answer in end.answers_of(query)}
+    return shown(query, list((answers | stored).values()))
 
 
 def shown(query: Query, answers: list[Answer]) -> Result:
     """The result with some of the query's `answers`. Before its end, the offers are stored here if the query stores
     offers, so that they can be submitted. The process that ends the query finds them again."""
     if query.finished_at is not None:
-        return ending.shown(query, answers)
+        return end.shown(query, answers)
     answers = sorted(answers, key=lambda answer: answer.provider)
     ids: dict[str, list[UUID]] = {}
     if query.kind == Query.Kind.AGGREGATED:
-        reused = {answer.provider for answer in ending.answers_of(query)}
+        reused = {answer.provider for answer in end.answers_of(query)}
         ids = offers.known(query, {each.provider: each.offers for each in answers if each.provider in reused})
         others = {each.provider: each.offers for each in answers if each.provider not in ids}
         ids |= offers.known(query, others, refreshed_by=query)

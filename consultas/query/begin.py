@@ -1,14 +1,12 @@
-"""From a validated body to a query and its answers: the choice of banks, the evidence, and the reuse of answers.
-
-Two identical parameterless queries of one partner within 60 s share the answers of settled banks. At the same time they
-share all answers, so that each bank is asked once.
-"""
+"""From a validated body to a query and its answers: the choice of banks, the evidence, and the reuse of answers."""
 
 from __future__ import annotations
 
+import math
 import threading
 from concurrent.futures import Future
 from contextvars import copy_context
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,18 +17,17 @@ from django.utils import timezone
 
 from authorizations import evidence
 from authorizations.evidence import QueryEvidence
-from consultas import ending, fan_out, flight, repeats, standing
 from consultas.admission import Place
 from consultas.answer import Answer
-from consultas.fan_out import Ended
-from consultas.models import Query
-from consultas.repeats import Earlier
+from consultas.models import UNSTARTED, Query
+from consultas.query import end, listen, read, repeat
+from consultas.query.repeat import Earlier
 from foundation import statements
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
 from partners.models import AllowedBank, Partner
 from providers import registry
-from providers.errors import BankTimedOut, ProviderNotAllowed, ProviderUnavailable
+from providers.errors import ProviderNotAllowed, ProviderUnavailable
 from providers.types.query import BankQuery
 
 _REUSE = "UPDATE consultas_query SET answers = %s, simulation_group = %s WHERE id = %s AND finished_at IS NULL"
@@ -81,7 +78,22 @@ def begin_aggregated(
     if all(data.get(amount) is None for amount in ("loan_value", "installment_value", "installments")):
         same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
         query.fingerprint = blind_index("query", same.decode())
-    return query, repeats.insert(query)
+    return query, _insert(query)
+
+
+def _insert(query: Query) -> Earlier:
+    """Insert the new `query`. Returns the result that it repeats. If an identical query is running, it follows that."""
+    while query.fingerprint:
+        earlier = repeat.insert(query)
+        if earlier is not None:
+            return earlier
+        leader = repeat.running(query)
+        if leader is not None and leader.seconds_left() > 0:
+            query.follow(leader.pk)
+        elif leader is not None:
+            end.end(leader)  # nobody has, and its time is over
+    statements.insert(query)
+    return repeat.NOTHING
 
 
 def _query(
@@ -106,7 +118,8 @@ def _query(
         evidence_number=acceptance.number if acceptance else None,
         request_id=request_id,
         partner_reference=reference or "",
-        deadline_at=timezone.now() + timedelta(seconds=settings.QUERY_DEADLINE_S),
+        deadline_at=(now := timezone.now()) + timedelta(seconds=settings.QUERY_DEADLINE_S),
+        due_at=now + UNSTARTED,
     )
 
 
@@ -123,29 +136,27 @@ def _from_session(acceptance: QueryEvidence) -> dict[str, Any]:
     }
 
 
-def aggregate(query: Query, earlier: Earlier = repeats.NOTHING) -> msgspec.Raw:
-    """Ask every bank of `query` and wait for its end, or repeat `earlier` if that has a good answer of every bank.
-    Returns the aggregated response as JSON.
+def aggregate(query: Query, earlier: Earlier = repeat.NOTHING) -> msgspec.Raw:
+    """The aggregated response to `query` as JSON: from `earlier`, if that has a good answer of every bank. Otherwise
+    have a worker ask the other banks, or follow the identical query that is running, and wait for the end.
 
     Raises ProviderUnavailable if no bank gave any answer but an infrastructure failure.
     """
-    repeated = _repeated(query, earlier)
-    while repeated is None:
-        with flight.flight(query) as part:
-            if part.leader is None:
-                # An identical query may have ended since this one was saved.
-                earlier = repeats.earlier(query)
-                return _repeated(query, earlier) or _asked(query, part, _reuse(query, earlier))
-        followed = flight.follow(query, part.leader)
-        if followed is not None:
-            query.simulation_group = followed.simulation_group
-            return _shown(ending.end(query, (), BankTimedOut(), followed.answers, followed.offer_ids))
-        if query.seconds_left() <= 0:
-            theirs = _of_overdue(part.leader)
-            if theirs is not None:
-                query.simulation_group = theirs.query.simulation_group
-            return _shown(ending.end(query, (), BankTimedOut(), theirs.answers if theirs else None))
-    return repeated
+    reused = replace(earlier, answers=earlier.still_good())
+    if not query.follows and {answer.provider for answer in reused.answers} >= set(query.banks):
+        result = end.end(query, earlier=reused)
+        return _reply(result.reached, msgspec.Raw(result.reply()))
+    if reused.answers:
+        query.simulation_group, query.answers = reused.simulation_group, msgspec.to_builtins(reused.answers)
+        statements.execute(_REUSE, [end.sealed(query, reused.answers), query.simulation_group, query.pk])
+    ended = listen.whole(query)
+    return _reply(ended.reached, ended.reply)
+
+
+def _reply(reached: bool, reply: msgspec.Raw) -> msgspec.Raw:
+    if not reached:
+        raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
+    return reply
 
 
 def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place: Place) -> msgspec.Raw:
@@ -170,65 +181,10 @@ def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place:
     try:
         return reply.result(wait_ms / 1000)
     except TimeoutError:
-        return msgspec.Raw(standing.result(standing.fresh(query)).reply())
+        return msgspec.Raw(read.current(read.again(query)).reply())
 
 
-def _of_overdue(leader: str | None) -> ending.Result | None:
-    """The result of a leader whose time is over and that no process has ended: it is ended now with the answers so far.
-    None if it still has time, or is gone."""
-    leading = Query.objects.select_related("partner").filter(pk=leader).first() if leader else None
-    if leading is None or leading.seconds_left() > 0:
-        return None
-    return ending.end(leading, (), BankTimedOut())
-
-
-def _asked(query: Query, part: flight.Flight, banks: list[str]) -> msgspec.Raw:
-    """Have `banks` asked. Renews the flight's lock meanwhile, so that it expires soon after this process dies."""
-    for each in fan_out.follow(query, banks, flight.BEAT_S):
-        part.keep_up()
-        if isinstance(each, Ended):
-            if not each.reached:
-                raise _nobody_answered()
-            return each.reply
-    raise ProviderUnavailable
-
-
-def _shown(result: ending.Result) -> msgspec.Raw:
-    if not result.reached:
-        raise _nobody_answered()
-    return msgspec.Raw(result.reply())
-
-
-def _nobody_answered() -> ProviderUnavailable:
-    return ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
-
-
-def _repeated(query: Query, earlier: Earlier) -> msgspec.Raw | None:
-    """End `query` with the answers of `earlier` and return the response. None if a bank has no good answer there."""
-    reused = repeats.still_good(earlier)
-    if _left(query, reused):
-        return None
-    query.simulation_group = earlier.simulation_group
-    return _shown(ending.end(query, (), BankTimedOut(), reused, earlier.offer_ids))
-
-
-def _reuse(query: Query, earlier: Earlier) -> list[str]:
-    """Store the good answers of `earlier` for the process that will end `query`. Returns the banks without one."""
-    reused = repeats.still_good(earlier)
-    if reused:
-        query.simulation_group = earlier.simulation_group
-        query.answers = msgspec.to_builtins(reused)
-        statements.execute(_REUSE, [ending.sealed(query, reused), query.simulation_group, query.pk])
-    return _left(query, reused)
-
-
-def _left(query: Query, answers: list[Answer]) -> list[str]:
-    """The banks of `query` without one of `answers`."""
-    answered = {answer.provider for answer in answers}
-    return [bank for bank in query.banks if bank not in answered]
-
-
-def ask_one(query: Query, bank: str) -> Answer:
-    """Ask the only bank of an individual query."""
-    answers = [each for each in fan_out.follow(query, [bank], 60) if isinstance(each, Answer)]
-    return answers[0]
+def ask_one(query: Query) -> Answer:
+    """Have the only bank of an individual query asked. Returns its answer."""
+    [answer] = [each for each in listen.answers(query, query.banks, pause_s=math.inf) if each is not None]
+    return answer

@@ -1,0 +1,221 @@
+"""A worker's part of a query: it takes the row by a lease, asks each bank in a greenlet, keeps each answer when it
+comes, and ends the query.
+
+If the worker dies, another takes the row and asks the banks whose answer was not kept. A bank that may have sent the
+holder a message is not asked a second time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import gevent
+import msgspec
+import structlog
+from django.db import DatabaseError, InterfaceError, connection
+from gevent.event import Event
+from redis.exceptions import RedisError
+
+from consultas import pending
+from consultas.answer import Answer, failed
+from consultas.models import LATE, Query, Step
+from consultas.query import end
+from foundation import channels, statements
+from foundation.database import give_back_connection
+from foundation.errors import ApiError
+from foundation.heartbeats import worker_id
+from foundation.leases import FREE
+from partners.models import Partner
+from providers import operation, registry
+from providers.bank import Bank, Connection
+from providers.errors import BankFailure, ProviderError, ProviderUnavailable
+from providers.models import connections_sql, read_connections
+from providers.types.answer import QueryStatus
+
+log = structlog.get_logger(__name__)
+
+#: If several queries of this process have answers, they are kept in Redis at these intervals, in seconds, so that one
+#: pipeline carries the answers of all.
+INTERVAL_S = 0.02
+
+
+def run(query_id: str) -> None:
+    """Take the query, ask its banks for offers, all at the same time, and end it. Does nothing if another worker has
+    it, or if it has ended."""
+    taken = take(query_id)
+    connection.close()
+    if taken is None:
+        return
+    query, connections, steps = taken
+    structlog.contextvars.bind_contextvars(request_id=query.request_id)
+    landing = Landing(query, _earlier_answers(query) if query.takes > 1 else [])
+    known = {answer.provider for answer in (*end.answers_of(query), *landing.answers)}
+    banks = [bank for bank in query.banks if bank not in known] if query.seconds_left() > 0 else []
+    landing.expect(len(banks))
+
+    def one(bank: str) -> None:
+        structlog.contextvars.bind_contextvars(request_id=query.request_id)
+        landing.add(_answer(query, bank, connections, steps.get(bank)))
+
+    greenlets = [gevent.spawn(one, bank) for bank in banks]
+    telling = gevent.spawn(landing.tell)
+    # Answers are stored even if Redis is away, and told even if the database is.
+    landing.is_complete.wait(max(0.0, query.seconds_left()))
+    _end(query, list(landing.answers), telling)
+    gevent.joinall(greenlets)
+
+
+def take(query_id: str) -> tuple[Query, dict[str, Connection], dict[str, Step]] | None:
+    """Lease the query until just after its deadline. Returns the query with the parts of its partner that events need;
+    the connections of its banks that are enabled, by bank; and the steps that the holder still owes them, by bank. None
+    if the query has ended or another worker has it. One statement."""
+    sql, columns = _taking()
+    row = statements.fetch_one(sql, {"id": query_id, "worker": worker_id(), "late": LATE})
+    if row is None:
+        return None
+    *values, events, connections, owed = row
+    query = columns.row(values)
+    query.partner = Partner.from_db(connection.alias, ("id", "webhook_events"), (query.partner_id, events))
+    return query, read_connections(connections), pending.open_steps(query, owed) if owed else {}
+
+
+@lru_cache(maxsize=1)
+def _taking() -> tuple[str, statements.Columns[Query]]:
+    columns = statements.Columns(Query, "q")
+    sql = f"""
+WITH q AS (
+    UPDATE consultas_query SET worker = %(worker)s, lease_until = deadline_at + %(late)s::interval, takes = takes + 1
+    WHERE id = %(id)s AND finished_at IS NULL AND {FREE} RETURNING *)
+SELECT {columns.sql}, p.webhook_events, {connections_sql("q.banks ? b.name")}, ARRAY(
+    SELECT s.provider FROM consultas_step s
+    WHERE s.partner_id = q.partner_id AND s.cpf_index = q.cpf_index AND s.state = 'open' AND q.banks ? s.provider)
+FROM q JOIN partners_partner p ON p.id = q.partner_id
+"""  # noqa: S608 - names of ours
+    return sql, columns
+
+
+def _earlier_answers(query: Query) -> list[Answer]:
+    """The answers that count although a worker died: those that it kept, and a failure of each bank that may have sent
+    the holder a message, which must not be sent twice."""
+    kept = end.landed(query)
+    log.warning("query_taken_over", query=str(query.id), kept=len(kept))
+    elapsed_s = time.time() - query.created_at.timestamp()
+    adapters = {bank: registry.get(bank) for bank in query.banks if bank not in kept}
+    once = [bank for bank, adapter in adapters.items() if adapter is None or adapter.notifies_holder]
+    return [*kept.values(), *(failed(bank, ProviderUnavailable(), elapsed_s) for bank in once)]
+
+
+class Landing:
+    """A query's answers as they come. Those that come while others are sent to Redis are sent together."""
+
+    #: The query that wrote to Redis last in this process, and when (monotonic seconds).
+    _last_write: ClassVar[tuple[object, float]] = (None, -math.inf)
+
+    def __init__(self, query: Query, earlier: list[Answer]) -> None:
+        self.answers = earlier
+        #: Set when all answers have come.
+        self.is_complete = Event()
+        self._query, self._expected = query, 0
+        self._waits_for_the_whole = query.kind == Query.Kind.AGGREGATED
+        self._news = Event()
+
+    def expect(self, further: int) -> None:
+        """Wait for this many answers besides the earlier ones."""
+        self._expected = len(self.answers) + further
+        if self.answers:
+            self._news.set()
+        if not further:
+            self.is_complete.set()
+
+    def add(self, answer: Answer) -> None:
+        """Add an answer that has come."""
+        self.answers.append(answer)
+        self._news.set()
+        if len(self.answers) == self._expected:
+            self.is_complete.set()
+
+    def tell(self) -> None:
+        """Tell that the query has begun, then keep and tell the answers, until all are told or the deadline."""
+        work, sent = str(self._query.id), 0
+        try:
+            channels.tell(work, channels.START)
+        except RedisError:
+            log.warning("start_not_told", query=work)
+        while sent < self._expected and self._news.wait(max(0.0, self._query.seconds_left())):
+            if self._waits_for_the_whole and self._is_another_writing():
+                self.is_complete.wait(INTERVAL_S - time.monotonic() % INTERVAL_S)
+            self._news.clear()
+            news, sent = self.answers[sent:], len(self.answers)
+            try:
+                channels.keep(work, {answer.provider: answer for answer in news}, self._query.seconds_left())
+            except RedisError:
+                log.warning("answers_not_kept", query=work, banks=len(news))
+
+    def _is_another_writing(self) -> bool:
+        """True if another query of this process wrote within the last interval. Records that this one writes now."""
+        (last, at), now = Landing._last_write, time.monotonic()
+        Landing._last_write = (self._query.id, now)
+        return last != self._query.id and now - at < INTERVAL_S
+
+
+def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
+    """Store the answers, the offers and the events. Tell the end after the answers."""
+    work = str(query.id)
+    try:
+        result = end.end(query, answers)
+    except (DatabaseError, InterfaceError) as fault:
+        log.error("query_not_stored", query=work, fault=type(fault).__name__)
+        channels.tell(work, channels.END, end.Ended(is_stored=False), query.seconds_left())
+        return
+    finally:
+        connection.close()
+    telling.join()
+    is_whole = query.kind == Query.Kind.AGGREGATED
+    ended = end.Ended(reached=result.reached, reply=msgspec.Raw(result.reply())) if is_whole else end.Ended()
+    channels.end(work, ended, max(LATE.total_seconds(), query.seconds_left()))
+
+
+def _answer(query: Query, bank: str, connections: dict[str, Connection], step: Step | None) -> Answer:
+    """The answer of `bank` to `query`. Any exception becomes this bank's answer, so that no other bank is affected."""
+    begun = time.monotonic()
+    try:
+        client = operation.client(
+            bank,
+            request_id=query.request_id,
+            partner=str(query.partner_id),
+            known=connections,
+            longest_s=query.seconds_left(),
+        )
+        result = pending.ask(client, query, query.for_bank(bank), step)
+    except BankFailure as failure:
+        log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)
+        return failed(bank, failure, time.monotonic() - begun)
+    except ApiError as refusal:
+        why = (registry.get(bank) or Bank).reason(refusal.message)
+        return _as_answer(bank, begun, status=QueryStatus.ERROR, error=refusal.message, coded=(why,))
+    except Exception:
+        # A bug of ours at one bank must not cost the partner the other banks. It is logged and not shown.
+        log.exception("bank_adapter_failed", bank=bank)
+        return failed(bank, ProviderError(), time.monotonic() - begun)
+    finally:
+        give_back_connection()
+    return _as_answer(
+        bank,
+        begun,
+        status=result.status,
+        offers=result.offers,
+        links=result.employments,
+        action=result.action,
+        reasons=result.reasons,
+        coded=(registry.get(bank) or Bank).reasons_for(result),
+        term_auto_authorized=result.term_auto_authorized,
+        data=result.data,
+    )
+
+
+def _as_answer(bank: str, begun: float, **fields: Any) -> Answer:
+    elapsed_ms = round((time.monotonic() - begun) * 1000)
+    return Answer(provider=bank, elapsed_ms=elapsed_ms, answered_at=time.time(), **fields)

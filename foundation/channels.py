@@ -1,0 +1,267 @@
+"""What a worker tells about one piece of work, to every process that wants to hear it.
+
+Each piece of work has a unique id and two channels of Redis: one for its beginning and its end, one for its results.
+A process has one connection that listens for all of its requests, instead of a blocked connection for each. Results
+are also kept in Redis for a while, so that whoever listens late can read them first. Everything is encrypted, because
+Redis writes what is kept to its append-only file. A worker sends by one pipeline at a time; what comes meanwhile fills
+the next one.
+
+If Redis is lost, what it held is lost. Listeners connect again and get `READY`: whoever waits looks at PostgreSQL then,
+which holds what counts.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+from redis import Connection
+from redis.exceptions import RedisError, TimeoutError
+
+from foundation import sending
+from foundation.encryption import WrongKey
+from foundation.redis import listening_connection, redis
+from foundation.sealing import seal, unseal
+
+log = structlog.get_logger(__name__)
+
+#: Kinds of messages. READY comes from the listener itself: what is told from now on arrives here, what was told before
+#: may be missing. FAILED says that a worker gave up.
+READY, START, ANSWER, END, FAILED = "ready", "start", "answer", "end", "failed"
+#: How long results are kept after the last of them came, in seconds, if nobody could store them because the database
+#: was away.
+_KEPT_S = 900
+_RETRY_S = 0.2
+#: After this many seconds without a message the listener asks whether Redis is still there.
+_QUIET_S = 10.0
+
+
+class Inbox:
+    """The messages for one waiting request, as (kind, payload)."""
+
+    def __init__(self, work: str) -> None:
+        self.work = work
+        self._messages: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+
+    def put(self, kind: str, payload: bytes = b"") -> None:
+        """Add a message."""
+        self._messages.put((kind, payload))
+
+    def get(self, timeout_s: float) -> tuple[str, bytes] | None:
+        """The next message, or None if none came within `timeout_s`."""
+        try:
+            return self._messages.get(timeout=max(0.0, timeout_s))
+        except queue.Empty:
+            return None
+
+
+class _Listener:
+    """Everything that this process listens to, on one connection."""
+
+    def __init__(self) -> None:
+        self._inboxes: dict[bytes, tuple[Inbox, ...]] = {}
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+        threading.Thread(target=self._listen, name="channels", daemon=True).start()
+
+    @contextmanager
+    def inbox(self, work: str, *channels: str) -> Iterator[Inbox]:
+        """An inbox for `channels`, until the end of the context."""
+        inbox, names = Inbox(work), [channel.encode() for channel in channels]
+        with self._lock:
+            for name in names:
+                self._inboxes[name] = (*self._inboxes.get(name, ()), inbox)
+            self._send("SUBSCRIBE", *names)
+        try:
+            yield inbox
+        finally:
+            with self._lock:
+                for name in names:
+                    self._inboxes[name] = tuple(each for each in self._inboxes[name] if each is not inbox)
+                unheard = [name for name in names if not self._inboxes[name]]
+                for name in unheard:
+                    del self._inboxes[name]
+                if unheard:
+                    self._send("UNSUBSCRIBE", *unheard)
+
+    def _send(self, *command: str | bytes) -> None:
+        """Send a command without an answer of its own. Without a connection the listener sends it once it has one."""
+        if self._connection is not None:
+            with suppress(RedisError):  # the connection is closed then, which the listener notices
+                self._connection.send_command(*command, check_health=False)
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                connection = self._connect()
+                while True:
+                    self._read(connection)
+            except RedisError:
+                log.warning("channels_unreachable")
+            except Exception:  # all requests of this process need the listener, so it goes on whatever came
+                log.exception("channels_broke")
+            with self._lock:
+                if self._connection is not None:
+                    self._connection.disconnect()
+                self._connection = None
+            time.sleep(_RETRY_S)
+
+    def _connect(self) -> Connection:
+        connection = listening_connection(_QUIET_S)
+        with self._lock:
+            self._connection = connection
+            self._send("SUBSCRIBE", "everybody", *self._inboxes)  # a connection without a channel would read no PONG
+        return connection
+
+    def _read(self, connection: Connection) -> None:
+        """Hand the next message to its inboxes. Raises RedisError."""
+        try:
+            message = connection.read_response(disconnect_on_error=False)
+        except TimeoutError:
+            with self._lock:
+                self._send("PING")
+            message = connection.read_response()
+        kind, channel, content = message if len(message) == 3 else (b"pong", b"", b"")
+        inboxes = self._inboxes.get(channel, ())
+        if not inboxes:
+            return
+        if kind == b"subscribe" and channel.startswith(b"work:"):  # the last of an inbox's channels
+            for inbox in inboxes:
+                inbox.put(READY)
+        elif kind == b"message":
+            try:
+                name, payload = _opened(inboxes[0].work, content)
+            except (WrongKey, UnicodeDecodeError):
+                log.error("message_unreadable")  # somebody else can write to Redis
+                return
+            for inbox in inboxes:
+                inbox.put(name, payload)
+
+
+@contextmanager
+def listen(work: str, *, results: bool = True) -> Iterator[Inbox]:
+    """An inbox for what is told about `work`, until the end of the context; without `results` only its beginning and
+    end. Its first message is READY, unless Redis is away. READY comes again after each loss of the connection."""
+    channels = (_results(work), _events(work)) if results else (_events(work),)
+    with _listener().inbox(work, *channels) as inbox:
+        yield inbox
+
+
+_lock = threading.Lock()
+_listeners: dict[int, _Listener] = {}
+
+
+def _listener() -> _Listener:
+    """This process's listener. A forked process gets its own."""
+    with _lock:
+        if os.getpid() not in _listeners:
+            _listeners[os.getpid()] = _Listener()
+        return _listeners[os.getpid()]
+
+
+# --- Workers ----------------------------------------------------------------------------------------------------
+
+
+def tell(work: str, kind: str, content: Any = None, patience_s: float = 0) -> None:
+    """Tell everybody who listens to `work`: `content` is anything that msgspec encodes.
+
+    Repeated for up to `patience_s` seconds while Redis is away, so a message may arrive twice. Raises RedisError.
+    """
+    sending.send(_message(work, kind, content), patience_s=patience_s)
+
+
+def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
+    """Keep the results of `work`, by name, and tell each as an ANSWER. Each is anything that msgspec encodes.
+
+    Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
+    """
+    sealed = {name: _sealed(work, ANSWER, result) for name, result in results.items()}
+    commands: list[tuple[Any, ...]] = [("PUBLISH", _results(work), each) for each in sealed.values()]
+    commands.append(("HSET", _kept(work), *(part for item in sealed.items() for part in item)))
+    commands.append(("EXPIRE", _kept(work), _KEPT_S))
+    sending.send(*commands, patience_s=patience_s)
+
+
+def end(work: str, content: Any, patience_s: float) -> None:
+    """Delete the kept results of `work`, which are stored now, and tell END with `content`.
+
+    Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
+    """
+    sending.send(("DEL", _kept(work)), _message(work, END, content), patience_s=patience_s)
+
+
+def kept(work: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
+    """The kept results of `work` by name, as JSON: all, or those in `names`. Empty, with a log line, while Redis is
+    away."""
+    try:
+        if names is None:
+            found: dict[bytes, bytes | None] = redis().hgetall(_kept(work))  # type: ignore[assignment]
+        else:
+            wanted = sorted(names)
+            values: Any = redis().hmget(_kept(work), wanted) if wanted else []
+            found = {name.encode(): value for name, value in zip(wanted, values, strict=True)}
+    except RedisError:
+        log.warning("kept_results_unreachable", work=work)
+        return {}
+    opened: dict[str, bytes] = {}
+    for name, sealed in found.items():
+        if sealed is not None:
+            with suppress(WrongKey):
+                opened[name.decode()] = _opened(work, sealed)[1]
+    return opened
+
+
+@dataclass
+class Reply:
+    """A worker's answer: anything that msgspec encodes, or None if the answer is in the database."""
+
+    content: Any = None
+
+
+@contextmanager
+def answering(work: str, patience_s: float) -> Iterator[Reply]:
+    """From a worker: at the end tell END with the content of the yielded reply, or FAILED after an exception.
+
+    The work inside needs no Redis. Raises RedisError if the end could not be told for `patience_s` seconds.
+    """
+    reply, kind = Reply(), FAILED
+    try:
+        yield reply
+        kind = END
+    finally:
+        tell(work, kind, reply.content if kind == END else None, patience_s)
+
+
+def _message(work: str, kind: str, content: Any) -> tuple[Any, ...]:
+    """The Redis command that tells `content`."""
+    return ("PUBLISH", _events(work), _sealed(work, kind, content))
+
+
+def _sealed(work: str, kind: str, content: Any) -> bytes:
+    return seal(kind.encode() + b" " + msgspec.json.encode(content), work.encode())
+
+
+def _opened(work: str, sealed: bytes) -> tuple[str, bytes]:
+    """The kind and the payload of a message. Raises WrongKey."""
+    kind, _, payload = unseal(sealed, work.encode()).partition(b" ")
+    return kind.decode(), payload
+
+
+def _events(work: str) -> str:
+    return f"work:{work}"
+
+
+def _results(work: str) -> str:
+    return f"results:{work}"
+
+
+def _kept(work: str) -> str:
+    return f"kept:{work}"

@@ -1,0 +1,134 @@
+"""How workers and waiting requests meet, against the real Redis."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+
+import msgspec
+import pytest
+from redis.exceptions import RedisError
+
+from foundation import channels, heartbeats
+from foundation.channels import Inbox
+from foundation.redis import redis, reserved_redis
+from foundation.sealing import seal
+
+
+@pytest.fixture
+def work(redis_url: str) -> str:
+    return uuid.uuid4().hex
+
+
+def news(inbox: Inbox) -> tuple[str, bytes] | None:
+    """The next message that is not READY."""
+    message = inbox.get(5)
+    return news(inbox) if message and message[0] == channels.READY else message
+
+
+def test_a_result_is_told_and_kept_for_whoever_comes_late(work: str) -> None:
+    with channels.listen(work) as inbox:
+        assert inbox.get(5) == (channels.READY, b"")
+        channels.keep(work, {"ipe": 7}, 0)
+        assert news(inbox) == (channels.ANSWER, b"7")
+        assert channels.kept(work) == channels.kept(work, ["ipe", "cedro"]) == {"ipe": b"7"}
+        channels.end(work, [8], 0)
+        assert news(inbox) == (channels.END, b"[8]")
+    assert channels.kept(work) == {}
+    assert not redis().pubsub_channels(f"*{work}"), "nobody listens any more"
+
+
+def test_whoever_waits_for_the_end_hears_no_results(work: str) -> None:
+    with channels.listen(work, results=False) as inbox:
+        assert inbox.get(5) == (channels.READY, b"")
+        channels.keep(work, {"ipe": 7}, 0)
+        channels.end(work, None, 0)
+        assert news(inbox) == (channels.END, b"null")
+
+
+def test_nothing_of_it_is_plain_in_redis(work: str) -> None:
+    channels.keep(work, {"ipe": "12345678909"}, 0)
+    assert b"12345678909" not in redis().hgetall(f"kept:{work}")[b"ipe"]
+
+
+def test_no_message_and_no_heartbeat_waits_for_a_connection_that_others_hold(work: str) -> None:
+    """Before the fix, an answer was lost if a worker's tasks held all connections of the pool."""
+    heartbeats.worker_id()
+    pool = redis().connection_pool
+    held = [pool.get_connection() for _ in range(pool.max_connections)]
+    name = uuid.uuid4().hex
+    try:
+        with channels.listen(work) as inbox:
+            channels.tell(work, channels.END, 7)
+            assert news(inbox) == (channels.END, b"7")
+        heartbeats.beat_once(reserved_redis(), name)
+    finally:
+        for each in held:
+            pool.release(each)
+    assert redis().exists(f"worker:{name}")
+
+
+def test_all_who_wait_for_the_same_get_each_message(work: str) -> None:
+    """Before the fix, the second waiter replaced the first one, which got no message and failed at its deadline."""
+    with channels.listen(work) as first:
+        with channels.listen(work) as second:
+            channels.tell(work, channels.START)
+            assert news(second) == news(first) == (channels.START, b"null")
+        channels.tell(work, channels.END, 7)
+        assert news(first) == (channels.END, b"7")
+
+
+def test_a_message_that_nobody_can_read_stops_no_other(work: str) -> None:
+    """Before the fix, such a message ended the process's reader, and every later query of that process failed."""
+    with channels.listen(work) as inbox:
+        sealed = seal(b"end 7", work.encode())
+        for strange in (b"", b"\xff", sealed[:-1] + b"x", seal(b"end 7", uuid.uuid4().hex.encode())):
+            redis().publish(f"work:{work}", strange)
+        channels.tell(work, channels.END, 7)
+        assert news(inbox) == (channels.END, b"7")
+
+
+def test_work_that_fails_is_told_at_once(work: str) -> None:
+    with channels.listen(work) as inbox:
+        with pytest.raises(ZeroDivisionError), channels.answering(work, 5):
+            raise ZeroDivisionError
+        assert news(inbox) == (channels.FAILED, b"null")
+
+
+def test_messages_of_many_at_once_all_arrive_and_each_at_its_own(work: str) -> None:
+    works = [f"{work}-{number}" for number in range(40)]
+    with ExitStack() as stack, ThreadPoolExecutor(40) as pool:
+        inboxes = [stack.enter_context(channels.listen(each)) for each in works]
+        sent = [
+            pool.submit(channels.tell, each, channels.ANSWER, [number, answer])
+            for number, each in enumerate(works)
+            for answer in range(8)
+        ]
+        for each in sent:
+            each.result()
+        for number, inbox in enumerate(inboxes):
+            got = sorted(msgspec.json.decode(message[1]) for _ in range(8) if (message := news(inbox)))
+            assert got == [[number, answer] for answer in range(8)]
+
+
+def test_a_message_is_told_to_have_failed_while_redis_is_away(
+    work: str, freeze_redis: Callable[[], AbstractContextManager[None]]
+) -> None:
+    redis().ping()
+    with freeze_redis(), pytest.raises(RedisError):
+        channels.tell(work, channels.ANSWER, 7)
+    with channels.listen(work) as inbox:
+        channels.tell(work, channels.ANSWER, 8, patience_s=5)
+        assert news(inbox) == (channels.ANSWER, b"8")
+
+
+def test_whoever_lost_the_connection_is_told_to_look_and_hears_on(work: str) -> None:
+    with channels.listen(work) as inbox:
+        assert inbox.get(5) == (channels.READY, b"")
+        for client in redis().client_list("pubsub"):
+            redis().client_kill_filter(_id=client["id"])
+        assert inbox.get(10) == (channels.READY, b"")
+        channels.tell(work, channels.END, 7)
+        assert news(inbox) == (channels.END, b"7")
