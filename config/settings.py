@@ -310,6 +310,7 @@ WEBHOOK_PARTNER_LIMIT = whole("WEBHOOK_PARTNER_LIMIT", 16)  # and per partner, o
 # At least a day, because running work, and repeated queries, refer to younger rows.
 QUERY_RETENTION_DAYS = whole("QUERY_RETENTION_DAYS", 90)  # of queries, offers and steps, after their last use
 SUBMISSION_RETENTION_DAYS = whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
+BANK_CALL_RETENTION_DAYS = whole("BANK_CALL_RETENTION_DAYS", 90)  # calls about proposals; their moves stay
 SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
 WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
 # The database refuses to delete younger entries of the audit trail (foundation/migrations/0001_audit_trail.py).

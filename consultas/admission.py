@@ -1,5 +1,6 @@
 """Limits how many queries a web process has in flight. A query that could not be finished in time is refused before it
-begins.
+begins. Every other call that waits for a bank worker (an auction look-up, a submission, formalizing, cancelling, the
+status of a proposal) needs a place like a query's, so that no partner takes all slots of a worker by it.
 
 The sign of overload is the *lag*: the time until a worker begins a query, which grows with every queue on the way.
 While the lag is above `SLOW_S`, the process lowers its limit below the queries in flight; otherwise the limit rises
@@ -170,7 +171,7 @@ def enter(usage: Usage) -> Place:
 
 @contextmanager
 def place(usage: Usage) -> Iterator[Place]:
-    """Like `enter`, for the duration of the block."""
+    """Like `enter`, for the duration of the block. Also for any other call that waits for a bank worker."""
     held = enter(usage)
     try:
         yield held

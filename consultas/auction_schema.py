@@ -7,6 +7,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 
+from consultas.schema import NO_PLACE
 from foundation.errors import NotFound
 from partners.schema import errors, response_example
 from providers.errors import ProviderError, ProviderNotAllowed, ProviderUnavailable
@@ -136,7 +137,7 @@ auction = extend_schema(
     request=None,
     responses={
         200: AuctionRecordSchema,
-        **errors(ProviderNotAllowed(), NotFound(), ProviderUnavailable(), ProviderError(), body=False),
+        **errors(ProviderNotAllowed(), NotFound(), *NO_PLACE, ProviderUnavailable(), ProviderError(), body=False),
     },
     examples=[response_example("Registro", _AUCTION)],
 )

@@ -53,7 +53,9 @@ _OUTSIDE = InvalidInput(
     ]
 )
 
-_REFUSED = (OverCapacity(), *(LimitReached(each.message) for each in (IN_FLIGHT, CPFS_PER_DAY)))
+#: The refusals of a call that finds no place (consultas/admission.py).
+NO_PLACE = (OverCapacity(), LimitReached(IN_FLIGHT.message))
+_REFUSED = (*NO_PLACE, LimitReached(CPFS_PER_DAY.message))
 _QUERY_ID = OpenApiParameter(
     "query_id",
     str,
@@ -144,7 +146,7 @@ query_stream = extend_schema(
             examples=[OpenApiExample("Eventos", value=STREAM)],
         ),
         204: OpenApiResponse(None, description="Nada há depois de `Last-Event-ID`."),
-        **errors(NotFound(), *_REFUSED[:2], body=False),
+        **errors(NotFound(), *NO_PLACE, body=False),
     },
 )
 individual = extend_schema(

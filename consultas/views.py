@@ -75,7 +75,8 @@ class QueryStreamView(PartnerView):
 class AuctionLookupView(PartnerView):
     @auction_schema.auction
     def get(self, request: Request, proposal_key: str) -> Response:
-        return Response(auctions.look_up(self.partner, proposal_key, self.request_id))
+        with admission.place(self.usage):
+            return Response(auctions.look_up(self.partner, proposal_key, self.request_id))
 
 
 class BankCallbackView(APIView):

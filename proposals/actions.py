@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,8 +12,10 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from consultas import admission
 from foundation import workers
-from foundation.errors import ApiError, InvalidState, NotFound, NotSupported, error_from_dict
+from foundation.errors import ApiError, InvalidState, NotFound, NotSupported, RateLimited, error_from_dict
+from partners.limits import Usage
 from partners.models import Partner
 from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
@@ -45,17 +48,21 @@ def get(partner: Partner, proposal_id: str) -> Proposal:
     return proposal
 
 
-def formalize(proposal: Proposal, channel: str | None, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
+def formalize(
+    proposal: Proposal, channel: str | None, request_id: str, usage: Usage
+) -> tuple[Proposal, dict[str, Any] | None]:
     """Have the bank issue the contract. While the contract awaits the signature, the bank gives the same URL again, or
     a fresh one if the first has expired. If the bank cannot be asked, the proposal keeps its earlier URL while that is
     valid. The second value is then the error to show with the URL; otherwise it is None.
 
-    Raises InvalidState if the proposal's status does not allow it, and the bank's failure if there is no URL yet.
+    Raises InvalidState if the proposal's status does not allow it, RateLimited if the partner's `usage` gives no place,
+    and the bank's failure if there is no URL yet.
     """
     if proposal.is_final:
         raise InvalidState
     try:
-        return _have_called(proposal, Operation.FORMALIZE, channel, request_id), None
+        with admission.place(usage):
+            return _have_called(proposal, Operation.FORMALIZE, channel, request_id), None
     except BankFailure:
         proposal.refresh_from_db()
         if proposal.usable_link() is None:
@@ -63,26 +70,31 @@ def formalize(proposal: Proposal, channel: str | None, request_id: str) -> tuple
         return proposal, ProviderUnavailable().as_dict()
 
 
-def cancel(proposal: Proposal, reason: str | None, request_id: str) -> Proposal:
+def cancel(proposal: Proposal, reason: str | None, request_id: str, usage: Usage) -> Proposal:
     """Cancel at the bank. Does nothing for a proposal that is already cancelled. Raises NotSupported if the bank does
-    not cancel, and InvalidState if the status does not allow it."""
+    not cancel, InvalidState if the status does not allow it, and RateLimited if the partner's `usage` gives no
+    place."""
     if not adapter(proposal.provider).cancels():
         raise NotSupported("Este banco não permite cancelamento.")
     if proposal.status == ProposalStatus.CANCELLED:
         return proposal
     if proposal.is_final:
         raise InvalidState
-    return _have_called(proposal, Operation.CANCEL, reason, request_id)
+    with admission.place(usage):
+        return _have_called(proposal, Operation.CANCEL, reason, request_id)
 
 
-def refreshed(proposal: Proposal, request_id: str) -> tuple[Proposal, dict[str, Any] | None]:
+def refreshed(proposal: Proposal, request_id: str, usage: Usage) -> tuple[Proposal, dict[str, Any] | None]:
     """The proposal with its current status at the bank. The bank is asked at most once per `STATUS_EVERY`, and never
-    about a final proposal. The second value is the error to show if no worker answered; otherwise it is None."""
+    about a final proposal. The second value is the error to show if the partner's `usage` gave no place or no worker
+    answered; otherwise it is None."""
     if proposal.is_final:
         return proposal, None
     if not proposal.may_look(STATUS_EVERY):
         return proposal, None
-    answer = workers.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
+    answer = None
+    with suppress(RateLimited), admission.place(usage):  # the last known status is no reason for a 429
+        answer = workers.ask("proposals.tasks.look", str(proposal.pk), settings.PROPOSAL_WAIT_S, request_id)
     proposal.refresh_from_db()
     return proposal, ProviderUnavailable().as_dict() if answer is None else None
 

@@ -24,7 +24,7 @@ from foundation import batches
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.attempts import NEVER_ACCEPTED
-from proposals.models import Erasure, Proposal
+from proposals.models import BankCall, Erasure, Proposal
 
 log = structlog.get_logger(__name__)
 
@@ -32,15 +32,17 @@ Phase = Proposal.Submission
 
 
 def purge() -> dict[str, int]:
-    """Delete submissions that no bank accepted after `SUBMISSION_RETENTION_DAYS`, and queries with their offers and
-    steps after `QUERY_RETENTION_DAYS`. The query and the offer of a kept proposal stay. Returns the number of deleted
-    rows of each kind."""
+    """Delete submissions that no bank accepted after `SUBMISSION_RETENTION_DAYS`, calls to banks after
+    `BANK_CALL_RETENTION_DAYS`, and queries with their offers and steps after `QUERY_RETENTION_DAYS`. The query and the
+    offer of a kept proposal stay. Returns the number of deleted rows of each kind."""
     now, until = timezone.now(), batches.end_of_run()
     unwanted = Proposal.objects.filter(
         submission__in=NEVER_ACCEPTED, updated_at__lt=now - timedelta(days=settings.SUBMISSION_RETENTION_DAYS)
     )
     # Submissions go first, because a submission keeps its offer.
     deleted = {"proposals": batches.delete_oldest(unwanted, "updated_at", until)}
+    calls = BankCall.objects.filter(at__lt=now - timedelta(days=settings.BANK_CALL_RETENTION_DAYS))
+    deleted["calls"] = batches.delete_oldest(calls, "at", until)
     before = now - timedelta(days=settings.QUERY_RETENTION_DAYS)
     deleted |= consultas.retention.purge(before, _in_use(), _is_origin(), until)
     log.info("queries_purged", **deleted)

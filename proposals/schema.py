@@ -8,6 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers as drf
 
 from consultas.offer_schema import OFFER
+from consultas.schema import NO_PLACE
 from foundation.errors import Detail, InvalidInput, InvalidState, NotFound, NotSupported
 from partners.schema import errors, request_example, response_example
 from proposals.comparison import OtherData
@@ -92,7 +93,11 @@ submit = extend_schema(
     responses={
         200: ProposalSchema,
         201: ProposalSchema,
-        **errors(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED, ProviderUnavailable()),
+        **errors(
+            *(_UNKNOWN_OFFER, _BOTH_WAYS, _REFUSED, NotFound(), _OTHER_DATA, _EXPIRED),
+            *NO_PLACE,
+            ProviderUnavailable(),
+        ),
     },
     examples=[
         request_example("Conta bancária", DATASET),
@@ -169,7 +174,12 @@ formalize = extend_schema(
     request=FormalizeRequest,
     responses={
         200: ProposalSchema,
-        **errors(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _CALL_REFUSED, ProviderUnavailable(), ProviderError()),
+        **errors(
+            *(NotFound(), InvalidState(), _UNKNOWN_CHANNEL, _CALL_REFUSED),
+            *NO_PLACE,
+            ProviderUnavailable(),
+            ProviderError(),
+        ),
     },
     examples=[request_example("Por SMS", {"tipo_envio": "sms"}), response_example("Link", PROPOSAL)],
 )
@@ -188,6 +198,7 @@ cancel = extend_schema(
             InvalidInput(details=[Detail("motivo", "Deve ter no máximo 120 caracteres.")]),
             _CALL_REFUSED,
             NotSupported("Este banco não permite cancelamento."),
+            *NO_PLACE,
             ProviderUnavailable(),
             ProviderError(),
         ),

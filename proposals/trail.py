@@ -74,7 +74,10 @@ class BankCall(models.Model):
         verbose_name = "chamada ao banco"
         verbose_name_plural = "chamadas ao banco"
         ordering = ("at",)
-        indexes = [models.Index(fields=("request_id",), name="bankcall_request")]
+        indexes = [
+            models.Index(fields=("request_id",), name="bankcall_request"),
+            models.Index(fields=("at",), name="bankcall_at"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.operation} {self.outcome or 'sem resposta'}"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from consultas import admission
 from foundation.errors import ApiError, InvalidState
 from foundation.validation import validated
 from partners.views import PartnerView
@@ -34,7 +35,8 @@ class ProposalsView(PartnerView):
     @schema.submit
     def post(self, request: Request) -> Response:
         data = submission.validated(self.partner, self.body())
-        proposal, is_new = submission.submit(self.partner, data, self.request_id)
+        with admission.place(self.usage):
+            proposal, is_new = submission.submit(self.partner, data, self.request_id)
         return Response(envelope.shown(proposal), status=201 if is_new else 200)
 
     @schema.listed
@@ -55,7 +57,7 @@ class ProposalView(PartnerView):
     @schema.status
     def get(self, request: Request, proposal_id: str) -> Response:
         proposal = actions.get(self.partner, proposal_id)
-        proposal, error = actions.refreshed(proposal, self.request_id)
+        proposal, error = actions.refreshed(proposal, self.request_id, self.usage)
         return Response({**envelope.shown(proposal, error), "history": envelope.history(proposal)})
 
 
@@ -65,7 +67,7 @@ class FormalizeView(PartnerView):
         data = self.valid(serializers.FormalizeRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "formalize"):
-            proposal, error = actions.formalize(proposal, data.get("tipo_envio"), self.request_id)
+            proposal, error = actions.formalize(proposal, data.get("tipo_envio"), self.request_id, self.usage)
         return Response(envelope.shown(proposal, error))
 
 
@@ -75,7 +77,7 @@ class CancelView(PartnerView):
         data = self.valid(serializers.CancelRequest, optional=True)
         proposal = actions.get(self.partner, proposal_id)
         with errors_name(proposal, "cancel"):
-            cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id)
+            cancelled = actions.cancel(proposal, data.get("motivo") or None, self.request_id, self.usage)
         return Response(envelope.shown(cancelled))
 
 

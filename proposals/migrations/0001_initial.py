@@ -205,4 +205,8 @@ class Migration(migrations.Migration):
             model_name='bankcall',
             index=models.Index(fields=['request_id'], name='bankcall_request'),
         ),
+        migrations.AddIndex(
+            model_name='bankcall',
+            index=models.Index(fields=['at'], name='bankcall_at'),
+        ),
     ]

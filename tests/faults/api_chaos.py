@@ -81,7 +81,8 @@ class Crowd:
         self.over = threading.Event()
         self.asked: list[Asked] = []
         self.finished: Counter[tuple[str, str]] = Counter()
-        self.sales = Sales(Simulator(simulator_url, CONTROL_TOKEN), partners, self.over, SETTLE_TIMEOUT_S)
+        self.simulator = Simulator(simulator_url, CONTROL_TOKEN)
+        self.sales = Sales(self.simulator, partners, self.over, SETTLE_TIMEOUT_S)
         self._rig = rig
         self._simulator = simulator_url
 

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -31,6 +32,9 @@ Act = Callable[[str, str, Turns], None]
 #: No bank of the simulator ever answers for this holder.
 HANGS = "90000001813"
 STREAMS = 560
+#: An auction that the bank knows.
+AUCTION = "lk_7Qm2vXo4Tn8sZr1KpW5eYdHc3JbUfGa9"
+LOOK_UPS = 1300
 #: The size of a body that is far too large.
 BODY = 300 * 1024 * 1024
 
@@ -132,6 +136,18 @@ def hold_streams(url: str, key: str, turns: Turns) -> None:
     print(f"held {len(held)} streams")  # noqa: T201
 
 
+def auction_look_ups(url: str, key: str, turns: Turns) -> None:
+    """Auction look-ups at a bank that `neighbours` made slow: so many that a worker's 1,000 slots would not suffice."""
+    server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
+    request = f"GET /partners/v1/auction-proposals/{AUCTION} HTTP/1.1\r\nHost: x\r\nX-Partner-Api-Key: {key}\r\n\r\n"
+    under_way: deque[socket.socket] = deque()
+    for _ in turns:
+        if len(under_way) == LOOK_UPS:
+            under_way.popleft().close()
+        under_way.append(socket.create_connection(server, timeout=10))
+        under_way[-1].sendall(request.encode())
+
+
 def webhook_events(url: str, key: str, turns: Turns) -> None:
     """Test events, resends of the oldest event, and readings of it, which `neighbours` gave 40,000 attempts."""
     http = urllib3.PoolManager(maxsize=1, retries=False, timeout=60, headers={"X-Partner-Api-Key": key})
@@ -159,6 +175,7 @@ ACTS: dict[str, tuple[Act, Bounds]] = {
     "hanging-streams": (hanging_streams, Bounds(12, 12)),
     "failing-probes": (hanging_streams, Bounds(12, 12)),
     "hold-streams": (hold_streams, Bounds(1, 50)),
+    "auction-look-ups": (auction_look_ups, Bounds(1, 65)),
     "webhook-events": (webhook_events, Bounds(4, 60)),
 }
 

@@ -32,12 +32,15 @@ from tests.faults.webhooks_rig import Rig
 #: Seconds for the act to start before the measurement.
 LEAD_S = 1.5
 #: Seconds for the effects of an act to end: no query lasts longer than its deadline.
-SETTLE_S = {"hanging-streams": 32, "failing-probes": 32, "hold-streams": 32}
+SETTLE_S = {"auction-look-ups": 32, "hanging-streams": 32, "failing-probes": 32, "hold-streams": 32}
+#: How long the bank takes for each auction look-up, in milliseconds.
+AUCTION_MS = 20_000
 #: Acts of a quiet hour: the quiet partner is silent for QUIET_S seconds, and then until the act's hanging calls opened
 #: the breakers for all and the 15 s are over that anybody has to wait, so that only probes of the neighbour can fail.
 QUIET_HOUR = ("failing-probes",)
 QUIET_S = 10
-OPENED_S = 45
+#: Acts that need longer than LEAD_S, in seconds: until their hanging calls had their effect.
+LEADS_S = {"failing-probes": 45, "auction-look-ups": 18}
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def _moments(pace: float, seconds: float) -> Iterator[float]:
 
 def beside(rig: Rig, act: str, quiet: Quiet, address: tuple[str, str], seconds: float) -> list[Fare]:
     """Measure while the neighbour performs `act`. `address`: the service's URL and the neighbour's key."""
-    lead_s = OPENED_S if act in QUIET_HOUR else LEAD_S
+    lead_s = LEADS_S.get(act, LEAD_S)
     command = [sys.executable, "-m", "tests.faults.hostile", act, *address, str(lead_s + seconds)]
     rig.add(act, command)
     time.sleep(lead_s)
@@ -156,6 +159,7 @@ def run(seconds: float, only: list[str]) -> int:
         measure("", partner, 2)  # warms up what each process does only once
         fares = measure("alone", partner, seconds)
         limits = {fare.call: 2 * fare.percentile(99) for fare in fares}
+        crowd.simulator.bank("ipe", latency_ms=AUCTION_MS, operation="auction")
         for before, act in zip(["", *only], only, strict=False):
             time.sleep(SETTLE_S.get(before, 1) + (QUIET_S if act in QUIET_HOUR else 0))
             address = (url, str(hostile.session.headers["X-Partner-Api-Key"]))

@@ -95,6 +95,22 @@ def test_what_is_or_may_be_a_contract_stays_whole(partner: Partner, submission: 
     assert list(Offer.objects.all()) == [offer], "an offer of the same query that nobody submitted goes"
 
 
+def test_old_calls_to_a_contracts_bank_go_and_its_moves_stay(partner: Partner) -> None:
+    """Before the fix, each formalization left a row for ever."""
+    proposal = a_proposal(an_offer(partner, "ipe"))
+    proposal.adopt(BankProposal("N-1", ProposalStatus.AWAITING_SIGNATURE, "waiting"), Cause.SUBMIT)
+    _, young = (
+        BankCall.objects.create(
+            proposal=proposal, operation=BankCall.Operation.FORMALIZE, request_id="r", at=timezone.now() - each
+        )
+        for each in (OLD, YOUNG)
+    )
+    moves = Move.objects.count()
+    purge()
+    assert list(BankCall.objects.all()) == [young]
+    assert Move.objects.count() == moves > 0
+
+
 def test_the_query_that_a_contract_was_sent_from_stays(partner: Partner) -> None:
     offer, newer = an_offer(partner, "ipe"), an_offer(partner, "ipe").query
     origin = offer.query
