@@ -68,7 +68,7 @@ class RegisteredPhone(ThrottlingMixin, Device):
 
     def issue_recovery_codes(self) -> list[str]:
         """New recovery codes, which replace the earlier ones. Only digests are kept. The caller saves the row."""
-        codes = [_in_base32(_RECOVERY_BYTES).lower() for _ in range(RECOVERY_CODES)]
+        codes = [_in_base32(_RECOVERY_BYTES) for _ in range(RECOVERY_CODES)]
         self.recovery_digests = [self._digest(code) for code in codes]
         return [in_groups(code) for code in codes]
 
@@ -79,7 +79,7 @@ class RegisteredPhone(ThrottlingMixin, Device):
         return f"otpauth://totp/{quote(f'{issuer}:{account}')}?{parameters}"
 
     def _uses_up(self, code: str) -> bool:
-        digest = self._digest("".join(code.split()).lower())
+        digest = self._digest("".join(code.split()).upper())
         if digest not in self.recovery_digests:
             return False
         self.recovery_digests.remove(digest)

@@ -55,6 +55,10 @@ class RegistrationForm(CodeForm):
     )
     field_order = ("password", "code")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["code"].widget.attrs.pop("autofocus")  # the password comes first
+
 
 @never_cache
 @csrf_protect
