@@ -1,67 +1,23 @@
-"""The back office's first page: what needs an operator, with a link to the rows concerned; then the figures of today
-compared with a week ago, and by hour."""
+"""The back office's first page: what is wrong, in a sentence and one by one; then the figures of today compared with a
+week ago, and by hour."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Min, Q
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.timesince import timesince
 
-from consultas.models import Step
+from config.problems import look
 from figures import reports
 from figures.charts import BLUE, GREEN, ORANGE, Line, Plot, plot, shown
 from figures.counting import hour_of
 from figures.sweep import counted_until
-from figures.tables import partner_names
 from figures.views import PERMISSION, period_links, period_of
-from partners.models import ApiKey
-from proposals.models import Proposal
-from providers.health import health_of
-from webhooks import health
-from webhooks.models import UNREACHABLE, Event
-
-#: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
-OVERDUE = timedelta(minutes=2)
-#: A key without expiry that is older should be replaced.
-OLD_KEY = timedelta(days=365)
-_TROUBLED = {
-    health.State.DOWN: "Parceiros que não recebem agora",
-    health.State.FAILING: "Parceiros com entregas que falham",
-}
-#: The maximum number of names in one line.
-_NAMES = 5
-
-
-@dataclass(frozen=True)
-class Concern:
-    """One line of the page. `count` is 0 if nothing is wrong. `what` adds words to the number. `since` is the time of
-    the oldest row concerned, which the page calls `oldest`."""
-
-    title: str
-    count: int
-    what: str
-    address: str
-    since: datetime | None = None
-    oldest: str = "o mais antigo"
-
-    @property
-    def waited(self) -> str:
-        """How long the oldest waits."""
-        return waited(self.since) if self.since else ""
-
-
-def waited(since: datetime) -> str:
-    """How long ago that was: `menos de um minuto`, `3 horas, 12 minutos`."""
-    is_short = timezone.now() - since < timedelta(minutes=1)
-    return "menos de um minuto" if is_short else timesince(since)
+from foundation.formats import counted
 
 
 @dataclass(frozen=True)
@@ -75,13 +31,13 @@ class Card:
     change: int | None
 
 
-def with_concerns(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """UNFOLD's DASHBOARD_CALLBACK. Users see only the concerns whose rows they may view, and the figures only with the
+def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """UNFOLD's DASHBOARD_CALLBACK. Users see only the problems whose rows they may view, and the figures only with the
     permission for them. At most 16 SQL statements."""
-    concerns = list(_concerns(request.user.has_perm))
-    context["concerns"] = concerns
-    waiting = [each.since for each in concerns if each.count and each.since]
-    context["oldest"] = waited(min(waiting)) if waiting else ""
+    found, context["well"] = look(request.user.has_perm)
+    context["problems"] = problems = [each for each in found if not each.is_neutral]
+    context["planned"] = [each for each in found if each.is_neutral]
+    context["verdict"] = counted(len(problems), "problema", "problemas", "Tudo bem") if found or context["well"] else ""
     if request.user.has_perm(PERMISSION):
         now, period = timezone.now(), period_of(request)
         # One query for both: a week and a day back for the comparison, or the whole period.
@@ -125,74 +81,3 @@ def _plots(hours: reports.Hours, shown_hours: list[datetime]) -> list[Plot]:
             ],
         ),
     ]
-
-
-def _concerns(may: Any) -> Iterator[Concern]:
-    late = timezone.now() - OVERDUE
-    if may("partners.view_apikey"):
-        born = ApiKey.objects.filter(expires_at=None, revoked_at=None, created_at__lt=timezone.now() - OLD_KEY)
-        old = born.aggregate(count=Count("pk"), first=Min("created_at"))
-        days = (timezone.now() - old["first"]).days if old["first"] else 0
-        oldest = f"A mais antiga tem {days} dias." if days else ""
-        address = reverse("admin:partners_apikey_changelist")
-        yield Concern("Chaves sem validade com mais de um ano", old["count"], oldest, f"{address}?o=5")
-    if may("webhooks.view_event"):
-        yield from _webhook_concerns(late)
-    if may("consultas.view_step"):
-        steps = Step.objects.filter(state=Step.State.OPEN, due_at__lt=late)
-        counts = steps.aggregate(count=Count("pk"), since=Min("due_at"))
-        address = f"{reverse('admin:consultas_step_changelist')}?state__exact=open"
-        yield Concern("Passos do titular sem verificação", counts["count"], "", address, counts["since"])
-    if may("proposals.view_proposal"):
-        unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
-        counts = unknown.aggregate(count=Count("pk"), since=Min("created_at"))
-        # The second condition makes PostgreSQL use the index of the first.
-        filters = "submission__exact=unknown&next_reconcile_at__isnull=False"
-        address = f"{reverse('admin:proposals_proposal_changelist')}?{filters}"
-        yield Concern("Propostas de resultado desconhecido", counts["count"], "", address, counts["since"])
-    if may("providers.view_provider"):
-        troubled = _troubled_banks()
-        yield Concern(
-            "Bancos com problema", len(troubled), "; ".join(troubled), reverse("admin:providers_provider_changelist")
-        )
-
-
-def _webhook_concerns(late: datetime) -> Iterator[Concern]:
-    now, address = timezone.now(), reverse("admin:webhooks_event_changelist")
-    due = Q(state=Event.State.DUE)
-    overdue = due & ~UNREACHABLE & Q(next_attempt_at__lt=late) & (Q(claimed_until=None) | Q(claimed_until__lte=now))
-    # Two statements, each with its own index. One statement for both states would read all events ever sent.
-    failed = Event.objects.filter(state=Event.State.FAILED, purged_at=None).count()
-    counts = Event.objects.filter(due).aggregate(
-        overdue=Count("pk", filter=overdue),
-        overdue_since=Min("next_attempt_at", filter=overdue),
-        mute=Count("pk", filter=UNREACHABLE),
-        mute_since=Min("created_at", filter=UNREACHABLE),
-    )
-    waiting = f"{address}?state__exact=due"
-    yield Concern("Eventos de webhook falhados", failed, "", f"{address}?state__exact=failed")
-    troubled = sorted(health.of_partners(), key=lambda each: each.failing_since or now)
-    for state, title in _TROUBLED.items():
-        found = [each for each in troubled if each.state == state]
-        names = _named([f"{each.name} ({each.words})" for each in found])
-        since = found[0].failing_since if found else None
-        yield Concern(title, len(found), names, waiting, since, "a falha mais antiga")
-    yield Concern(
-        "Eventos atrasados", counts["overdue"], "A entrega está em execução?", waiting, counts["overdue_since"]
-    )
-    yield Concern(
-        "Eventos retidos, ou à espera de URL ou segredo do parceiro", counts["mute"], "", waiting, counts["mute_since"]
-    )
-
-
-def _named(names: list[str]) -> str:
-    rest = len(names) - _NAMES
-    return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
-
-
-def _troubled_banks() -> list[str]:
-    """The banks with a problem, each with its state, since when, and of how many calls."""
-    banks = {name: health for name, health in health_of().items() if health.kind.is_problem}
-    names = partner_names(banks.values())
-    told = {name: (health.words(names), health.detail(names)) for name, health in banks.items()}
-    return [f"{name}: {', '.join(filter(None, words))}" for name, words in sorted(told.items())]

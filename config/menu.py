@@ -37,6 +37,22 @@ _GUIDE = {
     "permission": lambda request: (settings.GUIDE_ROOT / "operator-guide.html").is_file(),
 }
 
+#: The product's green, which the holder's page has too, from light to dark. Links are 600 on white (6.5:1) and 500 on a
+#: dark page (5.6:1).
+_GREENS = {
+    "50": "#ecf7f2",
+    "100": "#d3ede2",
+    "200": "#a8dcc7",
+    "300": "#74c5a7",
+    "400": "#45ab88",
+    "500": "#2fa17c",
+    "600": "#0b6b52",
+    "700": "#095a45",
+    "800": "#084838",
+    "900": "#063a2d",
+    "950": "#03211a",
+}
+
 BACK_OFFICE: dict[str, Any] = {
     "SITE_TITLE": "Originação consignada",
     "SITE_HEADER": "Originação consignada",
@@ -52,6 +68,8 @@ BACK_OFFICE: dict[str, Any] = {
         }
     ],
     "SHOW_VIEW_ON_SITE": False,
+    "SITE_URL": None,  # the service has no site to look at
+    "COLORS": {"primary": _GREENS},
     "STYLES": [lambda request: static("backoffice/backoffice.css"), lambda request: static("figures/figures.css")],
     "SCRIPTS": [
         lambda request: static("backoffice/copy.js"),
@@ -63,7 +81,7 @@ BACK_OFFICE: dict[str, Any] = {
             {"title": "Registrar outro telefone", "link": "/admin/second-factor/"},
         ]
     },
-    "DASHBOARD_CALLBACK": "config.first_page.with_concerns",
+    "DASHBOARD_CALLBACK": "config.first_page.with_problems",
     "SIDEBAR": {
         "show_search": True,
         "navigation": [

@@ -9,6 +9,8 @@ from config.metrics import metrics
 from foundation.backoffice.login import login
 from foundation.backoffice.second_factor import second_factor
 
+admin.site.index_title = "Início"
+
 urlpatterns = [
     path("", RedirectView.as_view(url="/docs/")),
     path("health/live", health.live),

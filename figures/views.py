@@ -186,7 +186,7 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
         period,
         now=_now(health, names),
         health=health,
-        now_detail=health.detail(names) if health else "",
+        now_detail=", ".join(filter(None, (health.began, health.detail(names)))) if health else "",
         cards=_bank_cards(whole),
         plots=plots,
         reasons=reason_table(reasons[Stage.OFFER], whole.answers, has_amount=False),

@@ -227,7 +227,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def standing_now(self, provider: Provider) -> str:
         """The words without the colour, since when, and what to do, for the bank's own page."""
         health = self._health(provider)
-        return " — ".join(filter(None, (health.words(), health.detail(), health.advice)))
+        return " — ".join(filter(None, (health.words(), health.began, health.detail(), health.advice)))
 
     def _health(self, provider: Provider) -> Health:
         known: dict[str, Health] = vars(provider)

@@ -94,6 +94,11 @@ class Health:
     def advice(self) -> str:
         return ADVICE.get(self.kind, "")
 
+    @property
+    def began(self) -> str:
+        """Since when, as `desde 23/11 14:03`. Empty if that is not known."""
+        return f"desde {timezone.localtime(self.since):%d/%m %H:%M}" if self.since else ""
+
     def words(self, names: Mapping[str, str] | None = None) -> str:
         """The state in a few words for operators. `names` are partners' names by id."""
         match self.kind:
@@ -118,11 +123,10 @@ class Health:
         return self.note
 
     def detail(self, names: Mapping[str, str] | None = None) -> str:
-        """Since when, of how many calls, and whom it concerns. Empty if there were no calls."""
+        """How many calls failed, and of whom. Empty if there were no calls."""
         if not self.calls:
             return ""
-        since = f"desde {timezone.localtime(self.since):%d/%m %H:%M}: " if self.since else ""
-        told = f"{since}{counted(self.failed, 'falha', 'falhas', 'nenhuma falha')} nas últimas {self.calls} chamadas"
+        told = f"{counted(self.failed, 'falha', 'falhas', 'nenhuma falha')} nas últimas {self.calls} chamadas"
         if not self.kind.is_problem or not self.failing:
             return told
         if self.failing < self.calling:
@@ -204,10 +208,11 @@ def _judged(bank: Provider, newest: Calls, minutes: Minutes, breakers: Mapping[s
         kind = Kind.PARTIAL
     elif _is_failing(newest):
         kind = Kind.FAILING
+    concerned = {minute: _of(calls, own) for minute, calls in minutes.items()} if kind is Kind.PARTIAL else minutes
     return Health(
         kind,
         "fechado agora, segundo o banco" if kind is Kind.WINDOW else "",
-        _since(minutes, (word,) if word else _FAILED) if kind.is_problem or word else None,
+        _since(concerned, (word,) if word else _FAILED) if kind.is_problem or word else None,
         newest.total(),
         _number(newest, _FAILED),
         frozenset(_failing_partners(newest)),
@@ -274,6 +279,10 @@ def _failing_partners(calls: Calls) -> set[str]:
         totals[partner] += count
         failed[partner] += count if outcome in _FAILED else 0
     return {each for each, total in totals.items() if failed[each] and failed[each] * 100 >= FAILING_PERCENT * total}
+
+
+def _of(calls: Calls, partners: Collection[str]) -> Calls:
+    return Counter({each: count for each, count in calls.items() if each[1] in partners})
 
 
 def _all(minutes: Minutes) -> Calls:

@@ -23,9 +23,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Terms
+from config.problems import CHECKS, Problem
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.breaker import ALL, Breaker
+from providers.maintenance import Maintenance
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts
@@ -170,8 +172,8 @@ def test_a_page_asks_for_each_thing_once(admin_client: Client) -> None:
         assert found == expected, row._meta.label
 
 
-def concerns(client: Client) -> dict[str, int]:
-    return {each.title: each.count for each in client.get("/admin/").context["concerns"]}
+def problems(client: Client) -> dict[str, Problem]:
+    return {each.title: each for each in client.get("/admin/").context["problems"]}
 
 
 @pytest.fixture
@@ -184,12 +186,14 @@ def open_breaker() -> Iterator[Callable[[], None]]:
 
 def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_breaker: Callable[[], None]) -> None:
     ProviderFactory(name="ipe")
-    assert set(concerns(admin_client).values()) == {0}
+    quiet = admin_client.get("/admin/")
+    assert (problems(admin_client), quiet.context["verdict"]) == ({}, "Tudo bem")
+    assert len(quiet.context["well"]) == len(CHECKS)
 
     now = timezone.now()
-    partner = PartnerFactory(providers=["ipe"], webhook_url="https://partner.example/w")
+    partner = PartnerFactory(name="Um", providers=["ipe"], webhook_url="https://partner.example/w")
     partner.rotate_webhook_secret()
-    mute = PartnerFactory(webhook_url="https://partner.example/w")
+    mute = PartnerFactory(name="Dois", webhook_url="https://partner.example/w")
     offer = an_offer(partner, "ipe")
     with transaction.atomic():
         failed, overdue, _ = (outbox.send(partner, "lead", f"group-{n}", {}) for n in range(3))
@@ -205,44 +209,49 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
         key, _ = issue_key(partner, expires_in=expires_in)
         ApiKey.objects.filter(pk=key.pk).update(created_at=now - timedelta(days=days))
-    assert concerns(admin_client) == {
-        "Chaves sem validade com mais de um ano": 1,
-        "Eventos de webhook falhados": 1,
-        "Parceiros que não recebem agora": 1,
-        "Parceiros com entregas que falham": 0,
-        "Eventos atrasados": 1,
-        "Eventos retidos, ou à espera de URL ou segredo do parceiro": 1,
-        "Passos do titular sem verificação": 1,
-        "Propostas de resultado desconhecido": 1,
-        "Bancos com problema": 1,
+    found = problems(admin_client)
+    assert {title: each.cause for title, each in found.items()} == {
+        "Ipê: fora: falhas seguidas": "",
+        "Um: não recebe eventos": "não recebe: 1 das últimas 1 tentativas falharam (conexão recusada)",
+        "1 evento de webhook não foi entregue": "De Um",
+        "1 evento de webhook atrasado": "De Um",
+        "1 evento não pode sair": "Falta a URL ou o segredo do parceiro, ou as entregas estão retidas. De Dois",
+        "1 passo do titular sem verificação": "De Um",
+        "1 proposta de resultado desconhecido": "De Um",
+        "1 chave sem validade tem mais de um ano": "De Um",
     }
-    assert "A mais antiga tem 366 dias." in admin_client.get("/admin/").content.decode()
-    for each in admin_client.get("/admin/").context["concerns"]:
+    shown = admin_client.get("/admin/")
+    assert (shown.context["verdict"], shown.context["well"]) == ("8 problemas", [])
+    assert "há 1\xa0ano" in shown.content.decode()
+    for each in found.values():
         page = admin_client.get(each.address)
         assert page.status_code == 200
-        assert not each.count or "cl" not in page.context or page.context["cl"].result_count >= 1
+        assert "cl" not in page.context or page.context["cl"].result_count >= 1
 
 
-def test_the_first_page_says_who_waits_the_longest(admin_client: Client) -> None:
-    now = timezone.now()
-    partner = PartnerFactory(name="Financeira Um", webhook_url="https://partner.example/w")
-    partner.rotate_webhook_secret()
-    offer = an_offer(partner, "ipe")
-    a_step(offer, due_at=now - timedelta(hours=2, minutes=1))
-    with transaction.atomic():
-        event = outbox.send(partner, "lead", "group-1", {})
-    assert event is not None
-    leave_attempts(event, 4, "refused", minutes_ago=23 * 60 + 1)
+def test_what_somebody_planned_is_no_problem(admin_client: Client) -> None:
+    """Before the fix, a window and a bank that is switched off were counted in red."""
+    ProviderFactory(name="ipe", enabled=False)
+    ProviderFactory(name="cedro")
+    Maintenance.objects.create(
+        provider_id="cedro", ends_at=timezone.now() + timedelta(hours=1), reason="virada de folha"
+    )
+    page = admin_client.get("/admin/")
+    assert page.context["verdict"] == "Tudo bem"
+    assert [each.title.partition(":")[0] for each in page.context["planned"]] == ["Cedro", "Ipê"]
+    assert "virada de folha" in page.content.decode()
+
+
+def test_the_first_page_has_nothing_that_leads_nowhere(admin_client: Client) -> None:
     page = admin_client.get("/admin/").content.decode()
-    assert "A espera mais longa: 23\xa0horas" in page
-    assert "o mais antigo há 2\xa0horas" in page
-    assert "a falha mais antiga há 23\xa0horas" in page
-    assert "Financeira Um (não recebe: 4 das últimas 4 tentativas falharam (conexão recusada))" in page
+    for gone in ("Ações recentes", "A espera mais longa", "Ver o site"):
+        assert gone not in page
 
 
 def test_nobody_sees_data_without_the_permission(client: Client, db: None) -> None:
     client.force_login(User.objects.create_user("curious", is_staff=True))
-    assert concerns(client) == {}
+    page = client.get("/admin/")
+    assert (page.context["problems"], page.context["well"], page.context["verdict"]) == ([], [], "")
 
 
 def test_the_name_of_a_row_stands_as_it_is_written(admin_client: Client) -> None:

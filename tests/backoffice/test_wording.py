@@ -16,7 +16,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from config.first_page import waited
+from config.problems import waited
 from consultas.models import Offer
 from foundation import audit
 from foundation.models import Action

@@ -1,0 +1,229 @@
+"""What is wrong now, for the back office's first page: each problem with its cause, since when, whom it concerns, where
+to see it and what to do. A check reads few rows, by an index of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from django.contrib.admin.utils import quote
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, Min, Model, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.timesince import timesince
+
+from consultas.models import Step
+from figures.tables import label, partner_names
+from foundation.formats import counted
+from partners.models import ApiKey
+from proposals.models import Proposal
+from providers.health import Kind, health_of
+from webhooks import health as deliveries
+from webhooks.models import UNREACHABLE, Event
+
+#: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
+OVERDUE = timedelta(minutes=2)
+#: A key without expiry that is older should be replaced.
+OLD_KEY = timedelta(days=365)
+#: The maximum number of names in one line.
+_NAMES = 5
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One line of the page. `address` leads to what it is about, and `link` names that. A neutral line is no problem:
+    somebody planned it."""
+
+    title: str
+    cause: str
+    address: str
+    link: str
+    advice: str = ""
+    since: datetime | None = None
+    is_neutral: bool = False
+
+    @property
+    def waited(self) -> str:
+        """How long ago it began."""
+        return waited(self.since) if self.since else ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Looks for problems, for users with `permission`. `well` names what is well if there are none."""
+
+    permission: str
+    well: str
+    find: Callable[[], Iterator[Problem]]
+
+
+def waited(since: datetime) -> str:
+    """How long ago that was: `menos de um minuto`, `3 horas, 12 minutos`."""
+    is_short = timezone.now() - since < timedelta(minutes=1)
+    return "menos de um minuto" if is_short else timesince(since)
+
+
+def _list_of(model: type[Model], filters: str) -> str:
+    return f"{reverse(f'admin:{model._meta.app_label}_{model._meta.model_name}_changelist')}?{filters}"
+
+
+def _banks() -> Iterator[Problem]:
+    banks = health_of()
+    names = partner_names(banks.values())
+    for name, bank in sorted(banks.items()):
+        if bank.kind in (Kind.FINE, Kind.UNGUARDED):
+            continue
+        yield Problem(
+            f"{label(name)}: {bank.words(names)}",
+            bank.detail(names),
+            reverse("admin:providers_provider_change", args=[quote(name)]),
+            "Página do banco",
+            bank.advice,
+            bank.since,
+            is_neutral=not bank.kind.is_problem,
+        )
+
+
+def _partners() -> Iterator[Problem]:
+    titles = {deliveries.State.DOWN: "não recebe eventos", deliveries.State.FAILING: "entregas falham"}
+    for partner in sorted(deliveries.of_partners(), key=lambda each: each.failing_since or timezone.now()):
+        if partner.state in titles:
+            yield Problem(
+                f"{partner.name}: {titles[partner.state]}",
+                partner.words,
+                _list_of(Event, f"partner__id__exact={partner.partner_id}&state__exact=due"),
+                "Eventos à espera",
+                "Avise o parceiro. O serviço repete as entregas por umas 28 horas.",
+                partner.failing_since,
+            )
+
+
+def _failed_events() -> Iterator[Problem]:
+    failed = Event.objects.filter(state=Event.State.FAILED, purged_at=None)
+    yield from _of_partners(
+        failed,
+        ("evento de webhook não foi entregue", "eventos de webhook não foram entregues"),
+        Problem(
+            "",
+            "",
+            _list_of(Event, "state__exact=failed"),
+            "Eventos falhados",
+            "As tentativas acabaram. Quando o parceiro voltar a receber, reenvie-os: por período, ou todos os dele.",
+        ),
+    )
+
+
+def _waiting_events() -> Iterator[Problem]:
+    now, address = timezone.now(), _list_of(Event, "state__exact=due")
+    is_free = Q(claimed_until=None) | Q(claimed_until__lte=now)
+    due = Event.objects.filter(state=Event.State.DUE)
+    yield from _of_partners(
+        due.filter(~UNREACHABLE, is_free, next_attempt_at__lt=now - OVERDUE),
+        ("evento de webhook atrasado", "eventos de webhook atrasados"),
+        Problem("", "", address, "Eventos à espera", "A entrega está em execução? Confira os workers de webhooks."),
+        oldest="next_attempt_at",
+    )
+    yield from _of_partners(
+        due.filter(UNREACHABLE),
+        ("evento não pode sair", "eventos não podem sair"),
+        Problem(
+            "",
+            "Falta a URL ou o segredo do parceiro, ou as entregas estão retidas. ",
+            address,
+            "Eventos à espera",
+            "Complete o cadastro do parceiro, ou libere as entregas dele.",
+        ),
+    )
+
+
+def _steps() -> Iterator[Problem]:
+    yield from _of_partners(
+        Step.objects.filter(state=Step.State.OPEN, due_at__lt=timezone.now() - OVERDUE),
+        ("passo do titular sem verificação", "passos do titular sem verificação"),
+        Problem(
+            "",
+            "",
+            _list_of(Step, "state__exact=open"),
+            "Passos abertos",
+            "As verificações estão em execução? Confira o beat e os workers de sweeps.",
+        ),
+        oldest="due_at",
+    )
+
+
+def _unknown() -> Iterator[Problem]:
+    # The second condition makes PostgreSQL use the index of the first.
+    unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
+    yield from _of_partners(
+        unknown,
+        ("proposta de resultado desconhecido", "propostas de resultado desconhecido"),
+        Problem(
+            "",
+            "",
+            _list_of(Proposal, "submission__exact=unknown&next_reconcile_at__isnull=False"),
+            "Propostas sem resultado",
+            "O serviço pergunta ao banco até saber. Conciliar agora, na página da proposta, pergunta já.",
+        ),
+    )
+
+
+def _old_keys() -> Iterator[Problem]:
+    born = timezone.now() - OLD_KEY
+    yield from _of_partners(
+        ApiKey.objects.filter(expires_at=None, revoked_at=None, created_at__lt=born),
+        ("chave sem validade tem mais de um ano", "chaves sem validade têm mais de um ano"),
+        Problem(
+            "",
+            "",
+            _list_of(ApiKey, "o=5"),
+            "Chaves de API",
+            "Emita outra para o parceiro, espere que ele a use, e revogue a antiga.",
+        ),
+    )
+
+
+def _of_partners(
+    rows: QuerySet[Model], words: tuple[str, str], problem: Problem, *, oldest: str = "created_at"
+) -> Iterator[Problem]:
+    """One problem for all `rows`: `problem` with their number, their partners, and since when the oldest waits. One
+    statement."""
+    found = rows.order_by().aggregate(
+        count=Count("pk"), since=Min(oldest), names=ArrayAgg("partner__name", distinct=True, default=[])
+    )
+    if found["count"]:
+        yield replace(
+            problem,
+            title=counted(found["count"], *words, ""),
+            cause=f"{problem.cause}De {_named(found['names'])}",
+            since=found["since"],
+        )
+
+
+def _named(names: list[str]) -> str:
+    rest = len(names) - _NAMES
+    return ", ".join(names[:_NAMES]) + (f" e mais {rest}" if rest > 0 else "")
+
+
+CHECKS = (
+    Check("providers.view_provider", "Nenhum banco falha.", _banks),
+    Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners),
+    Check("webhooks.view_event", "Nenhum evento ficou sem entrega.", _failed_events),
+    Check("webhooks.view_event", "Nenhum evento está atrasado ou retido.", _waiting_events),
+    Check("consultas.view_step", "Os passos dos titulares são verificados.", _steps),
+    Check("proposals.view_proposal", "De todos os envios se sabe o resultado.", _unknown),
+    Check("partners.view_apikey", "Nenhuma chave é antiga demais.", _old_keys),
+)
+
+
+def look(may: Callable[[str], bool]) -> tuple[list[Problem], list[str]]:
+    """All problems, and what is well, as far as somebody may see it."""
+    problems, well = [], []
+    for check in CHECKS:
+        if may(check.permission):
+            found = list(check.find())
+            problems += found
+            if all(each.is_neutral for each in found):
+                well.append(check.well)
+    return problems, well
