@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
-from django.db.models import F, TextField
+from django.db.models import F, Sum, TextField
 from django.db.models.functions import Cast
 
 from authorizations import seal
-from authorizations.models import ERASED, Evidence, EvidenceUse, Session
+from authorizations.models import ERASED, Evidence, EvidenceUse, PurgedEvidence, Session
 from foundation.encryption import WrongKey, blind_index, opened
 from foundation.formats import iso_utc
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from django_stubs_ext import WithAnnotations
 
 _CHUNK = 500
+_LINKS: tuple[Any, ...] = (Evidence, PurgedEvidence)
 _ENCRYPTED = ("cpf", "name", "phone", "revocation_reason")
 _HOLDER = ("cpf", "name", "phone")
 _USE = ("number", "provider", "call", "reference", "used_at", "seal")
@@ -40,6 +42,36 @@ def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
     """
     problems: list[str] = []
     number, head = 0, seal.GENESIS
+    purged: Iterator[Any] = PurgedEvidence.objects.order_by("number").iterator(_CHUNK)
+    for row in heapq.merge(purged, _rows(), key=lambda row: row.number):
+        problems += [f"evidência {row.number}: {fault}" for fault in _faults(row, number + 1, head, trusted_keys)]
+        number, head = row.number, row.hash
+    orphans = Session.objects.filter(status=Session.Status.AUTHORIZED, evidence=None).order_by("pk")
+    problems += [f"sessão {pk}: autorizada, mas sem evidência" for pk in orphans.values_list("pk", flat=True)]
+    uses = purged_uses()
+    for evidence, checked, faults in _uses(trusted_keys):
+        problems += [f"evidência {evidence}: {fault}" for fault in faults]
+        uses += checked
+    return {"valid": not problems, "checked": number, "uses": uses, "head": head, "problems": problems}
+
+
+def last_link() -> tuple[int, str]:
+    """The number and the hash of the chain's last link, whether its record was purged or not."""
+    newest = [model.objects.order_by("-number").values_list("number", "hash").first() for model in _LINKS]
+    return max((link for link in newest if link), default=(0, seal.GENESIS))
+
+
+def has_link(link_hash: str) -> bool:
+    """True if a link with this hash is in the chain."""
+    return link_hash == seal.GENESIS or any(model.objects.filter(hash=link_hash).exists() for model in _LINKS)
+
+
+def purged_uses() -> int:
+    """The number of uses that were deleted with their evidence. With them, the number of uses never decreases."""
+    return PurgedEvidence.objects.aggregate(uses=Sum("uses"))["uses"] or 0
+
+
+def _rows() -> Iterator[WithAnnotations[Evidence, _Sealed]]:
     # Decrypted here instead of by the fields, so that an unreadable row is reported and the verification continues.
     rows = Evidence.objects.select_related("session__terms").defer(
         "record", *(f"session__{name}" for name in _ENCRYPTED)
@@ -50,33 +82,30 @@ def verify(trusted_keys: Collection[str]) -> dict[str, Any]:
         session_name=Cast(F("session__name"), TextField()),
         session_phone=Cast(F("session__phone"), TextField()),
     )
-    for row in rows.order_by("number").iterator(_CHUNK):
-        problems += [f"evidência {row.number}: {fault}" for fault in _faults(row, number + 1, head, trusted_keys)]
-        number, head = row.number, row.hash
-    orphans = Session.objects.filter(status=Session.Status.AUTHORIZED, evidence=None).order_by("pk")
-    problems += [f"sessão {pk}: autorizada, mas sem evidência" for pk in orphans.values_list("pk", flat=True)]
-    uses = 0
-    for evidence, checked, faults in _uses(trusted_keys):
-        problems += [f"evidência {evidence}: {fault}" for fault in faults]
-        uses += checked
-    return {"valid": not problems, "checked": number, "uses": uses, "head": head, "problems": problems}
+    return rows.order_by("number").iterator(_CHUNK)
 
 
-def _faults(
-    row: WithAnnotations[Evidence, _Sealed], number: int, previous_hash: str, trusted_keys: Collection[str]
-) -> list[str]:
-    try:
-        record = opened(row, "record", row.ciphertext)
-    except WrongKey:
-        return ["o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
+def _faults(row: Any, number: int, previous_hash: str, trusted_keys: Collection[str]) -> list[str]:
+    """The faults of a link, and of its record if that was not purged."""
     link = seal.Link(row.number, row.previous_hash, row.record_sha256)
     checks = (
         (row.number == number, f"falta a evidência {number}"),
         (row.previous_hash == previous_hash, "não se liga à anterior"),
-        (seal.sha256(record.encode()) == row.record_sha256, "o registro foi alterado"),
         (link.hash == row.hash, "o elo não confere"),
         (row.public_key in trusted_keys, "assinada com uma chave desconhecida"),
         (seal.is_signed(seal.LINK, row.hash.encode(), row.signature, row.public_key), "a assinatura não confere"),
+    )
+    faults = [fault for is_so, fault in checks if not is_so]
+    return faults if isinstance(row, PurgedEvidence) else [*faults, *_record_faults(row)]
+
+
+def _record_faults(row: WithAnnotations[Evidence, _Sealed]) -> list[str]:
+    try:
+        record = opened(row, "record", row.ciphertext)
+    except WrongKey:
+        return ["o registro não abre com nenhuma chave de FIELD_ENCRYPTION_KEYS"]
+    checks = (
+        (seal.sha256(record.encode()) == row.record_sha256, "o registro foi alterado"),
         # Canonical JSON has only one spelling of a field.
         (f'"terms_sha256":"{row.session.terms.sha256}"' in record, "os termos guardados não são os mostrados"),
         (f'"authorization_id":"{row.session.authorization_id}"' in record, "é de outra sessão"),

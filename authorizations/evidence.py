@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from authorizations import codes, seal, sessions
+from authorizations import chain, codes, seal, sessions
 from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc
@@ -191,13 +191,9 @@ def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence
     """Append a record to the chain. Other writers wait until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CHAIN_LOCK])
-    last = Evidence.objects.order_by("-number").values("number", "hash").first()
+    number, last_hash = chain.last_link()
     content = seal.canonical(record)
-    link = seal.Link(
-        number=last["number"] + 1 if last else 1,
-        previous_hash=last["hash"] if last else seal.GENESIS,
-        record_sha256=seal.sha256(content),
-    )
+    link = seal.Link(number=number + 1, previous_hash=last_hash, record_sha256=seal.sha256(content))
     return Evidence.objects.create(
         number=link.number,
         session=session,

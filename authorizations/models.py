@@ -341,6 +341,30 @@ def _as_numbers(geolocation: dict[str, str | None] | None) -> dict[str, float | 
     return {key: None if text is None else float(text) for key, text in geolocation.items()}
 
 
+class PurgedEvidence(models.Model):
+    """The link of an evidence whose retention time was over: what verifies the chain without the record. `uses` is the
+    number of its uses, which were deleted with it. The database refuses any change, and it deletes an evidence only if
+    its link stands here."""
+
+    number = models.PositiveBigIntegerField("número", primary_key=True)
+    record_sha256 = models.CharField(max_length=64)
+    previous_hash = models.CharField(max_length=64, unique=True)
+    hash = models.CharField(max_length=64, unique=True)
+    public_key = models.CharField(max_length=64)
+    signature = models.CharField(max_length=128)
+    uses = models.PositiveIntegerField()
+    purged_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        verbose_name = "evidência apagada por prazo"
+        verbose_name_plural = "evidências apagadas por prazo"
+        ordering = ("-number",)
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"evidência {self.number}, apagada"
+
+
 class EvidenceUse(models.Model):
     """A call to a bank that relied on an evidence. Rows are only added; the database refuses any change.
 

@@ -1,22 +1,29 @@
-"""Retention and erasure of sessions. Evidence is kept, together with its session."""
+"""Retention and erasure of sessions and of evidence that led to no contract."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
 from authorizations import phone_limits
-from authorizations.models import ERASED, Evidence, PhoneCode, Session
+from authorizations.models import ERASED, Evidence, EvidenceUse, PhoneCode, PurgedEvidence, Session
 from foundation import batches
 from foundation.encryption import sealed
 
 log = structlog.get_logger(__name__)
+
+#: The number of evidences that one transaction deletes.
+SIZE = 200
+_LINK = ("number", "record_sha256", "previous_hash", "hash", "public_key", "signature")
 
 
 def purge() -> int:
@@ -27,6 +34,45 @@ def purge() -> int:
     phone_limits.purge()
     log.info("sessions_purged", sessions=deleted)
     return deleted
+
+
+def purge_evidence(needed: Callable[[set[str]], set[str]], until: float) -> int:
+    """Delete the evidence, with its uses and session, whose last use was `EVIDENCE_RETENTION_DAYS` ago, and that nobody
+    needs: of the references of its uses, `needed` returns those of rows that still rely on it. The chain keeps the
+    links. Stops at `until` (monotonic seconds). Returns the number."""
+    before = timezone.now() - timedelta(days=settings.EVIDENCE_RETENTION_DAYS)
+    recent = EvidenceUse.objects.filter(evidence=OuterRef("pk"), used_at__gte=before)
+    younger = Evidence.objects.filter(accepted_at__gte=before).order_by("number").only("number").first()
+    old = Evidence.objects.filter(~Exists(recent), accepted_at__lt=before).order_by("number")
+    if younger is not None:  # numbers grow with time, so no page reads the younger rows
+        old = old.filter(number__lt=younger.number)
+    locked = old.select_related("session").select_for_update(of=("session",)).only(*_LINK, "session__use_count")
+    purged, last = 0, 0
+    while time.monotonic() < until:
+        with transaction.atomic():
+            # Locked by the session, as a use is counted there.
+            page = list(locked.filter(number__gt=last)[:SIZE])
+            purged += _purge_page(page, needed)
+        if len(page) < SIZE:
+            break
+        last = page[-1].number
+    return purged
+
+
+def _purge_page(page: list[Evidence], needed: Callable[[set[str]], set[str]]) -> int:
+    uses = EvidenceUse.objects.filter(evidence__in=page)
+    references = set(uses.values_list("reference", flat=True))
+    kept = set(uses.filter(reference__in=needed(references)).values_list("evidence_id", flat=True))
+    unneeded = [evidence for evidence in page if evidence.number not in kept]
+    PurgedEvidence.objects.bulk_create(
+        PurgedEvidence(**{name: getattr(each, name) for name in _LINK}, uses=each.session.use_count)
+        for each in unneeded
+    )
+    numbers = [each.number for each in unneeded]
+    EvidenceUse.objects.filter(evidence__in=numbers).delete()
+    Evidence.objects.filter(number__in=numbers).only("pk").delete()
+    Session.objects.filter(pk__in=[each.session_id for each in unneeded]).only("pk").delete()
+    return len(unneeded)
 
 
 def _unproven() -> Combinable:

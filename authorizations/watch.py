@@ -11,7 +11,7 @@ from django.utils import timezone
 from prometheus_client import Counter
 
 from authorizations import chain, seal
-from authorizations.models import Evidence, Session
+from authorizations.models import Session
 from foundation.formats import iso_utc
 from providers import metrics  # noqa: F401 - names the files by which a machine's processes count together
 
@@ -31,10 +31,9 @@ class Head(TypedDict):
 
 def head() -> Head:
     """The chain's current head. Stored elsewhere, it later shows whether the newest links were removed."""
-    last = Evidence.objects.order_by("-number").values_list("number", "hash").first()
-    number, last_hash = last or (0, seal.GENESIS)
+    number, last_hash = chain.last_link()
     uses = Session.objects.exclude(use_count=0).aggregate(uses=Sum("use_count"))["uses"] or 0
-    return {"at": iso_utc(timezone.now()), "evidences": number, "head": last_hash, "uses": uses}
+    return {"at": iso_utc(timezone.now()), "evidences": number, "head": last_hash, "uses": uses + chain.purged_uses()}
 
 
 def log_head() -> None:

@@ -312,6 +312,9 @@ QUERY_RETENTION_DAYS = whole("QUERY_RETENTION_DAYS", 90)  # of queries, offers a
 SUBMISSION_RETENTION_DAYS = whole("SUBMISSION_RETENTION_DAYS", 90)  # proposals that no bank accepted
 BANK_CALL_RETENTION_DAYS = whole("BANK_CALL_RETENTION_DAYS", 90)  # calls about proposals; their moves stay
 SESSION_RETENTION_DAYS = whole("SESSION_RETENTION_DAYS", 30)  # after the end of a session that nobody accepted
+# Accepted sessions and their evidence that led to no contract, after the last use. Claims from a contract lapse after
+# five years (Código Civil art. 206 § 5º I), so it is never less.
+EVIDENCE_RETENTION_DAYS = whole("EVIDENCE_RETENTION_DAYS", 1826, least=1826)
 WEBHOOK_RETENTION_DAYS = whole("WEBHOOK_RETENTION_DAYS", 30)
 # The database refuses to delete younger entries of the audit trail (foundation/migrations/0001_audit_trail.py).
 AUDIT_RETENTION_DAYS = whole("AUDIT_RETENTION_DAYS", 1825, least=180)

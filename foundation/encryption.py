@@ -41,7 +41,7 @@ def encrypt(text: str, context: bytes, purpose: Purpose = Purpose.PERSONAL) -> s
 def decrypt(token: str, context: bytes, purpose: Purpose = Purpose.PERSONAL, *, newest_only: bool = False) -> str:
     """Decrypt a token of `encrypt`. Raises `WrongKey`."""
     try:
-        content = base64.urlsafe_b64decode(token.removeprefix(_BOUND))
+        content = base64.b64decode(token.removeprefix(_BOUND), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
         raise WrongKey("a stored value is no sealed one") from None
     return unseal(content, context, purpose, newest_only=newest_only).decode()

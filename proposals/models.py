@@ -342,6 +342,8 @@ class Erasure(models.Model):
     the row is found."""
 
     cpf_index = models.CharField("hash do CPF", max_length=64, db_index=True)
+    #: The keyed hash by which the events about the holder are found.
+    event_index = models.CharField(max_length=64, editable=False)
     by = models.CharField("feito por", max_length=150)
     at = models.DateTimeField("quando", default=timezone.now)
     erased = models.JSONField("apagados")

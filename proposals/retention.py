@@ -1,13 +1,14 @@
 """Retention and erasure of personal data, over all apps; in the highest app, because it needs all others.
 
-Evidence, and proposals that a bank accepted, prove a contract: they are never deleted after a time, and an erasure
-keeps them. The reasons are in docs/decisions/0060-retention-and-erasure.md.
+Proposals that a bank accepted, and their evidence, prove a contract: they are never deleted after a time, and an
+erasure keeps them. The reasons are in docs/decisions/0060-retention-and-erasure.md.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 from django.conf import settings
@@ -29,12 +30,14 @@ from proposals.models import BankCall, Erasure, Proposal
 log = structlog.get_logger(__name__)
 
 Phase = Proposal.Submission
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 def purge() -> dict[str, int]:
     """Delete submissions that no bank accepted after `SUBMISSION_RETENTION_DAYS`, calls to banks after
     `BANK_CALL_RETENTION_DAYS`, and queries with their offers and steps after `QUERY_RETENTION_DAYS`. The query and the
-    offer of a kept proposal stay. Returns the number of deleted rows of each kind."""
+    offer of a kept proposal stay. Evidence goes `EVIDENCE_RETENTION_DAYS` after its last use, unless a kept proposal or
+    query used it. Returns the number of deleted rows of each kind."""
     now, until = timezone.now(), batches.end_of_run()
     unwanted = Proposal.objects.filter(
         submission__in=NEVER_ACCEPTED, updated_at__lt=now - timedelta(days=settings.SUBMISSION_RETENTION_DAYS)
@@ -45,8 +48,19 @@ def purge() -> dict[str, int]:
     deleted["calls"] = batches.delete_oldest(calls, "at", until)
     before = now - timedelta(days=settings.QUERY_RETENTION_DAYS)
     deleted |= consultas.retention.purge(before, _in_use(), _is_origin(), until)
+    deleted["evidence"] = authorizations.retention.purge_evidence(_needing_evidence, until)
     log.info("queries_purged", **deleted)
     return deleted
+
+
+def _needing_evidence(references: set[str]) -> set[str]:
+    """Those of the references of an evidence's uses that name a query or a proposal which is still kept."""
+    keys = [each for each in references if _UUID.fullmatch(each)]
+    return {
+        str(key)
+        for model in (Query, Proposal)
+        for key in model._default_manager.filter(pk__in=keys).values_list("pk", flat=True)
+    }
 
 
 def _in_use() -> Exists:
@@ -65,23 +79,33 @@ def erase(cpf: str, by: str) -> Erasure:
     Proofs of a contract or an authorization are counted in `kept`. Rows of running work are counted in `left`: call
     this again later. One transaction, over one holder's rows.
     """
+    return erase_again(*_indexes(cpf), by, timezone.now())
+
+
+def erase_again(cpf_index: str, event_index: str, by: str, at: datetime) -> Erasure:
+    """Erase the holder whose rows and events have these keyed hashes, as `by` did at `at`. The list of erasures has
+    the hashes, so an erasure can be repeated after a restore without the CPF."""
     with transaction.atomic():
-        erasure = _erase(cpf, by)
+        erasure = _erase(cpf_index, event_index, by, at)
     log.info("holder_erased", erasure=erasure.pk, **erasure.erased)
     return erasure
+
+
+def _indexes(cpf: str) -> tuple[str, str]:
+    """The keyed hashes by which a holder's rows, and the events about the holder, are found."""
+    return blind_index("cpf", cpf), webhooks.models.reference_index(cpf)
 
 
 def preview(cpf: str) -> Erasure:
     """The result that `erase` would have for the holder `cpf` now, as an unsaved row. It runs the same code in a
     transaction that is rolled back, so the two cannot differ."""
     with transaction.atomic():
-        erasure = _erase(cpf, "")
+        erasure = _erase(*_indexes(cpf), "", timezone.now())
         transaction.set_rollback(True)
     return erasure
 
 
-def _erase(cpf: str, by: str) -> Erasure:
-    index = blind_index("cpf", cpf)
+def _erase(index: str, event_index: str, by: str, at: datetime) -> Erasure:
     # All partners are named, so that PostgreSQL can use the index on partner and holder.
     mine = Proposal.objects.filter(partner__in=list(Partner.objects.values_list("pk", flat=True)), cpf_index=index)
     partners = _partners_of(index)
@@ -94,10 +118,13 @@ def _erase(cpf: str, by: str) -> Erasure:
     accepted.exclude(partner_reference="").update(partner_reference="")
     queries = consultas.retention.erase(index, _in_use(), _is_origin())
     sessions = authorizations.retention.erase(index)
-    events = webhooks.models.erase([cpf, *deleted_ids, *queries.references, *sessions.authorization_ids])
+    references = [*deleted_ids, *queries.references, *sessions.authorization_ids]
+    events = webhooks.models.erase([event_index, *map(webhooks.models.reference_index, references)])
     return Erasure.objects.create(
         cpf_index=index,
+        event_index=event_index,
         by=by,
+        at=at,
         erased={
             "proposals": submissions.get(Proposal._meta.label, 0),
             "steps": queries.steps,

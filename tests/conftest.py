@@ -181,6 +181,7 @@ def _emptying_passes_the_guards() -> Iterator[None]:
     guarded = (
         "authorizations_evidence",
         "authorizations_evidenceuse",
+        "authorizations_purgedevidence",
         "authorizations_terms",
         "foundation_auditentry",
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from django.db import models, transaction
@@ -264,10 +264,9 @@ def purge(before: datetime) -> int:
     return purged
 
 
-def erase(references: Collection[str]) -> int:
-    """Erase the events with these external references, in any state. Returns their number. An undelivered event becomes
-    failed. Of a running attempt only the outcome is noted."""
-    indexes = [reference_index(reference) for reference in references]
+def erase(indexes: Sequence[str]) -> int:
+    """Erase the events whose external references have these indexes (`reference_index`), in any state. Returns their
+    number. An undelivered event becomes failed. Of a running attempt only the outcome is noted."""
     return sum(
         _erase_content(Event.objects.filter(reference_index__in=indexes[start : start + BATCH], purged_at=None))
         for start in range(0, len(indexes), BATCH)

@@ -21,11 +21,45 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER evidence_is_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON authorizations_evidence
+CREATE TRIGGER evidence_is_immutable BEFORE UPDATE OR TRUNCATE ON authorizations_evidence
     FOR EACH STATEMENT EXECUTE FUNCTION authorizations_refuse_change();
 
-CREATE TRIGGER evidence_use_is_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON authorizations_evidenceuse
+CREATE TRIGGER evidence_use_is_immutable BEFORE UPDATE OR TRUNCATE ON authorizations_evidenceuse
     FOR EACH STATEMENT EXECUTE FUNCTION authorizations_refuse_change();
+
+CREATE TRIGGER purged_evidence_is_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON authorizations_purgedevidence
+    FOR EACH STATEMENT EXECUTE FUNCTION authorizations_refuse_change();
+
+-- Five years after the last use, the least that EVIDENCE_RETENTION_DAYS takes, a purge may leave the link alone.
+CREATE FUNCTION authorizations_keep_evidence() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.accepted_at > now() - interval '1826 days' OR NOT EXISTS (
+        SELECT FROM authorizations_purgedevidence purged
+        WHERE (purged.number, purged.hash, purged.record_sha256, purged.previous_hash, purged.public_key, purged.signature)
+            = (OLD.number, OLD.hash, OLD.record_sha256, OLD.previous_hash, OLD.public_key, OLD.signature)
+    ) THEN
+        RAISE EXCEPTION 'rows of % never change', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN OLD;
+END
+$$;
+
+CREATE FUNCTION authorizations_keep_use() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.used_at > now() - interval '1826 days' OR NOT EXISTS (
+        SELECT FROM authorizations_purgedevidence purged WHERE purged.number = OLD.evidence_id
+    ) THEN
+        RAISE EXCEPTION 'rows of % never change', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN OLD;
+END
+$$;
+
+CREATE TRIGGER evidence_is_kept BEFORE DELETE ON authorizations_evidence
+    FOR EACH ROW EXECUTE FUNCTION authorizations_keep_evidence();
+
+CREATE TRIGGER evidence_use_is_kept BEFORE DELETE ON authorizations_evidenceuse
+    FOR EACH ROW EXECUTE FUNCTION authorizations_keep_use();
 
 CREATE TRIGGER published_terms_are_immutable BEFORE UPDATE OR DELETE ON authorizations_terms
     FOR EACH ROW WHEN (OLD.published_at IS NOT NULL) EXECUTE FUNCTION authorizations_refuse_change();
@@ -58,6 +92,11 @@ DROP TRIGGER accepted_session_keeps_whose_it_is ON authorizations_session;
 DROP FUNCTION authorizations_keep_accepted();
 DROP TRIGGER terms_are_not_truncated ON authorizations_terms;
 DROP TRIGGER published_terms_are_immutable ON authorizations_terms;
+DROP TRIGGER evidence_use_is_kept ON authorizations_evidenceuse;
+DROP TRIGGER evidence_is_kept ON authorizations_evidence;
+DROP FUNCTION authorizations_keep_use();
+DROP FUNCTION authorizations_keep_evidence();
+DROP TRIGGER purged_evidence_is_immutable ON authorizations_purgedevidence;
 DROP TRIGGER evidence_use_is_immutable ON authorizations_evidenceuse;
 DROP TRIGGER evidence_is_immutable ON authorizations_evidence;
 DROP FUNCTION authorizations_refuse_change();
@@ -195,6 +234,25 @@ class Migration(migrations.Migration):
                 'ordering': ('evidence_id', 'number'),
                 'default_permissions': ('view',),
                 'constraints': [models.UniqueConstraint(fields=('evidence', 'number'), name='uses_are_numbered')],
+            },
+        ),
+        migrations.CreateModel(
+            name='PurgedEvidence',
+            fields=[
+                ('number', models.PositiveBigIntegerField(primary_key=True, serialize=False, verbose_name='número')),
+                ('record_sha256', models.CharField(max_length=64)),
+                ('previous_hash', models.CharField(max_length=64, unique=True)),
+                ('hash', models.CharField(max_length=64, unique=True)),
+                ('public_key', models.CharField(max_length=64)),
+                ('signature', models.CharField(max_length=128)),
+                ('uses', models.PositiveIntegerField()),
+                ('purged_at', models.DateTimeField(default=django.utils.timezone.now)),
+            ],
+            options={
+                'verbose_name': 'evidência apagada por prazo',
+                'verbose_name_plural': 'evidências apagadas por prazo',
+                'ordering': ('-number',),
+                'default_permissions': (),
             },
         ),
         migrations.CreateModel(

@@ -21,6 +21,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('cpf_index', models.CharField(db_index=True, max_length=64, verbose_name='hash do CPF')),
+                ('event_index', models.CharField(editable=False, max_length=64)),
                 ('by', models.CharField(max_length=150, verbose_name='feito por')),
                 ('at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='quando')),
                 ('erased', models.JSONField(verbose_name='apagados')),

@@ -40,9 +40,9 @@ def three(partner: Partner, holder: HolderClient) -> list[Evidence]:
 
 
 @contextmanager
-def guards_off() -> Iterator[Any]:
+def guards_off(*others: str) -> Iterator[Any]:
     """A cursor with the triggers off, as only the tables' owner can have. The chain must reveal its changes."""
-    tables = ("authorizations_evidence", "authorizations_evidenceuse", "authorizations_session")
+    tables = ("authorizations_evidence", "authorizations_evidenceuse", "authorizations_session", *others)
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         for table in tables:

@@ -279,7 +279,7 @@ def test_every_statement_is_served_by_an_index(partner: Partner) -> None:
     ) as captured:
         purge()
     asked = [each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))]
-    assert sum("FOR UPDATE" in sql for sql in asked) == 4
+    assert sum("FOR UPDATE" in sql for sql in asked) == 5, "proposals, steps, offers, queries, evidence"
     assert_indexed(asked)
 
 

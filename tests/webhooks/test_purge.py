@@ -24,6 +24,10 @@ def _age() -> None:
     Event.objects.update(created_at=timezone.now() - AGE)
 
 
+def indexes(*references: str) -> list[str]:
+    return [models.reference_index(reference) for reference in references]
+
+
 def test_content_is_erased_when_its_time_is_over(partner: Partner, receiver: Receiver) -> None:
     receiver.reply = Reply(200, b"thanks, Maria")
     [old] = send(partner)
@@ -113,7 +117,7 @@ def test_a_holders_events_are_erased_whatever_their_state(partner: Partner, rece
     [due] = send(partner)
     [waiting] = send(new_partner(""))
 
-    assert models.erase(["group-0", "group-7"]) == 3
+    assert models.erase(indexes("group-0", "group-7")) == 3
     for event in (delivered, due, waiting):
         event.refresh_from_db()
         assert (event.body, event.external_reference, event.reference_index) == (None, None, "")
@@ -122,14 +126,14 @@ def test_a_holders_events_are_erased_whatever_their_state(partner: Partner, rece
     other.refresh_from_db()
     assert (other.external_reference, other.purged_at) == ("group-1", None)
     assert [(attempt.event_id, attempt.excerpt) for attempt in Attempt.objects.all()] == [(other.pk, "thanks, Maria")]
-    assert models.erase(["group-0"]) == 0
+    assert models.erase(indexes("group-0")) == 0
 
 
 @pytest.mark.parametrize(("status", "state"), [(200, "delivered"), (500, "failed")])
 def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, status: int, state: str) -> None:
     [event] = send(partner)
     [claimed] = delivery.claim(1)
-    assert models.erase(["group-0"]) == 1
+    assert models.erase(indexes("group-0")) == 1
     fault = None if status == 200 else Fault.STATUS
     answer = Answer(status=status, fault=fault, excerpt="thanks, Maria")
     delivery.settle([delivery.Outcome(claimed, "https://partner.example", timezone.now(), answer)])
@@ -143,7 +147,7 @@ def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, sta
 def test_what_was_erased_after_its_claim_is_not_sent(partner: Partner, receiver: Receiver) -> None:
     erased, kept = send(partner, 2)
     claims = delivery.claim(2)
-    models.erase(["group-0"])
+    models.erase(indexes("group-0"))
 
     assert [each.event_id for each in delivery.load(claimed.event_id for claimed in claims)] == [kept.pk]
     erased.refresh_from_db()

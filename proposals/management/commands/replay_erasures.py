@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from foundation import audit
+from partners.management.base import JSONCommand
+from proposals import replaying
+
+
+class Command(JSONCommand):
+    """For after a restore. May be run again: an erasure that the database has is not done again."""
+
+    help = "Faz de novo as exclusões de um arquivo de export_chain_head que o banco de dados não tem mais."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", metavar="FILE", help="a saída guardada de export_chain_head")
+
+    def act(self, *, file: str, **options: Any) -> dict[str, Any]:
+        """Returns `{replayed, known, left, head_is_known}`. `left` counts the erasures that left rows of running work:
+        erase those holders again later. `head_is_known` is False if evidence was lost since the file was written."""
+        try:
+            export = replaying.read(Path(file).read_bytes())
+        except (OSError, ValueError) as error:
+            raise CommandError(f"O arquivo não é uma saída de export_chain_head: {type(error).__name__}.") from None
+        result, done = replaying.replay(export)
+        for erasure in done:
+            audit.concerns(erasure, is_new=True)
+        return result
