@@ -22,13 +22,14 @@ from foundation.formats import counted
 
 @dataclass(frozen=True)
 class Card:
-    """A figure of today. `change` is in percent compared with a week ago; None if the value was 0 then."""
+    """A figure of today. `compared` says what of it is compared with a week ago, and `has_fallen` whether it is much
+    less."""
 
     title: str
     value: str
     amount: str
-    before: str
-    change: int | None
+    compared: str
+    has_fallen: bool
 
 
 def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -42,20 +43,23 @@ def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
         now, period = timezone.now(), period_of(request)
         # One query for both: a week and a day back for the comparison, or the whole period.
         hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
-        context["cards"] = [_card(each) for each in reports.today_compared(hours, now)]
+        until = counted_until()
+        context["cards"] = [_card(each) for each in reports.today_compared(hours, now, until)]
         context["plots"] = _plots(hours, period.all_hours(now))
         context["periods"] = period_links(request, period)
-        context["counted_until"] = counted_until()
+        context["counted_until"] = until
     return context
 
 
 def _card(figure: reports.Compared) -> Card:
+    change = "" if figure.change is None else f" ({figure.change:+.0f} %)"
+    until = f"{timezone.localtime(figure.until):%Hh}"
     return Card(
         figure.title,
         shown(round(figure.today)),
         "" if figure.amount is None else f"R$ {shown(round(figure.amount))}",
-        shown(round(figure.before)),
-        figure.change,
+        f"{shown(figure.whole_hours)} até {until}; há uma semana {shown(figure.before)}{change}",
+        figure.change is not None and figure.change < -30,
     )
 
 

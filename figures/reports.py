@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from figures.counting import LATENCY_BOUNDS_MS, LONGER_MS, hour_of
 from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
+from foundation.formats import share_of
 from providers.reasons import ReasonCode
 
 HOUR = timedelta(hours=1)
@@ -88,13 +89,8 @@ class Hours:
         return [self.rows.get(hour, {}).get(column, 0) for hour in hours]
 
     def total(self, column: str, since: datetime, until: datetime) -> Decimal:
-        """The sum over [since, until). Of the hour that contains `until`, the elapsed share is counted."""
-        total = Decimal(0)
-        for hour, row in self.rows.items():
-            if since <= hour < until:
-                share = min(Decimal(1), Decimal((until - hour) / HOUR))
-                total += Decimal(row.get(column, 0)) * share
-        return total
+        """The sum over the hours that begin in [since, until)."""
+        return Decimal(sum(row.get(column, 0) for hour, row in self.rows.items() if since <= hour < until))
 
 
 def hours_of_all(since: datetime) -> Hours:
@@ -112,31 +108,36 @@ def hours_of_all(since: datetime) -> Hours:
 
 @dataclass(frozen=True)
 class Compared:
-    """A figure of today until now, and of the same weekday a week ago until the same time."""
+    """A figure of today until now, with an amount; and of the whole hours of today, which end at `until`, beside the
+    same hours of the same weekday a week ago."""
 
     title: str
     today: Decimal
+    whole_hours: Decimal
     before: Decimal
+    until: datetime
     amount: Decimal | None = None
 
     @property
-    def change(self) -> int | None:
-        """The change in percent. None if the earlier figure is 0."""
-        return round((self.today - self.before) * 100 / self.before) if self.before else None
+    def change(self) -> Decimal | None:
+        """The change of the whole hours in percent. None if the earlier figure is too small."""
+        return share_of(self.whole_hours - self.before, self.before)
 
 
-def today_compared(hours: Hours, now: datetime) -> list[Compared]:
-    """Queries, offers, proposals and payments of today, in the service's time zone."""
+def today_compared(hours: Hours, now: datetime, counted_until: datetime | None) -> list[Compared]:
+    """Queries, offers, proposals and payments of today, in the service's time zone. Only hours that are counted whole
+    are compared."""
     midnight = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
-    # Today is counted whole, because the current hour contains only what has already happened.
-    tomorrow = hour_of(now) + HOUR
+    whole = max(midnight, hour_of(min(now, counted_until or now)))
 
     def compared(title: str, column: str, amount: str | None = None) -> Compared:
         return Compared(
             title,
-            hours.total(column, midnight, tomorrow),
-            hours.total(column, midnight - WEEK, now - WEEK),
-            hours.total(amount, midnight, tomorrow) if amount else None,
+            hours.total(column, midnight, now),
+            hours.total(column, midnight, whole),
+            hours.total(column, midnight - WEEK, whole - WEEK),
+            whole,
+            hours.total(amount, midnight, now) if amount else None,
         )
 
     return [
@@ -170,8 +171,8 @@ class BankFigures:
         return sum(self.sums.get(name, 0) for name in statuses)
 
     def share(self, name: str) -> Decimal | None:
-        """A column as a percentage of the answers."""
-        return Decimal(self.sums.get(name, 0)) * 100 / self.answers if self.answers else None
+        """A column as a percentage of the answers. None if they are too few."""
+        return share_of(self.sums.get(name, 0), self.answers)
 
     @property
     def offers_per_answer(self) -> Decimal | None:

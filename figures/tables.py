@@ -19,6 +19,7 @@ from figures.breaker_history import openings
 from figures.charts import shown
 from figures.reports import Funnel, Period, ReasonFigures
 from foundation.backoffice.cells import link_to
+from foundation.formats import share_of
 from partners.models import Partner
 from providers import registry
 from providers.health import Health
@@ -60,7 +61,8 @@ def whole_reais(amount: Decimal | int) -> str:
 
 
 def _with_share(now: int, before: int) -> str:
-    return f"{shown(now)} ({percent(Decimal(now) * 100 / before)})" if before else shown(now)
+    share = share_of(now, before)
+    return shown(now) if share is None else f"{shown(now)} ({percent(share)})"
 
 
 def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> Table:
@@ -78,7 +80,7 @@ def reason_table(reasons: list[ReasonFigures], of: int, *, has_amount: bool) -> 
             _meaning(each.code),
             each.code,
             shown(each.count),
-            *((percent(Decimal(each.count) * 100 / of),) if of else ()),
+            *((percent(share_of(each.count, of)),) if of else ()),
             *((whole_reais(each.amount),) if has_amount else ()),
         )
         for each in reasons

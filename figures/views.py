@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 from functools import wraps
 from typing import Any
 from uuid import UUID
@@ -37,7 +36,7 @@ from figures.tables import (
     seconds,
     whole_reais,
 )
-from foundation.formats import counted
+from foundation.formats import counted, share_of
 from partners.models import Partner
 from providers import registry
 from providers.health import Health, health_of
@@ -277,7 +276,7 @@ def _funnel_steps(
         {
             "title": title,
             "count": shown(count),
-            "share": percent(Decimal(count) * 100 / before) if before else "—",
+            "share": percent(share_of(count, before)),
             "width": min(100, round(count * 100 / whole.asked)) if whole.asked else 0,
             "amount": whole_reais(amount) if amount is not None else "",
             "reasons": reason_table(reasons[stage], 0, has_amount=stage != Stage.OFFER) if stage else None,

@@ -15,6 +15,8 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _CPF = CPF()
 _CNPJ = CNPJ()
 CENT = Decimal("0.01")
+#: A percentage of fewer cases than these says nothing.
+PERCENT_BASE = 20
 _NOT_DIGIT = re.compile(r"\D", re.ASCII)
 _CNPJ_SHAPE = re.compile(r"[0-9A-Z]{12}[0-9]{2}", re.ASCII)
 #: The time zone of banks that write local times. Brazil has had no daylight saving time since 2019.
@@ -179,6 +181,11 @@ def to_decimal(text: str) -> Decimal:
 def counted(number: int, one: str, many: str, none: str) -> str:
     """How many of something, in Portuguese: `none` as it is for 0, else `1 CPF` or `1.200 CPFs`."""
     return f"{number:,}".replace(",", ".") + f" {one if number == 1 else many}" if number else none
+
+
+def share_of(part: int | Decimal, whole: int | Decimal) -> Decimal | None:
+    """`part` as a percentage of `whole`. None if `whole` is below PERCENT_BASE."""
+    return Decimal(part) * 100 / Decimal(whole) if whole >= PERCENT_BASE else None
 
 
 def sentence(text: str) -> str:

@@ -20,7 +20,7 @@ import structlog
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from foundation.formats import counted
+from foundation.formats import counted, share_of
 from providers import outcomes
 from providers.breaker import ALL, Breaker
 from providers.maintenance import Maintenance
@@ -30,8 +30,6 @@ from providers.outcomes import Calls, Minutes, Outcome
 log = structlog.get_logger(__name__)
 
 LEAST_CALLS, FAILING_LEAST, FAILING_PERCENT = 20, 3, 10
-#: A percentage of fewer cases than these says nothing.
-PERCENT_BASE = 20
 #: What `Health.for_partner` may say.
 STATUSES = AVAILABLE, DEGRADED, UNAVAILABLE = ("available", "degraded", "unavailable")
 _LONGEST_MIN = 60
@@ -106,10 +104,10 @@ class Health:
                 return "no ar"
             case Kind.UNGUARDED:
                 return "no ar, chamado mesmo que falhe"
-            case Kind.FAILING if self.calls >= PERCENT_BASE:
-                return f"falhando ({self.failed * 100 / self.calls:.0f} %)"
             case Kind.FAILING:
-                return f"falhando ({self.failed} de {self.calls} chamadas)"
+                share = share_of(self.failed, self.calls)
+                of = f"{self.failed} de {self.calls} chamadas" if share is None else f"{share:.0f} %"
+                return f"falhando ({of})"
             case Kind.CREDENTIALS:
                 return "credenciais recusadas"
             case Kind.PARTIAL:

@@ -14,6 +14,7 @@ from figures.breaker_history import Opening
 from figures.counting import LONGER_MS
 from figures.models import BankHour, BreakerMove, QueryHour, ReasonHour
 from foundation.redis import redis
+from partners.models import Partner
 from providers.breaker import ALL, HISTORY, Breaker
 from tests.factories import PartnerFactory
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.django_db
 #: 14:30 on a Sunday in São Paulo.
 NOW = datetime(2026, 11, 22, 17, 30, tzinfo=UTC)
 TODAY = datetime(2026, 11, 22, tzinfo=ZoneInfo("America/Sao_Paulo"))
-HOUR = timedelta(hours=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -40,26 +41,51 @@ def test_percentiles(classes: dict[int, int], share: float, found: float | None)
     assert reports.percentile(classes, share) == (None if found is None else pytest.approx(found))
 
 
+def some_queries(partner: Partner, **by_hour: int) -> None:
+    """Queries of today or of a week ago, in the hours `h0`, `h14`, `w0` (of a week ago), …"""
+    for name, number in by_hour.items():
+        day = TODAY - timedelta(days=7 * (name[0] == "w"))
+        QueryHour.objects.create(hour=day + int(name[1:]) * HOUR, partner=partner, queries=number)
+
+
+def queries_compared(until: datetime | None = NOW) -> reports.Compared:
+    found = {each.title: each for each in reports.today_compared(reports.hours_of_all(NOW - 8 * DAY), NOW, until)}
+    return found["Consultas"]
+
+
 def test_today_beside_the_same_weekday_a_week_ago() -> None:
-    """Of last week's current hour, only the part that has passed counts: half of it at 14:30."""
+    """At 14:30 the fourteen whole hours are compared, and no part of an hour."""
     partner = PartnerFactory()
-    for hour, queries in (
-        (TODAY - HOUR, 1000),
-        (TODAY, 10),
-        (TODAY + 14 * HOUR, 5),
-        (TODAY - timedelta(days=7) - HOUR, 1000),
-        (TODAY - timedelta(days=7), 8),
-        (TODAY - timedelta(days=7) + 14 * HOUR, 4),
-        (TODAY - timedelta(days=7) + 15 * HOUR, 1000),
-    ):
-        QueryHour.objects.create(hour=hour, partner=partner, queries=queries)
+    some_queries(partner, h0=20, h13=10, h14=5, w0=15, w13=5, w14=1000)
+    for day in (TODAY, TODAY - 7 * DAY):
+        QueryHour.objects.create(hour=day - HOUR, partner=partner, queries=1000)
     BankHour.objects.create(hour=TODAY, partner=partner, bank="ipe", submitted=3, submitted_amount=Decimal("900.50"))
-    hours = reports.hours_of_all(NOW - timedelta(days=8))
-    found = {each.title: each for each in reports.today_compared(hours, NOW)}
-    queries = found["Consultas"]
-    assert (queries.today, queries.before, queries.change) == (15, 10, 50)
-    sent = found["Propostas enviadas"]
+    queries = queries_compared()
+    assert (queries.today, queries.whole_hours, queries.before, queries.change) == (35, 30, 20, 50)
+    assert queries.until == TODAY + 14 * HOUR
+    hours = reports.hours_of_all(NOW - 8 * DAY)
+    sent = {each.title: each for each in reports.today_compared(hours, NOW, NOW)}["Propostas enviadas"]
     assert (sent.today, sent.before, sent.change, sent.amount) == (3, 0, None, Decimal("900.50"))
+
+
+def test_a_small_number_is_no_base_of_a_percentage() -> None:
+    """Before the fix, 577 queries beside the twelfth part of 29 were told as +23940 %."""
+    some_queries(PartnerFactory(), h0=577, w0=19)
+    assert (queries_compared().before, queries_compared().change) == (19, None)
+
+
+def test_an_hour_that_is_not_counted_whole_is_not_compared() -> None:
+    some_queries(PartnerFactory(), h0=40, h13=5, w0=20, w13=50)
+    late = queries_compared(TODAY + 13 * HOUR + timedelta(minutes=50))
+    assert (late.today, late.whole_hours, late.before, late.change) == (45, 40, 20, 100)
+    yesterday = queries_compared(TODAY - HOUR)
+    assert (yesterday.whole_hours, yesterday.before, yesterday.until) == (0, 0, TODAY)
+
+
+@pytest.mark.parametrize(("part", "whole", "share"), [(3, 19, None), (5, 20, 25), (0, 0, None)])
+def test_a_share_of_few_answers_is_not_told(part: int, whole: int, share: int | None) -> None:
+    """Before the fix, one failure of two answers was 50 %."""
+    assert reports.BankFigures("ipe", {"failed": part, "ok": whole - part}).share("failed") == share
 
 
 def test_the_hours_of_a_period() -> None:
