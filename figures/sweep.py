@@ -14,19 +14,25 @@ from datetime import datetime, timedelta
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, Model
 from django.utils import timezone
 
 from consultas.models import Query, Step
 from consultas.retention import DEAD_AFTER
 from figures import counting, metrics
 from figures.counting import KEYS, Tally, hour_of
-from figures.models import BankHour, LatencyHour, Progress, QueryHour, ReasonHour, Source
+from figures.models import Progress, Source
 from proposals.models import Move
 
 log = structlog.get_logger(__name__)
 
 HOUR = timedelta(hours=1)
+#: The rows of each source, and the column with the time that counts.
+_ROWS: dict[Source, tuple[type[Model], str]] = {
+    Source.QUERIES: (Query, "created_at"),
+    Source.STEPS: (Step, "closed_at"),
+    Source.MOVES: (Move, "at"),
+}
 #: The period that is counted in one transaction.
 SLICE = timedelta(minutes=10)
 #: How long one sweep runs, in seconds. The next one continues.
@@ -59,13 +65,15 @@ def _begin(source: Source, end: datetime) -> None:
     """For a source that was never counted, store where its rows begin."""
     if Progress.objects.filter(pk=source).exists():
         return
-    oldest = {
-        Source.QUERIES: lambda: Query.objects.aggregate(at=Min("created_at"))["at"],
-        Source.STEPS: lambda: Step.objects.aggregate(at=Min("closed_at"))["at"],
-        Source.MOVES: lambda: Move.objects.aggregate(at=Min("at"))["at"],
-    }[source]()
-    until = end if oldest is None else min(hour_of(oldest), end)
+    first = _first_row(source)
+    until = end if first is None else min(hour_of(first), end)
     Progress.objects.get_or_create(source=source, defaults={"until": until})
+
+
+def _first_row(source: Source) -> datetime | None:
+    rows, column = _ROWS[source]
+    first: datetime | None = rows._default_manager.aggregate(at=Min(column))["at"]
+    return first
 
 
 def _advance_a_slice(source: Source, end: datetime) -> tuple[int, bool]:
@@ -128,9 +136,6 @@ def _rebuild_hour(hour: datetime) -> int | None:
 
 
 def oldest() -> datetime | None:
-    """The first hour with any figure. None if nothing was counted yet."""
-    firsts = [
-        model._default_manager.aggregate(at=Min("hour"))["at"]
-        for model in (QueryHour, BankHour, ReasonHour, LatencyHour)
-    ]
-    return min((first for first in firsts if first), default=None)
+    """The first hour with a figure, or with a row that can be counted. None if there is neither."""
+    figures = [model._default_manager.aggregate(at=Min("hour"))["at"] for model in KEYS]
+    return min((first for first in [*figures, *map(_first_row, Source)] if first), default=None)

@@ -3,8 +3,8 @@ days.
 
 PostgreSQL creates the rows, one day at a time (volume.sql), with a number of the pool in each encrypted column. The
 pool has a few hundred holders and answers, which are then sealed for each row. Only rows of these holders can be found
-by CPF; all others have the hash of no CPF. The answers contain other offers than the rows of offers. Accepted sessions
-have no evidence, because only an acceptance can write evidence.
+by CPF; all others have the hash of no CPF. The answers contain other offers than the rows of offers. No session
+is accepted, because only an acceptance can write evidence.
 """
 
 from __future__ import annotations

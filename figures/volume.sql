@@ -38,7 +38,7 @@ WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = 
 INSERT INTO authorizations_session (authorization_id, partner_id, cpf, cpf_index, name, phone, terms_id, status, created_at,
     expires_at, declined_at, revoked_by, use_count)
 SELECT md5('session' || q.id), q.partner_id, pool.number, q.cpf_index, pool.number, pool.number, terms.id,
-    CASE WHEN q.chance < 0.8 THEN 'authorized' ELSE 'expired' END, q.created_at - interval '5 minutes',
+    'expired', q.created_at - interval '5 minutes',
     q.created_at + interval '3 days', CASE WHEN q.chance > 0.95 THEN q.created_at END, '', 0
 FROM (SELECT *, random() AS chance FROM consultas_query WHERE created_at >= %(start)s AND created_at < %(until)s
         AND request_id = %(mark)s) q

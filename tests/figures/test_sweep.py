@@ -304,6 +304,16 @@ def test_a_rebuild_finds_the_same(rows: None, partners: list[Partner]) -> None:
     assert stored() == full_count(LATER), "the sweep goes on where it was"
 
 
+def test_a_rebuild_of_all_begins_with_the_first_row(partners: list[Partner]) -> None:
+    """Before the fix, it began with the first figure: rows that came later with an earlier time were never counted."""
+    a_counted_query(partners[0], START, [an_answer("ipe", 1000, at=START)])
+    sweep.advance(settled(LATER))
+    early = START - timedelta(hours=5)
+    a_counted_query(partners[0], early, [an_answer("ipe", 1000, at=early)])
+    rebuild()
+    assert stored() == full_count(LATER)
+
+
 def test_a_rebuild_counts_the_hours_that_are_named(rows: None) -> None:
     sweep.advance(settled(LATER))
     figures = stored()
@@ -338,7 +348,7 @@ def test_old_figures_go(rows: None, partners: list[Partner], settings: Any) -> N
     assert all(gone.values())
     assert not any(stored().values())
     assert BreakerMove.objects.count() == 1
-    assert rebuild() == ("Nada foi contado ainda.\n", "")
+    assert rebuild()[0] == "Contado de novo: nenhuma hora, nenhuma linha.\n", "what retention deleted stays away"
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         for sql in (each["sql"] for each in captured if each["sql"].startswith(("SELECT", "DELETE"))):

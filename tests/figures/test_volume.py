@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
+from authorizations import chain, seal
 from authorizations.models import Session
 from consultas.models import Offer, Query, Step
 from figures import sweep
@@ -64,6 +65,7 @@ def test_a_small_volume_comes_and_goes(admin_client: Client, monkeypatch: pytest
         assert proposal.dataset["titular"]["cpf"]
         assert (proposal.terms["installments"], proposal.data) == (48, {})
     assert {session.name.partition(" ")[0] for session in Session.objects.all()} == {"Titular"}
+    assert chain.verify(seal.trusted_keys())["problems"] == [], "before the fix, each accepted session lacked evidence"
 
     for model in (Query, Offer, Step, Session, Proposal, Event):
         meta = model._meta
