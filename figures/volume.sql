@@ -1,9 +1,9 @@
 -- Queries: few at night, most in the afternoon. Two in a hundred have a holder of the pool.
 INSERT INTO consultas_query (id, partner_id, kind, cpf_index, request, banks, portfolios, fingerprint, authorization_id,
-    answers, request_id, created_at, deadline_at, finished_at)
+    answers, request_id, takes, created_at, deadline_at, finished_at)
 SELECT gen_random_uuid(), p.id, CASE WHEN g %% 20 = 0 THEN 'individual' ELSE 'aggregated' END,
     CASE WHEN random() < 0.02 THEN pool.cpf_index ELSE md5(at::text || g) || md5(g::text) END,
-    pool.number, to_jsonb(%(banks)s::text[]), '{}', '', '', pool.number, %(mark)s, at, at + interval '30 seconds',
+    pool.number, to_jsonb(%(banks)s::text[]), '{}', '', '', pool.number, %(mark)s, 1, at, at + interval '30 seconds',
     at + interval '2 seconds' + random() * interval '9 seconds'
 FROM (
     SELECT g, %(start)s::timestamptz + (floor(sqrt(random()) * 18) + 6)::int %% 24 * interval '1 hour'
