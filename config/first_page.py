@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.http import HttpRequest
@@ -45,7 +44,7 @@ def with_problems(request: HttpRequest, context: dict[str, Any]) -> dict[str, An
         hours = reports.hours_of_all(min(period.since(now), hour_of(now) - timedelta(days=8)))
         until = counted_until()
         context["cards"] = [_card(each) for each in reports.today_compared(hours, now, until)]
-        context["plots"] = _plots(hours, period.all_hours(now))
+        context["plots"] = _plots(hours.by_slot(period), period.slots(now))
         context["periods"] = period_links(request, period)
         context["counted_until"] = until
     return context
@@ -63,21 +62,16 @@ def _card(figure: reports.Compared) -> Card:
     )
 
 
-def _plots(hours: reports.Hours, shown_hours: list[datetime]) -> list[Plot]:
+def _plots(sums: reports.Hours, slots: list[datetime]) -> list[Plot]:
     def line(title: str, colour: str, column: str) -> Line:
-        values: list[int | float | Decimal | None] = [*hours.series(shown_hours, column)]
-        return Line(title, colour, values)
+        return Line(title, colour, sums.series(slots, column))
 
     return [
+        plot("Consultas", slots, [line("Consultas", BLUE, "queries"), line("Com ofertas", GREEN, "with_offers")]),
+        plot("Ofertas", slots, [line("Ofertas", GREEN, "offers")]),
         plot(
-            "Consultas por hora",
-            shown_hours,
-            [line("Consultas", BLUE, "queries"), line("Com ofertas", GREEN, "with_offers")],
-        ),
-        plot("Ofertas por hora", shown_hours, [line("Ofertas", ORANGE, "offers")]),
-        plot(
-            "Propostas por hora",
-            shown_hours,
+            "Propostas",
+            slots,
             [
                 line("Enviadas", BLUE, "submitted"),
                 line("Assinadas", ORANGE, "signed"),

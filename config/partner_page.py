@@ -121,7 +121,7 @@ def _deliveries(partner: Partner) -> Plot:
     lines = [
         Line(str(names[state]), colour, [counted[hour, state] for hour in hours]) for state, colour in colours.items()
     ]
-    return plot("Eventos das últimas 24 h, por hora", hours, lines, stacked=True)
+    return plot("Eventos das últimas 24 h", hours, lines, stacked=True)
 
 
 def _send_test(request: HttpRequest, partner: Partner) -> HttpResponse:

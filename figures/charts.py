@@ -1,111 +1,137 @@
-"""The data of plots in the form of the theme's chart components."""
+"""The data of plots: bars over the hours of a day or over days, drawn by the template `figures/plot.html`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import islice
-from typing import Any
+from itertools import pairwise
 
 from django.utils import timezone
 
-#: Colours that can be told apart on light and dark pages and with colour blindness (Okabe and Ito).
-BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
-PURPLE, GREY, SKY = "#cc79a7", "#8c8c8c", "#56b4e9"
-#: The maximum number of hours in the table of a plot.
-_TABLE_ROWS = 48
-_GREY_TEXT = "#737373"
-_POINT = 3
+#: The back office's colours, by their names in its style sheet. They can be told apart on light and dark pages.
+BLUE, ORANGE, GREEN, RED = "info", "warn", "good", "bad"
+PURPLE, GREY, SKY = "step", "quiet", "shut"
+Number = int | float | Decimal | None
+#: The width of a slot and the height of a plot, in units of the drawing.
+_SLOT, _HEIGHT = 10, 100
+_GAP = 1.5
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a plot: its name, its colour, and a number for each hour."""
+    """One series of a plot: its name, its colour, and a number for each slot."""
 
     name: str
     colour: str
-    values: Sequence[int | float | Decimal | None]
+    values: Sequence[Number]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A rectangle. The numbers are texts, because a template would write them with a comma."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An hour or a day: what stands below it (often nothing), its bars, and its numbers as the table has them."""
+
+    tick: str
+    words: str
+    bars: list[Bar]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot over hours, with a table of the same numbers for users who cannot see it. `data` and `options` are
-    JSON."""
+    """A plot, with a table of the same numbers for those who cannot see it. `levels` are the numbers at its left, from
+    the top. A plot without any number has no slots and no rows."""
 
     title: str
-    data: str
-    options: str
-    is_bars: bool
+    width: int
+    legend: list[tuple[str, str]]
+    levels: list[str]
+    slots: list[Slot]
     head: list[str]
     rows: list[list[str]]
 
-    @property
-    def component(self) -> str:
-        return f"unfold/components/chart/{'bar' if self.is_bars else 'line'}.html"
 
-
-def plot(
-    title: str, hours: Sequence[datetime], lines: Iterable[Line], *, stacked: bool = False, bars: bool = True
-) -> Plot:
-    """A plot of `lines` over `hours`. A day is shown as bars (unless `bars` is False), longer periods as lines. The
-    table has the newest non-empty hours, at most 48."""
-    drawn = list(lines)
-    is_a_day = len(hours) <= 48
-    is_bars = bars and is_a_day
-    label = "%Hh" if is_a_day else "%d/%m %Hh"
-    times = [timezone.localtime(hour) for hour in hours]
-    data = {
-        "labels": [time.strftime(label) for time in times],
-        "datasets": [
-            {
-                "label": line.name,
-                "data": [float(value) if isinstance(value, Decimal) else value for value in line.values],
-                "borderColor": line.colour,
-                "backgroundColor": line.colour,
-                "pointRadius": 0 if is_bars else _radii(line.values),
-                "borderWidth": 0 if is_bars else 1.5,
-                "fill": stacked and not is_bars,
-            }
-            for line in drawn
-        ],
-    }
-    all_rows = (
-        [times[index].strftime("%d/%m %Hh"), *(shown(line.values[index]) for line in drawn)]
-        for index in reversed(range(len(hours)))
-        if any(line.values[index] for line in drawn)
+def plot(title: str, slots: Sequence[datetime], lines: Sequence[Line], *, stacked: bool = False) -> Plot:
+    """A plot of `lines` over `slots`, which are hours or days. The table has the slots with a number, the newest
+    first."""
+    is_daily = any(later - earlier >= timedelta(days=1) for earlier, later in pairwise(slots))
+    times = [timezone.localtime(slot) for slot in slots]
+    names = [f"{time:%d/%m}" if is_daily else f"{time:%d/%m %Hh}" for time in times]
+    columns = [[line.values[index] for line in lines] for index in range(len(slots))]
+    top = _top(max((_height(column, stacked) for column in columns), default=0.0))
+    drawn = [
+        Slot(_tick(times, index, is_daily), _words(name, lines, column), _bars(index, column, lines, top, stacked))
+        for index, (name, column) in enumerate(zip(names, columns, strict=True))
+    ]
+    rows = [[name, *map(shown, column)] for name, column in zip(names, columns, strict=True) if any(column)]
+    return Plot(
+        f"{title} por {'dia' if is_daily else 'hora'}",
+        _SLOT * len(slots),
+        [(line.name, line.colour) for line in lines],
+        [shown(top), shown(top / 2), "0"],
+        drawn if rows else [],
+        ["Dia" if is_daily else "Hora", *(line.name for line in lines)],
+        rows[::-1],
     )
-    rows = list(islice(all_rows, _TABLE_ROWS))
-    return Plot(title, json.dumps(data), json.dumps(_options(stacked)), is_bars, [line.name for line in drawn], rows)
 
 
-def _radii(values: Sequence[int | float | Decimal | None]) -> list[int]:
-    """The size of each hour's point. Only an hour without figures on both sides has one: no line leads to it."""
-    edged = [None, *values, None]
-    return [_POINT if value and not edged[index] and not edged[index + 2] else 0 for index, value in enumerate(values)]
+def _height(column: Sequence[Number], stacked: bool) -> float:
+    values = [float(value or 0) for value in column]
+    return sum(values) if stacked else max(values)
 
 
-def shown(value: int | float | Decimal | None) -> str:
+def _top(highest: float) -> float:
+    """The number at the top of a plot: a round one, not below `highest`."""
+    if highest <= 0:
+        return 1
+    power = 10.0 ** math.floor(math.log10(highest))
+    return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= highest * 0.999999)
+
+
+def _tick(times: Sequence[datetime], index: int, is_daily: bool) -> str:
+    """What stands below a slot: the day at midnight, and every sixth hour; of many days, every fifth one."""
+    time = times[index]
+    if is_daily:
+        every = 5 if len(times) > 10 else 1
+        return f"{time:%d/%m}" if (len(times) - 1 - index) % every == 0 else ""
+    if time.hour == 0:
+        return f"{time:%d/%m}"
+    return f"{time.hour}h" if time.hour % 6 == 0 or len(times) < 6 else ""
+
+
+def _words(name: str, lines: Sequence[Line], column: Sequence[Number]) -> str:
+    """The slot's numbers, for those who point at it."""
+    return f"{name}: " + ", ".join(f"{line.name} {shown(value)}" for line, value in zip(lines, column, strict=True))
+
+
+def _bars(index: int, column: Sequence[Number], lines: Sequence[Line], top: float, stacked: bool) -> list[Bar]:
+    width = (_SLOT - 2 * _GAP) / (1 if stacked else len(lines))
+    bars, below = [], 0.0
+    for number, (value, line) in enumerate(zip(column, lines, strict=True)):
+        if not value:
+            continue
+        height = float(value) * _HEIGHT / top
+        x = index * _SLOT + _GAP + (0 if stacked else number * width)
+        bars.append(Bar(f"{x:.2f}", f"{_HEIGHT - below - height:.2f}", f"{width:.2f}", f"{height:.2f}", line.colour))
+        below += height if stacked else 0
+    return bars
+
+
+def shown(value: Number) -> str:
     """A number in Portuguese notation, with at most two decimals."""
     if value is None:
         return "—"
     text = f"{value:,.2f}".rstrip("0").rstrip(".") if isinstance(value, float | Decimal) else f"{value:,}"
     return text.translate(str.maketrans(",.", ".,"))
-
-
-def _options(stacked: bool) -> dict[str, Any]:
-    """Without animation, which takes a slow machine a second per plot."""
-    ticks = {"color": _GREY_TEXT, "maxRotation": 0, "autoSkipPadding": 16}
-    return {
-        "animation": False,
-        "responsive": True,
-        "maintainAspectRatio": False,
-        "interaction": {"mode": "index", "intersect": False},
-        "plugins": {"legend": {"display": True, "align": "start", "labels": {"color": _GREY_TEXT, "boxWidth": 12}}},
-        "scales": {
-            "x": {"stacked": stacked, "ticks": ticks, "grid": {"display": False}},
-            "y": {"stacked": stacked, "beginAtZero": True, "ticks": {"color": _GREY_TEXT, "precision": 0}},
-        },
-    }

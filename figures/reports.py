@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -16,8 +16,7 @@ from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
 from foundation.formats import share_of
 from providers.reasons import ReasonCode
 
-HOUR = timedelta(hours=1)
-WEEK = timedelta(days=7)
+HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(days=7)
 Row = dict[str, Any]
 #: The summed columns of `QueryHour` and of `BankHour`.
 QUERY_COLUMNS = (
@@ -36,29 +35,59 @@ BANK_COLUMNS = tuple(
 
 @dataclass(frozen=True)
 class Period:
-    """The last `hours` hours, including the current one. `name` is used in URLs, `label` on pages."""
+    """The last `hours` hours, including the current one, or the last `days` days of the service's time zone, including
+    today. Plots divide it into slots: its hours, or its days. `name` is used in URLs, `label` on pages."""
 
     name: str
     label: str
-    hours: int
+    hours: int = 0
+    days: int = 0
 
     def since(self, now: datetime) -> datetime:
-        return hour_of(now) - (self.hours - 1) * HOUR
+        """Its beginning: a full hour, or a midnight."""
+        return self.slots(now)[0]
 
-    def all_hours(self, now: datetime) -> list[datetime]:
-        """Its hours, oldest first."""
-        return [self.since(now) + number * HOUR for number in range(self.hours)]
+    def slots(self, now: datetime) -> list[datetime]:
+        """The beginnings of its slots, oldest first."""
+        last = self.slot_of(now)
+        return [last - age * (DAY if self.days else HOUR) for age in reversed(range(self.days or self.hours))]
+
+    def slot_of(self, moment: datetime) -> datetime:
+        """The beginning of the slot that contains `moment`."""
+        return midnight_of(moment) if self.days else hour_of(moment)
 
 
 PERIODS = {
     each.name: each
     for each in (
-        Period("2h", "esta hora e a anterior", 2),
-        Period("24h", "24 horas", 24),
-        Period("7d", "7 dias", 168),
-        Period("30d", "30 dias", 720),
+        Period("2h", "esta hora e a anterior", hours=2),
+        Period("24h", "24 horas", hours=24),
+        Period("7d", "7 dias", days=7),
+        Period("30d", "30 dias", days=30),
     )
 }
+
+
+def midnight_of(moment: datetime) -> datetime:
+    """The beginning of the day that contains `moment`, in the service's time zone."""
+    return timezone.localtime(moment).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _added(rows: Iterable[dict[Any, Any]]) -> dict[Any, Any]:
+    """The sum of each column."""
+    whole: dict[Any, Any] = {}
+    for row in rows:
+        for name, value in row.items():
+            whole[name] = whole.get(name, 0) + value
+    return whole
+
+
+def _by_slot(rows: Mapping[datetime, dict[Any, Any]], period: Period) -> dict[datetime, dict[Any, Any]]:
+    """The sums of the rows of each slot."""
+    slots: dict[datetime, list[dict[Any, Any]]] = {}
+    for hour, row in rows.items():
+        slots.setdefault(period.slot_of(hour), []).append(row)
+    return {slot: _added(of_slot) for slot, of_slot in slots.items()}
 
 
 def _sums(rows: QuerySet[Any], by: str | tuple[str, ...], columns: Iterable[str]) -> list[Row]:
@@ -87,6 +116,10 @@ class Hours:
 
     def series(self, hours: Iterable[datetime], column: str) -> list[int | Decimal]:
         return [self.rows.get(hour, {}).get(column, 0) for hour in hours]
+
+    def by_slot(self, period: Period) -> Hours:
+        """The sums by slot of the period."""
+        return Hours(_by_slot(self.rows, period))
 
     def total(self, column: str, since: datetime, until: datetime) -> Decimal:
         """The sum over the hours that begin in [since, until)."""
@@ -127,7 +160,7 @@ class Compared:
 def today_compared(hours: Hours, now: datetime, counted_until: datetime | None) -> list[Compared]:
     """Queries, offers, proposals and payments of today, in the service's time zone. Only hours that are counted whole
     are compared."""
-    midnight = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = midnight_of(now)
     whole = max(midnight, hour_of(min(now, counted_until or now)))
 
     def compared(title: str, column: str, amount: str | None = None) -> Compared:
@@ -242,15 +275,11 @@ class BankByHour:
 
     def whole(self, bank: str) -> BankFigures:
         """The sum of all hours."""
-        sums: Row = {}
-        for row in self.hours.rows.values():
-            for name, value in row.items():
-                sums[name] = sums.get(name, 0) + value
-        latencies: dict[int, int] = {}
-        for classes in self.latencies.values():
-            for bound, count in classes.items():
-                latencies[bound] = latencies.get(bound, 0) + count
-        return BankFigures(bank, sums, latencies)
+        return BankFigures(bank, _added(self.hours.rows.values()), _added(self.latencies.values()))
+
+    def by_slot(self, period: Period) -> BankByHour:
+        """The sums by slot of the period."""
+        return BankByHour(self.hours.by_slot(period), _by_slot(self.latencies, period))
 
 
 def bank_by_hour(bank: str, since: datetime) -> BankByHour:
@@ -360,26 +389,19 @@ def funnels(since: datetime, *, bank: str = "", partner: Any = None) -> Funnels:
         queries = _filtered(QueryHour.objects.filter(hour__gte=since), "", partner)
         of_partners = {row["partner_id"]: _of_queries(row) for row in _sums(queries, "partner_id", QUERY_COLUMNS)}
 
-    def added(rows_to_add: Iterable[Row]) -> Row:
-        whole: Row = {}
-        for row in rows_to_add:
-            for name, value in row.items():
-                whole[name] = whole.get(name, 0) + value
-        return whole
-
     names = {cell["bank"] for cell in cells}
     partners = {cell["partner_id"]: cell["partner_name"] for cell in cells}
     by_bank = [
-        _funnel(name, name, added(_plain(cell) for cell in cells if cell["bank"] == name)) for name in sorted(names)
+        _funnel(name, name, _added(_plain(cell) for cell in cells if cell["bank"] == name)) for name in sorted(names)
     ]
     by_partner = [
         _funnel(
             name,
             str(key),
-            added(_plain(cell) for cell in cells if cell["partner_id"] == key),
+            _added(_plain(cell) for cell in cells if cell["partner_id"] == key),
             None if bank else of_partners.get(key, {}),
         )
         for key, name in sorted(partners.items(), key=lambda each: str(each[1]).casefold())
     ]
-    whole = _funnel("", "", added(map(_plain, cells)), None if bank else added(of_partners.values()))
+    whole = _funnel("", "", _added(map(_plain, cells)), None if bank else _added(of_partners.values()))
     return Funnels(whole, by_bank, by_partner)

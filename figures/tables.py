@@ -37,21 +37,27 @@ class Table:
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     empty: str = "Nada neste período."
 
+    def titled_rows(self) -> list[list[tuple[str, Any]]]:
+        """The rows, each cell with its column's title."""
+        return [list(zip(self.head, row, strict=True)) for row in self.rows]
 
-_FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas", "Ofertado", "Enviado", "Assinado", "Pago")
+
+_FUNNEL_HEAD = ("Com ofertas", "Enviadas", "Assinadas", "Pagas")
 #: Titles of a funnel that begins with queries, and of one that begins with a bank's answers.
 FUNNEL_OF_QUERIES, FUNNEL_OF_ANSWERS = ("", "Consultas", *_FUNNEL_HEAD), ("", "Respostas", *_FUNNEL_HEAD)
 
 
 def funnel_cells(first: Any, funnel: Funnel) -> tuple[Any, ...]:
-    """A row of a funnel's table: each step with its share of the previous step, then the amounts."""
+    """A row of a funnel's table: each step with its share of the previous step, and with its amount."""
     steps = (funnel.asked, funnel.with_offers, funnel.submitted, funnel.signed, funnel.disbursed)
     amounts = (funnel.offered, funnel.submitted_amount, funnel.signed_amount, funnel.disbursed_amount)
     return (
         first,
         shown(steps[0]),
-        *(_with_share(now, before) for before, now in pairwise(steps)),
-        *(whole_reais(amount) for amount in amounts),
+        *(
+            format_html("{}<br>{}", _with_share(now, before), whole_reais(amount))
+            for (before, now), amount in zip(pairwise(steps), amounts, strict=True)
+        ),
     )
 
 
@@ -156,4 +162,4 @@ def seconds(ms: float | None) -> str:
     """Milliseconds as `1,2 s`. Infinity means the class without a bound."""
     if ms is None:
         return "—"
-    return "> 25 s" if math.isinf(ms) else f"{ms / 1000:.1f} s".replace(".", ",")
+    return ">\xa025\xa0s" if math.isinf(ms) else f"{ms / 1000:.1f}\xa0s".replace(".", ",")

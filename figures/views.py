@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 
 from figures import reports
 from figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, plot, shown
@@ -95,6 +96,7 @@ def banks(request: HttpRequest) -> HttpResponse:
     names = partner_names(states.values())
     head = (
         "Banco",
+        "Agora",
         "Respostas",
         "Com ofertas",
         "Sem ofertas",
@@ -102,22 +104,22 @@ def banks(request: HttpRequest) -> HttpResponse:
         "Recusadas",
         "Fechado",
         "Falhas",
-        "p50",
-        "p95",
-        "Ofertas por resposta",
+        "p50 / p95",
         "Enviadas",
         "Pagas",
-        "Agora",
     )
     rows = []
     for name in registry.names():
         bank = figures.get(name) or BankFigures(name, {})
-        rows.append((bank_link(name, period), *_bank_cells(bank), _now(states.get(name), names)))
+        rows.append((bank_link(name, period), _now(states.get(name), names), *_bank_cells(bank)))
     return _page(request, "figures/banks.html", "Desempenho dos bancos", period, table=Table(head, rows))
 
 
 def _now(health: Health | None, names: Mapping[str, str]) -> str:
-    return health.words(names) if health else "sem cadastro"
+    if health is None:
+        return "sem cadastro"
+    words = health.words(names)
+    return format_html('<span class="is-bad">{}</span>', words) if health.kind.is_problem else words
 
 
 def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
@@ -129,9 +131,7 @@ def _bank_cells(bank: BankFigures) -> tuple[str, ...]:
         percent(bank.share("refused")),
         percent(bank.share("closed")),
         percent(bank.share("failed")),
-        seconds(bank.percentile(0.5)),
-        seconds(bank.percentile(0.95)),
-        shown(None if bank.offers_per_answer is None else round(bank.offers_per_answer, 1)),
+        f"{seconds(bank.percentile(0.5))} / {seconds(bank.percentile(0.95))}",
         shown(bank.submitted),
         shown(bank.disbursed),
     )
@@ -144,8 +144,8 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
     if adapter is None:
         raise Http404
     period, now = period_of(request), timezone.now()
-    since, hours = period.since(now), period.all_hours(now)
-    figures = reports.bank_by_hour(name, since)
+    since, slots = period.since(now), period.slots(now)
+    figures = reports.bank_by_hour(name, since).by_slot(period)
     whole = figures.whole(name)
     statuses = (
         ("Com ofertas", GREEN, "ok"),
@@ -159,21 +159,20 @@ def bank(request: HttpRequest, name: str) -> HttpResponse:
     proposals = (("Enviadas", BLUE, "submitted"), ("Assinadas", ORANGE, "signed"), ("Pagas", GREEN, "disbursed"))
 
     def lines(columns: Iterable[tuple[str, str, str]]) -> list[Line]:
-        return [Line(title, colour, figures.hours.series(hours, column)) for title, colour, column in columns]
+        return [Line(title, colour, figures.hours.series(slots, column)) for title, colour, column in columns]
 
     plots = [
-        plot("Respostas por hora", hours, lines(statuses), stacked=True),
+        plot("Respostas", slots, lines(statuses), stacked=True),
         plot(
             "Tempo de resposta (s)",
-            hours,
+            slots,
             [
-                Line(f"p{share}", colour, figures.percentiles(hours, share / 100))
+                Line(f"p{share}", colour, figures.percentiles(slots, share / 100))
                 for share, colour in ((50, BLUE), (95, RED))
             ],
-            bars=False,
         ),
-        plot("Ofertas por hora", hours, lines([("Ofertas", GREEN, "offers")])),
-        plot("Propostas por hora", hours, lines(proposals)),
+        plot("Ofertas", slots, lines([("Ofertas", GREEN, "offers")])),
+        plot("Propostas", slots, lines(proposals)),
     ]
     reasons = reports.reasons(since, bank=name)
     health = health_of([name]).get(name)

@@ -12,6 +12,10 @@ from tests.figures.rows import figures_of_a_month
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
+#: Of each plot, whether one of its bars is at least 20 pixels high.
+DRAWN = """all => all.map(plot => [...plot.querySelectorAll('rect:not(.slot)')]
+    .some(bar => bar.getBoundingClientRect().height > 20))"""
+
 
 @pytest.fixture
 def operator(transactional_db: None) -> User:
@@ -27,7 +31,7 @@ def test_the_first_page(desk: Desk, operator: User, width: int) -> None:
 
 
 def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: User) -> None:
-    """Plots are drawn by the theme's own script, under the policy; each page at both widths."""
+    """Each page at both widths. Plots need no script."""
     for name in ("ipe", "cedro"):
         ProviderFactory(name=name)
     figures_of_a_month(PartnerFactory(name="Financeira Exemplo"), PartnerFactory(name="Corresponde Crédito e Serviços"))
@@ -45,11 +49,13 @@ def test_the_pages_of_figures(desk: Desk, live_server: LiveServer, operator: Use
             for summary in page.locator(".figures details summary").all():
                 summary.click()
             shoot(page, f"{name}-{width}")
-            drawn = page.locator("canvas.chart").evaluate_all(
-                "all => all.map(each => Chart.getChart(each) !== undefined)"
-            )
+            drawn = page.locator(".plot svg").evaluate_all(DRAWN)
             assert all(drawn), name
             assert len(drawn) == {"first": 3, "bank": 4, "bank-30d": 4}.get(name, 0)
+            cut = page.locator(".figures .wide > table.blocks").evaluate_all(
+                "all => all.some(each => each.scrollWidth > each.parentElement.clientWidth)"
+            )
+            assert not cut, f"{name} has to be pushed sideways at {width}"
             broken = page.locator(".figures tbody th:visible").evaluate_all(
                 "all => all.some(th => th.offsetWidth < 60)"
             )

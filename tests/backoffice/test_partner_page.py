@@ -65,7 +65,7 @@ def test_it_says_that_the_partner_is_suspended(admin_client: Client, story: Stor
 def test_the_plot_has_the_events_of_a_day_by_hour_and_state(admin_client: Client, story: Story) -> None:
     Event.objects.filter(name="lead").update(created_at=timezone.now() - timedelta(hours=30))
     plot = admin_client.get(address(story)).context["plot"]
-    assert plot.head == ["entregue", "a entregar", "a tentar de novo", "falhou"]
+    assert plot.head == ["Hora", "entregue", "a entregar", "a tentar de novo", "falhou"]
     [row] = plot.rows
     assert row[1:] == ["0", "2", "0", "0"]
 

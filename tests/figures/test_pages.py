@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -14,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from figures.charts import BLUE, Line, plot
+from figures.charts import BLUE, GREEN, RED, Line, plot
 from figures.counting import hour_of
 from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from partners.models import Partner
@@ -125,6 +124,7 @@ def test_all_banks_side_by_side(admin_client: Client, figures: Partner) -> None:
     assert len(found) == 8
     [told] = [cells for link, cells in found.items() if "/banks/ipe/" in link]
     assert told == (
+        "no ar",
         "3.600",
         "41,7%",
         "33,3%",
@@ -132,12 +132,9 @@ def test_all_banks_side_by_side(admin_client: Client, figures: Partner) -> None:
         "12,5%",
         "0,0%",
         "8,3%",
-        "0,9 s",
-        "4,8 s",
-        "16,7",
+        "0,9\xa0s / 4,8\xa0s",
         "120",
         "60",
-        "no ar",
     )
 
 
@@ -148,10 +145,10 @@ def test_a_banks_page(admin_client: Client, figures: Partner) -> None:
     assert "todos os parceiros" in text
     assert "17 s" in text
     assert f"/admin/partners/partner/{figures.pk}/change/" in page.content.decode()
-    assert "3.600 1.500 (41,7%) 120 (8,0%) 90 (75,0%) 60 (66,7%)" in text
+    assert "3.600 1.500 (41,7%) R$ 12.000.002 120 (8,0%) R$ 600.000 90 (75,0%) R$ 450.000 60 (66,7%) R$ 300.000" in text
     plots = {plot.title: plot for plot in page.context["plots"]}
     assert plots["Ofertas por hora"].rows[0][1:] == ["20.000"]
-    assert plots["Tempo de resposta (s)"].rows[0][1:] == ["0,88", "4,85"]
+    assert plots["Tempo de resposta (s) por hora"].rows[0][1:] == ["0,88", "4,85"]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -178,7 +175,7 @@ def test_a_known_window_is_not_a_failure(admin_client: Client, partner: Partner)
     assert '<a href="?period=2h" aria-current="true">esta hora e a anterior</a>' in first.content.decode()
     side_by_side = {row[0]: row[1:] for row in admin_client.get(PAGES[0]).context["table"].rows}
     [ipe] = [cells for link, cells in side_by_side.items() if "/banks/ipe/" in link]
-    assert (ipe[5:7], ipe[-1]) == (("29,0%", "1,0%"), str(window))
+    assert (ipe[6:8], ipe[0]) == (("29,0%", "1,0%"), str(window))
     page = admin_client.get(PAGES[1])
     assert f"Agora: {window}" in text_of(page)
     cards = {card["title"]: (card["value"], card["note"]) for card in page.context["cards"]}
@@ -214,7 +211,8 @@ def test_the_first_page_shows_today_and_the_hours(admin_client: Client, figures:
         "Propostas pagas",
     ]
     plots = {plot.title: plot for plot in page.context["plots"]}
-    assert plots["Propostas por hora"].rows[0][1:] == ["80", "60", "40"]
+    sums = [sum(int(row[column]) for row in plots["Propostas por dia"].rows) for column in (1, 2, 3)]
+    assert sums == [240, 180, 120], "three hours, of one day or of two"
     assert "Contado até" in text_of(page)
 
 
@@ -226,15 +224,48 @@ def test_a_page_says_up_to_when_it_is_counted(admin_client: Client, partner: Par
     assert "ontado até 22/11/2026 18:05, horário de Brasília." in text_of(admin_client.get(page))
 
 
-def test_an_hour_alone_is_a_point() -> None:
-    """Before the fix, a line with a single hour of figures, or with gaps around an hour, showed nothing at that
-    hour."""
-    hours = [hour_of(timezone.now()) + timedelta(hours=number) for number in range(6)]
-    values = (5, None, None, 7, 8, 0)
-    [line] = json.loads(plot("x", hours, [Line("y", BLUE, values)], bars=False).data)["datasets"]
-    assert [radius > 0 for radius in line["pointRadius"]] == [True, False, False, False, False, False]
-    [bars] = json.loads(plot("x", hours, [Line("y", BLUE, values)]).data)["datasets"]
-    assert bars["pointRadius"] == 0
+def test_a_day_has_a_bar_each_hour_and_its_ticks_at_whole_quarters() -> None:
+    """Before the fix, the ticks of a day stood wherever there was room: 13h, 16h, 19h."""
+    hours = [datetime(2026, 11, 22, 18, tzinfo=UTC) + timedelta(hours=number) for number in range(24)]  # 15 h here
+    drawn = plot("Consultas", hours, [Line("Todas", BLUE, range(24)), Line("Boas", GREEN, [0] * 23 + [12])])
+    assert (drawn.title, drawn.levels) == ("Consultas por hora", ["30", "15", "0"])
+    ticks = {index: slot.tick for index, slot in enumerate(drawn.slots) if slot.tick}
+    assert ticks == {3: "18h", 9: "23/11", 15: "6h", 21: "12h"}
+    assert [len(slot.bars) for slot in drawn.slots] == [0, *[1] * 22, 2]
+    [_, good] = drawn.slots[-1].bars
+    assert (good.x, good.y, good.width, good.height, good.colour) == ("235.00", "60.00", "3.50", "40.00", GREEN)
+    assert drawn.slots[-1].words == "23/11 14h: Todas 23, Boas 12"
+    assert drawn.rows[0] == ["23/11 14h", "23", "12"]
+    assert len(drawn.rows) == 23, "an hour without a number has no row"
+
+
+def test_stacked_bars_stand_on_each_other() -> None:
+    hours = [hour_of(timezone.now())]
+    [slot] = plot("x", hours, [Line("a", BLUE, [3]), Line("b", RED, [1])], stacked=True).slots
+    assert [(bar.y, bar.height) for bar in slot.bars] == [("25.00", "75.00"), ("0.00", "25.00")]
+
+
+@pytest.mark.parametrize(("period", "slots", "ticks"), [("7d", 7, 7), ("30d", 30, 6)])
+def test_many_days_have_a_bar_each_day(
+    admin_client: Client, partner: Partner, period: str, slots: int, ticks: int
+) -> None:
+    """Before the fix, 720 hours were a line."""
+    midnight = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
+    for hour, queries in ((midnight, 5), (midnight - timedelta(hours=1), 7), (midnight - timedelta(days=1), 3)):
+        QueryHour.objects.create(hour=hour, partner=partner, queries=queries)
+    page = admin_client.get("/admin/", {"period": period})
+    [drawn] = [each for each in page.context["plots"] if each.title == "Consultas por dia"]
+    assert (len(drawn.slots), sum(bool(slot.tick) for slot in drawn.slots)) == (slots, ticks)
+    yesterday = midnight - timedelta(days=1)
+    assert drawn.rows == [[f"{midnight:%d/%m}", "5", "0"], [f"{yesterday:%d/%m}", "10", "0"]]
+
+
+def test_a_plot_without_numbers_says_so(admin_client: Client, partner: Partner) -> None:
+    """Before the fix, it showed an empty frame."""
+    page = admin_client.get("/admin/")
+    assert all(plot.slots == plot.rows == [] for plot in page.context["plots"])
+    assert page.content.decode().count("Nada neste período.") == 3
+    assert "<svg viewBox" not in page.content.decode()
 
 
 @pytest.mark.parametrize(("page", "most"), [("/admin/", 16), (PAGES[0], 8), (PAGES[1], 11), (PAGES[2], 6)])

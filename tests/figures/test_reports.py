@@ -88,10 +88,13 @@ def test_a_share_of_few_answers_is_not_told(part: int, whole: int, share: int | 
     assert reports.BankFigures("ipe", {"failed": part, "ok": whole - part}).share("failed") == share
 
 
-def test_the_hours_of_a_period() -> None:
-    day = reports.PERIODS["24h"].all_hours(NOW)
-    assert (len(day), day[-1]) == (24, NOW.replace(minute=0))
-    assert reports.PERIODS["30d"].since(NOW) == NOW.replace(minute=0) - 719 * HOUR
+def test_the_slots_of_a_period() -> None:
+    hours = reports.PERIODS["24h"].slots(NOW)
+    assert (len(hours), hours[0], hours[-1]) == (24, NOW.replace(minute=0) - 23 * HOUR, NOW.replace(minute=0))
+    days = reports.PERIODS["30d"].slots(NOW)
+    assert (len(days), days[0], days[-1]) == (30, TODAY - 29 * DAY, TODAY)
+    assert reports.PERIODS["30d"].since(NOW) == days[0]
+    assert reports.PERIODS["7d"].slot_of(NOW - 15 * HOUR) == TODAY - DAY
 
 
 def test_funnels() -> None:
