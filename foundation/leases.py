@@ -28,6 +28,11 @@ def worker_field() -> models.CharField[str, str]:
     return models.CharField(max_length=32, default="", db_default="", blank=True, editable=False)
 
 
+def released(due_at: datetime | None) -> dict[str, Any]:
+    """The columns of a row that nobody holds and that is due at `due_at`, or never if that is None."""
+    return {"due_at": due_at, "lease_until": None, "worker": ""}
+
+
 class Leased(models.Model):
     """A row that is due at some time. `due_at` is that time, null if nothing is left to do. `lease_until` is the end of
     the lease, and `worker` the worker that holds it. A class adds an index on `due_at` for the rows that have one.
@@ -61,14 +66,18 @@ class Leased(models.Model):
         cls, rows: QuerySet[Self], room: int, lease: timedelta, order: Sequence[str | Combinable] = ("due_at",)
     ) -> list[Any]:
         """Take at most `room` of `rows`, which are part of `due()`, for this worker until `lease` has passed, in the
-        given order. One statement. Returns their keys."""
+        given order. One statement. Returns their keys.
+
+        The rows are chosen in an array: PostgreSQL may run a subquery after IN several times, each of which takes
+        `room` further rows.
+        """
         if room <= 0:
             return []
         table, key = cls._meta.db_table, cls._meta.pk.column
         chosen, params = rows.order_by(*order).values("pk")[:room].query.sql_with_params()
         sql = (
-            f'UPDATE "{table}" SET lease_until = %s, worker = %s WHERE "{key}" IN'  # noqa: S608 - names of ours
-            f' ({chosen} FOR UPDATE OF "{table}" SKIP LOCKED) RETURNING "{key}"'
+            f'UPDATE "{table}" SET lease_until = %s, worker = %s WHERE "{key}" = ANY(ARRAY('  # noqa: S608 - ours
+            f'{chosen} FOR UPDATE OF "{table}" SKIP LOCKED)) RETURNING "{key}"'
         )
         with connection.cursor() as cursor:
             cursor.execute(sql, [timezone.now() + lease, worker_id(), *params])

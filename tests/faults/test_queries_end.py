@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from consultas.models import Offer, Query
+from consultas.models import LATE, Offer, Query
 from consultas.query.end import answers_of
 from foundation import channels
 from foundation.redis import redis
@@ -75,7 +75,8 @@ def test_the_sweep_ends_a_query_whose_worker_and_web_process_died(under_way: Que
     kill_the_web(live_service)
     live_service.programs.kill("banks")
     deadline = timezone.now() + timedelta(seconds=1)
-    Query.objects.update(deadline_at=deadline)
+    over = deadline + LATE
+    Query.objects.update(deadline_at=deadline, lease_until=over, due_at=over)
     assert statuses(under_way, 15) == {"ipe": "ok", "jatoba": BankTimedOut().message}
     ended = Query.objects.get().finished_at
     assert ended is not None
