@@ -5,3 +5,10 @@ class AuthorizationsConfig(AppConfig):
     name = "authorizations"
     verbose_name = "Autorizações"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from authorizations import codes
+        from authorizations.phone_code import PhoneCode
+        from foundation import later
+
+        later.register(codes.SEND, PhoneCode)

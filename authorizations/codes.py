@@ -13,15 +13,17 @@ from django.utils import timezone
 
 from authorizations import endings, phone_limits, sessions, texting
 from authorizations.models import Session
-from authorizations.phone_code import DIGITS, TRIES, PhoneCode, Stage
-from foundation import workers
+from authorizations.phone_code import DIGITS, LEASE, TRIES, PhoneCode, Stage
+from foundation import later
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc, mask_phone, only_digits
+from foundation.heartbeats import worker_id
 
 log = structlog.get_logger(__name__)
 
-#: A published task is dropped after this time, because the sweep has sent the code by then.
-TASK_EXPIRES_S = 30.0
+#: The task that sends due codes, and how many it takes at once.
+SEND = "authorizations.tasks.send_codes"
+AT_ONCE = 100
 _NAME_LENGTH = 40
 _WHY = {
     Stage.SENDING: "O código ainda está a caminho. Espere o SMS e digite o código que chegar.",
@@ -103,12 +105,9 @@ def request(authorization_id: str, page_round: int | None) -> None:
         is_allowed = phone_limits.count(session, now)
         if is_allowed:
             code.request(now)
+            later.ring(SEND)
     if not is_allowed:  # raised after the transaction, which counts the refusal
         raise phone_limits.too_many(now)
-    if not connection.in_atomic_block:
-        connection.close()  # no connection is held while waiting for the broker
-    # If the broker is unreachable, the sweep sends the code.
-    workers.publish("authorizations.tasks.send_code", (session.pk,), expires_s=TASK_EXPIRES_S)
 
 
 def check(session: Session, code: str, now: datetime) -> dict[str, Any] | ApiError | None:
@@ -147,21 +146,14 @@ def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
     )
 
 
-def is_any_due() -> bool:
-    """True if any code is due to be sent."""
-    return PhoneCode.objects.filter(next_attempt_at__lte=timezone.now()).exists()
-
-
 def send_due() -> None:
-    """Send the codes whose task was lost or whose worker died. Called by the sweep process."""
-    due = PhoneCode.objects.filter(next_attempt_at__lte=timezone.now())
-    for pk in list(due.order_by("next_attempt_at").values_list("pk", flat=True)[:100]):
-        send(pk)
+    """Send the codes that are due, each in a greenlet of its own."""
+    later.silence(SEND)
+    later.each(SEND, PhoneCode.claim(PhoneCode.due(), AT_ONCE, LEASE), send)
 
 
 def send(session_pk: int) -> None:
-    """Send a session's code, if it is still to be sent and no other worker is sending it. No connection is held
-    meanwhile."""
+    """Send a session's code, which this worker has claimed. No connection is held meanwhile."""
     taken = _take(session_pk)
     if taken is None:
         return
@@ -180,10 +172,10 @@ def send(session_pk: int) -> None:
 def _take(session_pk: int) -> tuple[PhoneCode, texting.Message] | None:
     now = timezone.now()
     with transaction.atomic():
-        due = PhoneCode.objects.select_for_update(skip_locked=True, of=("self",)).select_related("session__partner")
-        code = due.filter(pk=session_pk, next_attempt_at__lte=now).first()
+        claimed = PhoneCode.objects.select_for_update(of=("self",)).select_related("session__partner")
+        code = claimed.filter(pk=session_pk, worker=worker_id()).first()
         if code is None:
-            return None
+            return None  # the holder asked for another code meanwhile
         session = code.session
         is_open = session.status_at(now) == Session.Status.PENDING and session.erased_at is None
         if not is_open or code.stage(now) is Stage.EXPIRED:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.db import models
 
 from foundation.encryption import blind_index
+from foundation.leases import Leased, released
 
 DIGITS = 6
 VALIDITY = timedelta(minutes=10)
@@ -35,13 +36,12 @@ class Stage(models.TextChoices):
     FAILED = "failed", "recusado pelo gateway"
 
 
-class PhoneCode(models.Model):
+class PhoneCode(Leased):
     """The newest code of a session. A further code replaces it, and `number` counts them.
 
     `tries` counts the wrong answers to the newest code, `wrong_answers` those to all codes of the session. `digest` is
     a keyed hash, empty until a worker has generated the code. Only the sending worker and the phone ever have the
-    digits. `next_attempt_at` is set while the code must still be sent; the sending worker moves it to the end of its
-    lease. `sent_at` is when the code was given to the gateway.
+    digits. The row is due while the code must still be sent. `sent_at` is when the code was given to the gateway.
     """
 
     session = models.OneToOneField(
@@ -52,7 +52,6 @@ class PhoneCode(models.Model):
     tries = models.PositiveSmallIntegerField(default=0)
     wrong_answers = models.PositiveSmallIntegerField(default=0)
     requested_at = models.DateTimeField(null=True)
-    next_attempt_at = models.DateTimeField(null=True)
     sent_at = models.DateTimeField(null=True)
     failed_at = models.DateTimeField(null=True)
     confirmed_at = models.DateTimeField(null=True)
@@ -61,11 +60,7 @@ class PhoneCode(models.Model):
         verbose_name = "código por SMS"
         verbose_name_plural = "códigos por SMS"
         default_permissions = ()
-        indexes = [
-            models.Index(
-                fields=("next_attempt_at",), name="codes_to_send", condition=models.Q(next_attempt_at__isnull=False)
-            )
-        ]
+        indexes = [models.Index(fields=("due_at",), name="codes_to_send", condition=models.Q(due_at__isnull=False))]
 
     def __str__(self) -> str:
         return f"código {self.number} da sessão {self.session_id}"
@@ -90,24 +85,25 @@ class PhoneCode(models.Model):
     def request(self, now: datetime) -> None:
         """Request a code, which replaces the previous one. The session must be locked."""
         self.number += 1
-        self.digest, self.tries, self.requested_at, self.next_attempt_at = "", 0, now, now
+        self.digest, self.tries, self.requested_at, self.due_at = "", 0, now, now
+        self.lease_until, self.worker = None, ""
         self.sent_at = self.failed_at = self.confirmed_at = None
         self.save()
 
     def take(self, now: datetime) -> str:
         """Generate the digits to send now, and store their digest. Returns the digits. The row must be locked."""
         digits = "".join(secrets.choice("0123456789") for _ in range(DIGITS))
-        self.digest, self.sent_at, self.next_attempt_at = self._digest(digits), now, now + LEASE
-        self.save(update_fields=["digest", "sent_at", "next_attempt_at"])
+        self.digest, self.sent_at = self._digest(digits), now
+        self.save(update_fields=["digest", "sent_at"])
         return digits
 
     def mark_sent(self) -> None:
         """Record that the gateway has the code, or may have it. Does nothing if another code was taken meanwhile."""
-        self._taken().update(next_attempt_at=None)
+        self._taken().update(**released(None))
 
     def mark_failed(self, now: datetime) -> None:
         """Record that the gateway does not have the code. Does nothing if another code was taken meanwhile."""
-        self._taken().update(next_attempt_at=None, digest="", sent_at=None, failed_at=now)
+        self._taken().update(**released(None), digest="", sent_at=None, failed_at=now)
 
     def is_right(self, digits: str) -> bool:
         """True for the code's digits."""
@@ -126,8 +122,8 @@ class PhoneCode(models.Model):
 
     def confirm(self, now: datetime) -> None:
         """Record that the holder gave the right code. The session must be locked."""
-        self.confirmed_at, self.next_attempt_at = now, None
-        self.save(update_fields=["confirmed_at", "next_attempt_at"])
+        self.confirmed_at, self.due_at = now, None
+        self.save(update_fields=["confirmed_at", "due_at"])
 
     def _taken(self) -> models.QuerySet[PhoneCode]:
         """This row, while it has the digest that this process stored."""

@@ -28,6 +28,6 @@ def tell_head() -> None:
 
 
 @shared_task
-def send_code(session_pk: int) -> None:
-    """Send the code that a holder requested."""
-    codes.send(session_pk)
+def send_codes() -> None:
+    """Send the codes that holders requested."""
+    codes.send_due()

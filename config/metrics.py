@@ -137,7 +137,7 @@ class StateCollector(Collector):
             "proposals_unknown", "Submissions of which nobody knows yet whether the bank has them.", labels=["bank"]
         )
         oldest = GaugeMetricFamily("proposals_unknown_oldest_seconds", "Age of the oldest of them.", labels=["bank"])
-        rows = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
+        rows = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False)
         now = timezone.now()
         for bank, count, since in rows.order_by().values_list("provider").annotate(Count("pk"), Min("created_at")):
             unknown.add_metric([bank], count)
@@ -150,8 +150,8 @@ class StateCollector(Collector):
             "proposal_refresh_oldest_due_seconds", "How long the look at an open proposal is overdue.", labels=["bank"]
         )
         now = timezone.now()
-        overdue = Proposal.objects.filter(next_refresh_at__lte=now).order_by().values_list("provider")
-        for bank, due in overdue.annotate(Min("next_refresh_at")):
+        overdue = Proposal.objects.filter(due_at__lte=now, submission=Proposal.Submission.ACCEPTED).order_by()
+        for bank, due in overdue.values_list("provider").annotate(Min("due_at")):
             oldest.add_metric([bank], (now - due).total_seconds())
         return oldest
 

@@ -155,14 +155,14 @@ def _steps() -> Iterator[Problem]:
 
 def _unknown() -> Iterator[Problem]:
     # The second condition makes PostgreSQL use the index of the first.
-    unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, next_reconcile_at__isnull=False)
+    unknown = Proposal.objects.filter(submission=Proposal.Submission.UNKNOWN, due_at__isnull=False)
     yield from _of_partners(
         unknown,
         ("proposta de resultado desconhecido", "propostas de resultado desconhecido"),
         Problem(
             "",
             "",
-            _list_of(Proposal, "submission__exact=unknown&next_reconcile_at__isnull=False"),
+            _list_of(Proposal, "submission__exact=unknown&due_at__isnull=False"),
             "Propostas sem resultado",
             "O serviço pergunta ao banco até saber. Conciliar agora, na página da proposta, pergunta já.",
         ),

@@ -351,9 +351,9 @@ CELERY_TASK_ROUTES = {
     "foundation.tasks.tick": {"queue": "sweeps"},
     "consultas.tasks.check_steps": {"queue": "sweeps"},
     "consultas.tasks.take_over": {"queue": "sweeps"},
-    "proposals.tasks.sweep": {"queue": "sweeps"},
-    # A holder waits for the code like a partner waits for a bank. A sweep sends codes whose task was lost.
-    "authorizations.tasks.send_code": {"queue": "banks"},
+    "proposals.tasks.check_due": {"queue": "sweeps"},
+    "proposals.tasks.end_leases": {"queue": "sweeps"},
+    "authorizations.tasks.send_codes": {"queue": "sweeps"},
     "foundation.tasks.pong": {"queue": "banks"},
     "consultas.tasks.*": {"queue": "banks"},
     "proposals.tasks.*": {"queue": "banks"},

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
+import gevent
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
@@ -17,11 +19,13 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from foundation import workers
+from foundation.database import give_back_connection
 from foundation.heartbeats import dead_among
 from foundation.leases import Leased
 from foundation.redis import redis
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 #: Seconds between two ticks. A task that no worker took until the next tick expires, because that publishes it again.
 TICK_S = float(settings.CELERY_BEAT_SCHEDULE["tick"]["schedule"])
@@ -96,10 +100,32 @@ def drain(task: str, take: Callable[[], int]) -> None:
     is left. After that whoever commits a due row rings again, so a last look follows."""
     while take():
         pass
-    with suppress(RedisError):
-        redis().delete(_bell(task))
+    silence(task)
     while take():
         pass
+
+
+def each(task: str, items: Iterable[T], work: Callable[[T], object]) -> None:
+    """For the Celery task `task`: do `work` for each of `items`, which it has claimed, in a greenlet of its own, so
+    that a slow one delays no other. Returns when all have ended. An item whose work failed is due again when its lease
+    ends."""
+
+    def one(item: T) -> None:
+        try:
+            work(item)
+        except Exception:
+            log.exception("later_failed", task=task)
+        finally:
+            give_back_connection()
+
+    give_back_connection()
+    gevent.joinall([gevent.spawn(one, item) for item in items])
+
+
+def silence(task: str) -> None:
+    """For the Celery task `task`, before it looks for due rows: whoever commits one from now on rings again."""
+    with suppress(RedisError):
+        redis().delete(_bell(task))
 
 
 def _bell(task: str) -> str:

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import connection, transaction
-from django.utils import timezone
+from django.db import connection
 
 from consultas import admission
 from foundation import workers
@@ -190,24 +189,12 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
 # --- Sweep ------------------------------------------------------------------------------------------------------
 
 
-def is_any_due() -> bool:
-    """True if the next check of any open proposal is due."""
-    due = Proposal.objects.filter(provider__in=registry.names(), next_refresh_at__lte=timezone.now())
-    return due.exists()
-
-
 def claim_due() -> list[Proposal]:
     """Open proposals whose next check is due, at most `REFRESH_BATCH` of each bank, claimed for this worker."""
-    now = timezone.now()
-    ids: list[UUID] = []
-    for bank in registry.names():
-        with transaction.atomic():
-            rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_refresh_at")
-            due = rows.filter(provider=bank, next_refresh_at__lte=now).only("pk")[:REFRESH_BATCH]
-            keys = [proposal.pk for proposal in due]
-            Proposal.objects.filter(pk__in=keys).update(next_refresh_at=now + REFRESH_LEASE)
-        ids += keys
-    return list(Proposal.objects.filter(pk__in=ids))
+    due = Proposal.due().filter(submission=Proposal.Submission.ACCEPTED)
+    banks = due.filter(provider__in=registry.names()).order_by("provider").values_list("provider", flat=True).distinct()
+    ids = [key for bank in banks for key in Proposal.claim(due.filter(provider=bank), REFRESH_BATCH, REFRESH_LEASE)]
+    return list(Proposal.objects.filter(pk__in=ids)) if ids else []
 
 
 def refresh(proposal: Proposal) -> None:

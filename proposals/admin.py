@@ -65,7 +65,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         "amount",
         "coloured_status",
         "coloured_submission",
-        "next_reconcile_at",
+        "due_at",
     )
     list_filter = ("submission", "status", BankFilter, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
@@ -105,8 +105,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
         "trouble",
         "attempts",
         "reconciles",
-        "next_reconcile_at",
-        "next_refresh_at",
+        "due_at",
         "request_id",
         "created_at",
         "updated_at",

@@ -16,11 +16,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from consultas.models import Offer
-from foundation import leases
 from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, sealed
 from foundation.errors import ApiError
 from foundation.heartbeats import worker_id
+from foundation.leases import Leased, released
 from partners.models import Partner
 from providers.models import Provider
 
@@ -44,17 +44,16 @@ def next_look(looks: int) -> datetime:
     return timezone.now() + timedelta(seconds=RECONCILE_AFTER_S[min(looks, len(RECONCILE_AFTER_S) - 1)])
 
 
-class Submittable(models.Model):
+class Submittable(Leased):
     """The submission of one offer to its bank. The row is committed before the bank is called.
 
     `submission` is the state of the sending. `reference` identifies the submission at the bank. `attempts` numbers the
     attempts: a worker whose attempt was overtaken changes nothing, unless the bank accepted. `taken_at` is when a
-    worker took the current attempt; `lease_until` is when another worker may. `worker` is the worker that took it or
-    that checks the outcome. `sent_until` is the last time at which a sent request can still arrive at the bank; None if
-    nothing was ever sent. `dataset` and `terms` are the body and the offer as they were sent. `next_dataset` is the
-    body of a retry while an earlier attempt may still be at the bank. `origin_query_id` is the query that gave the
-    offer as it was sent, null in rows of earlier releases; the offer itself refers to its newest query.
-    `partner_reference` is the partner's own name of the proposal, or empty.
+    worker took the current attempt; until `lease_until` no other request begins one. `sent_until` is the last time at
+    which a sent request can still arrive at the bank; None if nothing was ever sent. `dataset` and `terms` are the body
+    and the offer as they were sent. `next_dataset` is the body of a retry while an earlier attempt may still be at the
+    bank. `origin_query_id` is the query that gave the offer as it was sent, null in rows of earlier releases; the offer
+    itself refers to its newest query. `partner_reference` is the partner's own name of the proposal, or empty.
     """
 
     class Submission(models.TextChoices):
@@ -80,12 +79,9 @@ class Submittable(models.Model):
     error = EncryptedJSONField("erro", null=True)
     attempts = models.PositiveIntegerField("tentativas", default=1)
     taken_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True)
     sent_until = models.DateTimeField(null=True)
     reconciles = models.PositiveSmallIntegerField("conciliações", default=0)
-    next_reconcile_at = models.DateTimeField("próxima conciliação", null=True)
     partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
-    worker = leases.worker_field()
     request_id = models.CharField("id da requisição", max_length=128)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     updated_at = models.DateTimeField("atualizada em", auto_now=True)
@@ -108,7 +104,7 @@ class Submittable(models.Model):
     @staticmethod
     def _lease(until: datetime) -> dict[str, Any]:
         """The columns that reserve an attempt until `until`, and make the sweep check it after that."""
-        return {"lease_until": until, "next_reconcile_at": until, "worker": ""}
+        return {"lease_until": until, "due_at": until, "worker": ""}
 
     def is_held(self, now: datetime) -> bool:
         """True while a request or a worker is working on the current attempt. No other may begin one."""
@@ -184,10 +180,8 @@ class Submittable(models.Model):
         """Give back an attempt that no worker took, so that a repeat need not wait until the lease expires. NOT_SENT if
         no earlier attempt was sent, otherwise UNKNOWN."""
         untaken = self._current_attempt().filter(taken_at__isnull=True)
-        untaken.filter(sent_until__isnull=True).update(submission=self.Submission.NOT_SENT, next_reconcile_at=None)
-        untaken.filter(sent_until__isnull=False).update(
-            submission=self.Submission.UNKNOWN, next_reconcile_at=timezone.now()
-        )
+        untaken.filter(sent_until__isnull=True).update(submission=self.Submission.NOT_SENT, **released(None))
+        untaken.filter(sent_until__isnull=False).update(submission=self.Submission.UNKNOWN, **released(timezone.now()))
 
     # --- Worker: takes the attempt, and records its outcome ------------------------------------------------------
 
@@ -212,13 +206,13 @@ class Submittable(models.Model):
             if earlier is None:
                 row.origin_query_id = row.offer.query_id
             row.taken_at, row.sent_until = now, earlier or until
-            row.lease_until = row.next_reconcile_at = until
+            row.lease_until = row.due_at = until
             row.worker = worker
             row.save(
                 update_fields=[
                     "taken_at",
                     "lease_until",
-                    "next_reconcile_at",
+                    "due_at",
                     "sent_until",
                     "origin_query_id",
                     "worker",
@@ -251,8 +245,7 @@ class Submittable(models.Model):
                 submission=self.Submission.NOT_SENT,
                 error=sealed(self, "error", error.as_dict()),
                 sent_until=None,
-                lease_until=None,
-                next_reconcile_at=None,
+                **released(None),
             )
         else:
             self.return_to_unknown()
@@ -264,8 +257,7 @@ class Submittable(models.Model):
             submission=self.Submission.UNKNOWN,
             sent_until=self._not_before_earlier(timezone.now()),
             reconciles=0,
-            next_reconcile_at=next_look(0),
-            worker="",
+            **released(next_look(0)),
         )
 
     def _not_before_earlier(self, moment: datetime) -> datetime:
@@ -277,38 +269,38 @@ class Submittable(models.Model):
         self._current_attempt().update(
             submission=self.Submission.UNKNOWN,
             sent_until=self.sent_until,
-            next_reconcile_at=next_look(self.reconciles),
-            worker="",
+            **released(next_look(self.reconciles)),
         )
 
     # --- Sweep: checks submissions without an outcome -----------------------------------------------------------
 
     @classmethod
-    def end_expired_attempts(cls, keys: Collection[uuid.UUID], now: datetime) -> None:
-        """End those of the locked rows `keys` that are SENDING after their lease expired: NOT_SENT if no worker took
-        them, otherwise UNKNOWN, because their worker died."""
-        lapsed = cls._rows().filter(pk__in=keys, submission=cls.Submission.SENDING, lease_until__lte=now)
-        lapsed.filter(sent_until__isnull=True).update(submission=cls.Submission.NOT_SENT, next_reconcile_at=None)
-        lapsed.filter(sent_until__isnull=False).update(submission=cls.Submission.UNKNOWN, reconciles=0)
+    def end_expired_attempts(cls) -> None:
+        """End the attempts that are SENDING after their lease expired: NOT_SENT if no worker took them, otherwise
+        UNKNOWN, because their worker died."""
+        lapsed = cls.due().filter(submission=cls.Submission.SENDING)
+        lapsed.filter(sent_until__isnull=True).update(submission=cls.Submission.NOT_SENT, **released(None))
+        unknown = {"submission": cls.Submission.UNKNOWN, "reconciles": 0}
+        lapsed.filter(sent_until__isnull=False).update(**unknown, **released(timezone.now()))
 
     @classmethod
-    def end_leases_of(cls, workers: Collection[str], now: datetime) -> None:
+    def end_leases_of(cls, workers: Collection[str]) -> None:
         """End the attempts and checks of these workers, which are believed dead, before their leases expire. The
         attempts become UNKNOWN, and all are due to be checked.
 
         `sent_until` stays. A worker that is alive after all may continue its attempt until then, so a "not found" is
         final no earlier than if its lease had lasted.
         """
-        held = cls._rows().filter(worker__in=workers)
-        attempts = held.filter(submission=cls.Submission.SENDING, taken_at__isnull=False)
-        attempts.update(submission=cls.Submission.UNKNOWN, reconciles=0, next_reconcile_at=now, worker="")
-        held.filter(submission=cls.Submission.UNKNOWN).update(next_reconcile_at=now, worker="")
+        attempts = cls.held().filter(worker__in=workers, submission=cls.Submission.SENDING, taken_at__isnull=False)
+        unknown = {"submission": cls.Submission.UNKNOWN, "reconciles": 0}
+        attempts.update(**unknown, **released(timezone.now()))
+        super().end_leases_of(workers)
 
     def look_again_later(self) -> None:
         """Still UNKNOWN after a check: schedule the next one after a longer pause."""
         unknown = self._rows().filter(pk=self.pk, attempts=self.attempts, submission=self.Submission.UNKNOWN)
         looks = self.reconciles + 1
-        unknown.update(reconciles=looks, next_reconcile_at=next_look(looks), worker="")
+        unknown.update(reconciles=looks, **released(next_look(looks)))
 
     @classmethod
     def _rows(cls) -> QuerySet[Self]:

@@ -16,6 +16,7 @@ from consultas.models import Offer
 from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
 from foundation.errors import ApiError, error_from_dict
+from foundation.leases import released
 from partners.models import Partner
 from proposals import envelope, reasons
 from proposals.attempts import NEVER_ACCEPTED, Submittable, next_look
@@ -70,7 +71,6 @@ class Proposal(Submittable):
     disbursed_amount = models.DecimalField("valor pago", max_digits=12, decimal_places=2, null=True)
     moved_at = models.DateTimeField("última mudança", default=timezone.now)
     last_status_at = models.DateTimeField(null=True)
-    next_refresh_at = models.DateTimeField("próxima atualização", null=True)
 
     class Meta:
         verbose_name = "proposta"
@@ -97,11 +97,6 @@ class Proposal(Submittable):
             models.Index(fields=("partner", "cpf_index"), name="proposal_holder"),
             models.Index(fields=("-created_at", "-id"), name="proposal_newest_of_all"),
             models.Index(fields=("cpf_index",), name="proposal_holder_of_all"),
-            models.Index(
-                fields=("next_reconcile_at",),
-                name="proposal_unsettled",
-                condition=Q(next_reconcile_at__isnull=False),
-            ),
             # Submissions that the bank does not have, or may not have: few of all rows.
             models.Index(
                 fields=("-created_at", "-id"),
@@ -109,9 +104,9 @@ class Proposal(Submittable):
                 condition=~Q(submission="accepted"),
             ),
             models.Index(
-                fields=("provider", "next_refresh_at"),
+                fields=("due_at",),
                 name="proposal_due",
-                condition=Q(next_refresh_at__isnull=False),
+                condition=Q(due_at__isnull=False),
             ),
             models.Index(
                 fields=("updated_at",),
@@ -160,9 +155,8 @@ class Proposal(Submittable):
         self._change(
             submission=self.Submission.ACCEPTED,
             native_id=reported.native_id,
-            lease_until=None,
-            next_reconcile_at=None,
             next_dataset=None,
+            **released(None),
         )
         Offer.objects.filter(pk=self.offer_id).update(live_proposal_id=self.pk, live_proposal_since=timezone.now())
         self._keep(reported)
@@ -184,7 +178,7 @@ class Proposal(Submittable):
                     submission=self.Submission.UNKNOWN,
                     sent_until=self.sent_until,
                     error=error.as_dict(),
-                    next_reconcile_at=next_look(row.reconciles),
+                    **released(next_look(row.reconciles)),
                 )
             die_at("before_settle")
 
@@ -197,12 +191,10 @@ class Proposal(Submittable):
             if row.error:
                 row._end_as_refused(error_from_dict(row.error))
             else:
-                row._change(submission=self.Submission.NOT_SENT, next_reconcile_at=None)
+                row._change(submission=self.Submission.NOT_SENT, **released(None))
 
     def _end_as_refused(self, error: ApiError) -> None:
-        self._change(
-            submission=self.Submission.REFUSED, error=error.as_dict(), lease_until=None, next_reconcile_at=None
-        )
+        self._change(submission=self.Submission.REFUSED, error=error.as_dict(), **released(None))
         self._record("", ProposalStatus.CREATED, Cause.SUBMIT, "")
         if is_expired := isinstance(error, OfferExpired):
             Offer.objects.filter(pk=self.offer_id).update(expired_at=timezone.now())
@@ -238,15 +230,14 @@ class Proposal(Submittable):
     @outlasts_restart
     def hasten_refresh(self) -> None:
         """Have an open proposal checked by the next sweep."""
-        is_open = Proposal.objects.filter(pk=self.pk, next_refresh_at__isnull=False)
-        is_open.update(next_refresh_at=timezone.now())
+        Proposal.hasten(Proposal.objects.filter(pk=self.pk, due_at__isnull=False))
 
     def plan_refresh(self) -> None:
         """Schedule the next status check: soon after a move, then less and less often, and never once the status is
         final."""
         now = timezone.now()
         wait = max(SOONEST_REFRESH, min(SLOWEST_REFRESH, (now - self.moved_at) / 10))
-        self._change(next_refresh_at=None if self.is_final else now + wait)
+        self._change(**released(None if self.is_final else now + wait))
 
     def _take_over(self, reported: BankProposal, cause: Cause) -> None:
         self._change(error=None)
@@ -326,7 +317,7 @@ class Proposal(Submittable):
             row = Proposal.objects.select_for_update(of=("self",)).select_related("partner").get(pk=self.pk)
             yield row
             if row._changed:
-                is_news = row._changed != {"next_refresh_at"}
+                is_news = not row._changed <= released(None).keys()
                 row.save(update_fields=[*row._changed, *(["updated_at"] if is_news else [])])
 
     def _change(self, **columns: Any) -> None:

@@ -5,16 +5,14 @@ The schedule and the reasons are in docs/decisions/0030-exactly-once-submission.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from foundation.errors import ApiError
-from foundation.heartbeats import worker_id
 from proposals.models import Cause, Proposal
 from proposals.sending import find, is_not_found_final
 
@@ -24,32 +22,12 @@ BATCH = 50
 LOOK_LEASE = timedelta(seconds=60)
 
 
-def is_any_due() -> bool:
-    """True if the check of any submission is due."""
-    return Proposal.objects.filter(_due(timezone.now())).exists()
-
-
-def _due(now: datetime) -> Q:
-    return Q(next_reconcile_at__lte=now, submission__in=(Phase.SENDING, Phase.UNKNOWN))
-
-
-def held() -> QuerySet[Proposal]:
-    """The submissions that a worker is sending or checking."""
-    return Proposal.objects.filter(next_reconcile_at__isnull=False).exclude(worker="")
-
-
 def claim_unsettled() -> list[Proposal]:
     """Claim the due submissions, so that no other worker checks them meanwhile. An attempt whose lease expired becomes
     UNKNOWN first, or NOT_SENT if no worker took it."""
-    worker, now = worker_id(), timezone.now()
-    with transaction.atomic():
-        rows = Proposal.objects.select_for_update(skip_locked=True, of=("self",)).order_by("next_reconcile_at")
-        due = rows.filter(_due(now))
-        ids = [proposal.pk for proposal in due.only("pk")[:BATCH]]
-        Proposal.end_expired_attempts(ids, now)
-        unknown = Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)
-        unknown.update(next_reconcile_at=now + LOOK_LEASE, worker=worker)
-    return list(Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN))
+    Proposal.end_expired_attempts()
+    ids = Proposal.claim(Proposal.due().filter(submission=Phase.UNKNOWN), BATCH, LOOK_LEASE)
+    return list(Proposal.objects.filter(pk__in=ids, submission=Phase.UNKNOWN)) if ids else []
 
 
 def reconcile(proposal: Proposal) -> None:
@@ -78,5 +56,5 @@ def bring_forward(proposals: QuerySet[Proposal]) -> list[UUID]:
     now = timezone.now()
     lapsed = Q(submission=Phase.UNKNOWN) | Q(submission=Phase.SENDING, lease_until__lte=now)
     ids = list(proposals.filter(lapsed).values_list("pk", flat=True))
-    Proposal.objects.filter(lapsed, pk__in=ids).update(next_reconcile_at=now, reconciles=0)
+    Proposal.hasten(Proposal.objects.filter(lapsed, pk__in=ids), reconciles=0)
     return ids

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from consultas import offer_json, offers
 from consultas.models import Offer
-from foundation import validation, workers
+from foundation import channels, validation, workers
 from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
 from partners.models import Partner
 from proposals import comparison, dataset, envelope
@@ -29,6 +29,8 @@ from proposals.statuses import NOT_LIVE
 from providers.errors import BankFailure, OfferExpired, ProviderUnavailable
 
 Phase = Proposal.Submission
+#: How often a waiting request looks at its row, in seconds, if nobody tells it anything.
+LOOK_EVERY_S = 1.0
 _UNKNOWN = "O resultado do envio ainda não é conhecido. Repita a chamada em instantes: nada será enviado em dobro."
 
 
@@ -63,10 +65,8 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
         raise AssertionError("check() raises without an offer")
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
     proposal, is_ours = _claim_attempt(partner, offer, data, request_id)
-    if is_ours and _have_sent(proposal, deadline) is None:
+    if not _await_outcome(proposal, deadline, publishes=is_ours) and is_ours:
         proposal.give_back_attempt()
-    else:
-        _await_outcome(proposal, deadline)
     proposal = Proposal.objects.get(pk=proposal.pk)
     if proposal.submission == Phase.ACCEPTED:
         # The bank may have an earlier dataset than this request's.
@@ -146,23 +146,39 @@ def _refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: di
     raise error
 
 
-def _have_sent(proposal: Proposal, deadline: float) -> bytes | None:
-    """Have a worker send the current attempt. Returns its answer, or None if there is none before `deadline`."""
-    return workers.ask("proposals.tasks.submit", str(proposal.pk), deadline - time.monotonic())
+def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> bool:
+    """Have a worker send the current attempt if `publishes`, and wait until it has its outcome. False if it has none at
+    `deadline` (monotonic seconds). The row tells; what the worker tells only says when to look.
 
-
-def _await_outcome(proposal: Proposal, deadline: float) -> None:
-    """Wait until the current attempt has its outcome, or until `deadline` (monotonic seconds). The row is polled,
-    because the sending worker may answer to another request.
-
-    The process of that request may have died before it published the task. While no worker has taken the attempt, one
-    of the waiting requests publishes the task again.
+    The broker may lose the task, and the process that published it may die before. While no worker has taken the
+    attempt, one of the waiting requests publishes the task again.
     """
-    pause = 0.05
+    if proposal.submission == Phase.ACCEPTED:
+        return True
+    connection.close()
+    key, published_at = str(proposal.pk), time.monotonic()
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
-    while time.monotonic() < deadline and (row := sending.values("taken_at").first()) is not None:
-        connection.close()
-        if row["taken_at"] is None and workers.is_first_to_ask(f"{proposal.pk}:{proposal.attempts}"):
-            _have_sent(proposal, deadline)
-        time.sleep(pause)
-        pause = min(0.5, pause * 1.5)
+    with channels.listen(key, results=False) as inbox:
+        if publishes and not _publish(key, deadline):
+            return False
+        while (left := deadline - time.monotonic()) > 0:
+            message = inbox.get(min(left, LOOK_EVERY_S))
+            if message is not None and message[0] == channels.READY and publishes:
+                continue  # nothing happened before this request
+            row = sending.values("taken_at").first()
+            connection.close()
+            if row is None:
+                return True
+            if message is not None and message[0] == channels.FAILED:
+                return False
+            is_lost = row["taken_at"] is None and time.monotonic() - published_at >= workers.UNSTARTED_S
+            if (is_lost or not publishes) and workers.is_first_to_ask(f"{key}:{proposal.attempts}"):
+                publishes, published_at = True, time.monotonic()
+                _publish(key, deadline)
+    return False
+
+
+def _publish(key: str, deadline: float) -> bool:
+    left = deadline - time.monotonic()
+    patience_s = min(left, workers.BROKER_PATIENCE_S)
+    return workers.publish("proposals.tasks.submit", (key,), expires_s=left, patience_s=patience_s)

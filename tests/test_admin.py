@@ -204,7 +204,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     Event.objects.filter(pk=overdue.pk).update(next_attempt_at=now - timedelta(minutes=3), failures=1)
     leave_attempts(overdue, 1, "refused")
     a_step(offer, due_at=now - timedelta(minutes=3))
-    a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
+    a_proposal(offer, submission=Proposal.Submission.UNKNOWN, due_at=now)
     open_breaker()
     for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
         key, _ = issue_key(partner, expires_in=expires_in)

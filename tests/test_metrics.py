@@ -174,7 +174,7 @@ def test_overdue_checks_reveal_a_dead_sweep_process(db: None, client: Web) -> No
     for bank, overdue_s in (("imbuia", 20), ("imbuia", 90), ("peroba", -5)):
         offer = an_offer(partner, bank, cpf=f"holder-{overdue_s}")
         a_step(offer, due_at=now - timedelta(seconds=overdue_s))
-        a_proposal(offer, submission="accepted", next_refresh_at=now - timedelta(seconds=overdue_s + 1000))
+        a_proposal(offer, submission="accepted", due_at=now - timedelta(seconds=overdue_s + 1000))
     a_step(an_offer(partner, "canela"), state="approved", due_at=None)
     found = scrape(client)
     name = "external_step_oldest_due_seconds"
@@ -190,7 +190,7 @@ def test_proposals_of_unknown_outcome(db: None, client: Web) -> None:
         a_proposal(
             an_offer(partner, "ipe"),
             submission=submission,
-            next_reconcile_at=now if submission == "unknown" else None,
+            due_at=now if submission == "unknown" else None,
             created_at=now - timedelta(minutes=minutes),
         )
     found = scrape(client)

@@ -272,13 +272,15 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='PhoneCode',
             fields=[
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('lease_until', models.DateTimeField(editable=False, null=True)),
+                ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('session', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='phone_code', serialize=False, to='authorizations.session', verbose_name='sessão')),
                 ('number', models.PositiveSmallIntegerField(default=0)),
                 ('digest', models.CharField(blank=True, default='', max_length=64)),
                 ('tries', models.PositiveSmallIntegerField(default=0)),
                 ('wrong_answers', models.PositiveSmallIntegerField(default=0)),
                 ('requested_at', models.DateTimeField(null=True)),
-                ('next_attempt_at', models.DateTimeField(null=True)),
                 ('sent_at', models.DateTimeField(null=True)),
                 ('failed_at', models.DateTimeField(null=True)),
                 ('confirmed_at', models.DateTimeField(null=True)),
@@ -287,7 +289,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'código por SMS',
                 'verbose_name_plural': 'códigos por SMS',
                 'default_permissions': (),
-                'indexes': [models.Index(condition=models.Q(('next_attempt_at__isnull', False)), fields=['next_attempt_at'], name='codes_to_send')],
+                'indexes': [models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at'], name='codes_to_send')],
             },
         ),
         migrations.AddIndex(

@@ -56,6 +56,9 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Proposal',
             fields=[
+                ('due_at', models.DateTimeField(editable=False, null=True, verbose_name='vence em')),
+                ('lease_until', models.DateTimeField(editable=False, null=True)),
+                ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('origin_query_id', models.UUIDField(editable=False, null=True, verbose_name='consulta de origem')),
                 ('provider', models.CharField(max_length=40, verbose_name='banco')),
@@ -69,12 +72,9 @@ class Migration(migrations.Migration):
                 ('error', foundation.encryption.EncryptedJSONField(null=True, verbose_name='erro')),
                 ('attempts', models.PositiveIntegerField(default=1, verbose_name='tentativas')),
                 ('taken_at', models.DateTimeField(null=True)),
-                ('lease_until', models.DateTimeField(null=True)),
                 ('sent_until', models.DateTimeField(null=True)),
                 ('reconciles', models.PositiveSmallIntegerField(default=0, verbose_name='conciliações')),
-                ('next_reconcile_at', models.DateTimeField(null=True, verbose_name='próxima conciliação')),
                 ('partner_reference', models.CharField(blank=True, db_default='', default='', max_length=64, verbose_name='referência do parceiro')),
-                ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('request_id', models.CharField(max_length=128, verbose_name='id da requisição')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='criada em')),
                 ('updated_at', models.DateTimeField(auto_now=True, verbose_name='atualizada em')),
@@ -90,7 +90,6 @@ class Migration(migrations.Migration):
                 ('disbursed_amount', models.DecimalField(decimal_places=2, max_digits=12, null=True, verbose_name='valor pago')),
                 ('moved_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='última mudança')),
                 ('last_status_at', models.DateTimeField(null=True)),
-                ('next_refresh_at', models.DateTimeField(null=True, verbose_name='próxima atualização')),
                 ('offer', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='proposals', to='consultas.offer', verbose_name='oferta')),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='proposals', to='partners.partner', verbose_name='parceiro')),
             ],
@@ -176,15 +175,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='proposal',
-            index=models.Index(condition=models.Q(('next_reconcile_at__isnull', False)), fields=['next_reconcile_at'], name='proposal_unsettled'),
-        ),
-        migrations.AddIndex(
-            model_name='proposal',
             index=models.Index(condition=models.Q(('submission', 'accepted'), _negated=True), fields=['-created_at', '-id'], name='proposal_not_accepted'),
         ),
         migrations.AddIndex(
             model_name='proposal',
-            index=models.Index(condition=models.Q(('next_refresh_at__isnull', False)), fields=['provider', 'next_refresh_at'], name='proposal_due'),
+            index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at'], name='proposal_due'),
         ),
         migrations.AddIndex(
             model_name='proposal',

@@ -33,7 +33,7 @@ SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 def nobodys_queue() -> Iterator[None]:
     """No worker of another test takes the published tasks: each test does their work itself."""
     routes = app.conf.task_routes
-    app.conf.update(task_routes={"authorizations.tasks.send_code": {"queue": "nobodys"}})
+    app.conf.update(task_routes={"authorizations.tasks.send_codes": {"queue": "nobodys"}})
     app.amqp.router = app.amqp.Router()
     yield
     app.conf.update(task_routes=routes)
@@ -54,7 +54,7 @@ def session(transactional_db: None, gateway: Receiver) -> Session:
 
 def send(gateway: Receiver, session: Session) -> str:
     """Do the worker's task. Returns the code that the phone shows."""
-    codes.send(session.pk)
+    codes.send_due()
     found = re.match(r"\d{6}\b", gateway.received[-1].json()["text"])
     assert found
     return found[0]

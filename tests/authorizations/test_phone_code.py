@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from authorizations import codes, dossier, phone_limits, seal, sessions, texting
 from authorizations.models import Evidence, PhoneCode, PhoneUse, Session
-from authorizations.phone_code import CODES, PAUSE, SESSION_TRIES, TRIES, VALIDITY
+from authorizations.phone_code import CODES, LEASE, PAUSE, SESSION_TRIES, TRIES, VALIDITY
 from tests.authorizations.clients import PHONE, HolderClient, PartnerClient, open_session, public
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver, Reply
@@ -78,7 +78,7 @@ def have_code_sent(holder: HolderClient, session: Session, gateway: Receiver) ->
     """Ask for a code, and do the worker's task that sends it."""
     PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
     assert post(holder, session, "code").status_code == 303
-    codes.send(session.pk)
+    codes.send_due()
     return sent_code(gateway)
 
 
@@ -95,7 +95,7 @@ def test_the_code_opens_the_acceptance_and_stands_in_the_evidence(
     asked = post(holder, session, "code")
     assert (asked.status_code, asked["Location"]) == (303, f"{public(session)}#codigo")
     assert "Estamos enviando" in page(holder, session)
-    codes.send(session.pk)
+    codes.send_due()
     (message,) = gateway.received
     code = sent_code(gateway)
     assert message.json() == {
@@ -252,12 +252,12 @@ def test_codes_are_sent_at_most_every_30_seconds_and_ten_times(
     assert timedelta(seconds=30) == PAUSE
     have_code_sent(holder, session, gateway)
     assert post(holder, session, "code").status_code == 303
-    codes.send(session.pk)
+    codes.send_due()
     assert len(gateway.received) == 1
     PhoneCode.objects.update(number=CODES, requested_at=timezone.now() - PAUSE)
     assert "peça um novo link" in page(holder, session)
     assert post(holder, session, "code").status_code == 303
-    codes.send(session.pk)
+    codes.send_due()
     assert len(gateway.received) == 1
 
 
@@ -307,7 +307,7 @@ def test_a_closed_session_sends_no_code(session: Session, holder: HolderClient, 
     used = token(holder, session)
     assert post(holder, session, "code").status_code == 303
     Session.objects.update(expires_at=timezone.now())
-    codes.send(session.pk)
+    codes.send_due()
     assert gateway.received == []
     reply = holder.post(f"{public(session)}/code", urlencode({"page": used}), content_type=FORM)
     assert reply.status_code == 410
@@ -348,12 +348,18 @@ def test_a_code_that_may_have_arrived_counts(
     assert accept(holder, session, code).status_code == 303
 
 
+def taken(session: Session) -> Any:
+    """The code, taken by this worker."""
+    PhoneCode.claim(PhoneCode.due(), 1, LEASE)
+    return codes._take(session.pk)
+
+
 def test_a_worker_that_died_is_followed_by_another(session: Session, holder: HolderClient, gateway: Receiver) -> None:
     post(holder, session, "code")
-    assert codes._take(session.pk) is not None  # that worker died
+    assert taken(session) is not None  # that worker died
     codes.send_due()
     assert gateway.received == [], "while the lease lasts nobody else sends it"
-    PhoneCode.objects.update(next_attempt_at=timezone.now())
+    PhoneCode.objects.update(lease_until=timezone.now())
     codes.send_due()
     codes.send_due()
     assert len(gateway.received) == 1
@@ -370,17 +376,17 @@ def test_a_slow_worker_changes_nothing_of_a_later_code(
     session: Session, holder: HolderClient, gateway: Receiver
 ) -> None:
     post(holder, session, "code")
-    taken = codes._take(session.pk)
-    assert taken is not None
+    late = taken(session)
+    assert late is not None
     code = have_code_sent(holder, session, gateway)
-    taken[0].mark_failed(timezone.now())
+    late[0].mark_failed(timezone.now())
     assert accept(holder, session, code).status_code == 303
 
 
 def test_without_a_gateway(session: Session, holder: HolderClient, settings: Any) -> None:
     settings.SMS_GATEWAY_URL = ""
     post(holder, session, "code")
-    codes.send(session.pk)
+    codes.send_due()
     assert "Não conseguimos enviar o SMS" in page(holder, session)
 
 

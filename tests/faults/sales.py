@@ -165,5 +165,5 @@ def _pass_time(sale: Sale) -> None:
     unknown = Proposal.objects.filter(
         partner=sale.partner_id, offer=sale.offer_id, submission=Proposal.Submission.UNKNOWN
     )
-    unknown.update(sent_until=past, next_reconcile_at=past)
+    unknown.update(sent_until=past, due_at=past)
     connection.close()

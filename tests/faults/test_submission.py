@@ -73,7 +73,7 @@ def settle() -> None:
 def _is_settled() -> bool:
     past = timezone.now() - LONG_AGO
     open_ = Proposal.objects.filter(submission__in=(Phase.SENDING, Phase.UNKNOWN))
-    open_.update(lease_until=past, next_reconcile_at=past)
+    open_.update(lease_until=past, due_at=past)
     open_.filter(sent_until__isnull=False).update(sent_until=past)
     return not open_.exists()
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from consultas import pending
@@ -38,6 +38,16 @@ def test_a_claimed_row_is_neither_due_nor_claimed_again(step: Step) -> None:
     assert later.tasks_due() == []
     Step.objects.update(lease_until=timezone.now())
     assert later.tasks_due() == [pending.CHECK], "the lease is over"
+
+
+def test_a_claim_takes_no_more_than_there_is_room_for_however_the_statement_is_planned(step: Step) -> None:
+    """Before the fix, PostgreSQL chose rows anew for each row that it compared, in a plan that small tables get."""
+    for number in range(9):
+        a_step(an_offer(step.partner, "peroba", cpf=f"holder-{number}"))
+    with connection.cursor() as cursor:
+        for method in ("hashjoin", "mergejoin", "hashagg", "sort", "material"):
+            cursor.execute(f"SET LOCAL enable_{method} = off")
+    assert len(Step.claim(Step.due(), 1, LEASE)) == 1
 
 
 def test_a_row_that_is_given_back_is_due_at_its_time(step: Step) -> None:

@@ -40,7 +40,7 @@ def submitted(client: Client, bank: str, cpf: str = FULL_FLOW, changes: dict[str
 def look_again(proposal_id: str) -> None:
     """Set the last status check far back, and the next check in the background far ahead."""
     far = timezone.now() + timedelta(hours=1)
-    Proposal.objects.filter(pk=proposal_id).update(last_status_at=None, next_refresh_at=far)
+    Proposal.objects.filter(pk=proposal_id).update(last_status_at=None, due_at=far)
 
 
 def status(client: Client, proposal_id: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def status(client: Client, proposal_id: str) -> dict[str, Any]:
 
 
 def set_status(proposal_id: str, value: str) -> None:
-    Proposal.objects.filter(pk=proposal_id).update(status=value, next_refresh_at=None)
+    Proposal.objects.filter(pk=proposal_id).update(status=value, due_at=None)
 
 
 # --- formalize --------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_a_bank_that_is_unreadable_on_formalize_is_a_provider_error(client: Clie
 
 def test_status_asks_the_bank_at_most_once_in_5_s(client: Client, simulator: Simulator) -> None:
     proposal_id = submitted(client, "ipe")
-    Proposal.objects.update(next_refresh_at=timezone.now() + timedelta(hours=1))
+    Proposal.objects.update(due_at=timezone.now() + timedelta(hours=1))
     for _ in range(5):
         assert client.get(f"/proposals/{proposal_id}").status_code == 200
     assert len(simulator.calls("ipe", "status")) == 1
@@ -309,11 +309,11 @@ def test_a_contract_that_nobody_signs_expires(client: Client, simulator: Simulat
 def test_open_proposals_are_refreshed_without_being_asked_about(client: Client, simulator: Simulator) -> None:
     proposal_id = submitted(client, "jatoba")
     simulator.advance(3)
-    Proposal.objects.update(next_refresh_at=timezone.now())
+    Proposal.objects.update(due_at=timezone.now())
     wait_until(lambda: Proposal.objects.get().status == "awaiting_signature", WAIT_S, "the sweep looked")
     row = Proposal.objects.get(pk=proposal_id)
     assert row.moves.last().cause == "refresh"
-    assert row.next_refresh_at > timezone.now()
+    assert row.due_at > timezone.now()
     assert len(simulator.calls("jatoba", "status")) == 1
 
 
@@ -323,12 +323,12 @@ def test_status_checks_grow_rarer_with_time_and_end_with_the_proposal(db: None) 
     for age in (timedelta(0), timedelta(minutes=10), timedelta(days=3)):
         row = Proposal(status="created", moved_at=now - age)
         row.plan_refresh()
-        assert row.next_refresh_at is not None
-        waits.append(round((row.next_refresh_at - now).total_seconds()))
+        assert row.due_at is not None
+        waits.append(round((row.due_at - now).total_seconds()))
     assert waits == [10, 60, 600]
     final = Proposal(status="disbursed")
     final.plan_refresh()
-    assert final.next_refresh_at is None
+    assert final.due_at is None
 
 
 def test_a_fault_of_the_service_itself_is_an_internal_error_that_tells_nothing_more(

@@ -51,7 +51,7 @@ def an_unknown_one(partner: Partner) -> Proposal:
         an_offer(partner, "ipe"),
         terms=TERMS,
         submission=Proposal.Submission.UNKNOWN,
-        next_reconcile_at=timezone.now() + timedelta(hours=1),
+        due_at=timezone.now() + timedelta(hours=1),
     )
 
 
@@ -61,7 +61,7 @@ def page_of(proposal: Proposal) -> str:
 
 def is_due(proposal: Proposal) -> bool:
     row = Proposal.objects.get(pk=proposal.pk)
-    return row.next_reconcile_at is not None and row.next_reconcile_at <= timezone.now()
+    return row.due_at is not None and row.due_at <= timezone.now()
 
 
 def reconcile(client: Client, proposal: Proposal) -> str:
@@ -136,7 +136,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     Event.objects.update(state="delivered", next_attempt_at=None, delivered_at=event.created_at + timedelta(hours=3))
     for number, (status, fault) in enumerate(((None, "timeout"), (200, "")), 1):
         Attempt.objects.create(
-            partner=partner,
+            partner=proposal.partner,
             event=event,
             number=number,
             at=timezone.now(),
@@ -223,7 +223,7 @@ def test_page_leads_to_offer_query_and_events_and_says_what_went_wrong(
 
 def test_only_an_unknown_outcome_is_offered_to_be_looked_for(admin_client: Client, proposal: Proposal) -> None:
     assert "Conciliar agora" in admin_client.get(page_of(proposal)).content.decode()
-    Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, next_reconcile_at=None)
+    Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
     assert "Conciliar agora" not in admin_client.get(page_of(proposal)).content.decode()
 
 
@@ -296,9 +296,9 @@ def test_a_get_reconciles_nothing(admin_client: Client, proposal: Proposal) -> N
 
 
 def test_a_settled_one_is_left_alone(admin_client: Client, proposal: Proposal) -> None:
-    Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, next_reconcile_at=None)
+    Proposal.objects.update(submission=Proposal.Submission.ACCEPTED, due_at=None)
     assert "Nenhuma tem resultado desconhecido." in reconcile(admin_client, proposal)
-    assert Proposal.objects.get().next_reconcile_at is None
+    assert Proposal.objects.get().due_at is None
 
 
 def test_posting_the_page_changes_nothing(admin_client: Client, proposal: Proposal) -> None:

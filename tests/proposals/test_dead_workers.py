@@ -13,7 +13,7 @@ from consultas import pending
 from consultas.models import Offer, Step
 from foundation import heartbeats, later
 from partners.models import Partner
-from proposals import dead_workers, reconciling, sending
+from proposals import reconciling, sending
 from proposals.models import Cause, Proposal
 from providers.errors import ProviderRejected
 from providers.types.proposal import BankProposal, ProposalStatus
@@ -41,7 +41,7 @@ def offer(partner: Partner) -> Offer:
 def taken(offer: Offer) -> Proposal:
     """An attempt that a worker took and may be sending."""
     until = timezone.now() + timedelta(seconds=30)
-    proposal = a_proposal(offer, lease_until=until, next_reconcile_at=until)
+    proposal = a_proposal(offer, lease_until=until, due_at=until)
     found = Proposal.take(str(proposal.pk))
     assert found is not None
     return found
@@ -58,7 +58,7 @@ def row() -> Proposal:
 def test_who_takes_a_try_is_named_and_keeps_it_while_alive(taken: Proposal) -> None:
     assert row().worker == heartbeats.worker_id()
     held_by(taken, living_worker())
-    dead_workers.end_leases()
+    later.end_dead_leases()
     assert row().submission == Phase.SENDING
     assert reconciling.claim_unsettled() == []
 
@@ -67,7 +67,7 @@ def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal
     """Before the fix, nobody looked for it until the lease ended, 85 s later."""
     held_by(taken, dead_worker())
     before = row().sent_until
-    dead_workers.end_leases()
+    later.end_dead_leases()
     [found] = reconciling.claim_unsettled()
     assert (found.submission, found.worker, found.reconciles) == (Phase.UNKNOWN, heartbeats.worker_id(), 0)
     assert found.sent_until == before, "what was sent may still arrive"
@@ -76,18 +76,18 @@ def test_what_a_dead_worker_sent_is_looked_for_by_the_next_sweep(taken: Proposal
 
 def test_a_dead_look_is_made_again(offer: Offer) -> None:
     now = timezone.now()
-    a_proposal(offer, Phase.UNKNOWN, sent_until=now, next_reconcile_at=now)
+    a_proposal(offer, Phase.UNKNOWN, sent_until=now, due_at=now)
     assert len(reconciling.claim_unsettled()) == 1
     Proposal.objects.update(worker=dead_worker())
     assert reconciling.claim_unsettled() == []
-    dead_workers.end_leases()
+    later.end_dead_leases()
     assert len(reconciling.claim_unsettled()) == 1
 
 
 def test_a_try_that_no_worker_took_waits_for_its_lease(offer: Offer) -> None:
     until = timezone.now() + timedelta(seconds=30)
-    a_proposal(offer, lease_until=until, next_reconcile_at=until)
-    dead_workers.end_leases()
+    a_proposal(offer, lease_until=until, due_at=until)
+    later.end_dead_leases()
     assert (row().submission, row().worker) == (Phase.SENDING, "")
 
 
@@ -104,7 +104,7 @@ def test_a_try_that_ended_names_nobody(taken: Proposal, end: str) -> None:
 def unheard(taken: Proposal) -> Proposal:
     """The attempt of a living worker whose lease was ended."""
     held_by(taken, dead_worker())
-    dead_workers.end_leases()
+    later.end_dead_leases()
     return taken
 
 

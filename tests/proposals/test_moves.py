@@ -222,7 +222,7 @@ def test_a_look_that_tells_nothing_new_leaves_the_time_of_the_last_change(propos
     before = accept(proposal, told("new", S.CREATED))
     after = absorb(proposal, told("new", S.CREATED))
     assert after.updated_at == before.updated_at
-    assert after.next_refresh_at != before.next_refresh_at
+    assert after.due_at != before.due_at
     assert absorb(proposal, told("newer", S.CREATED)).updated_at > before.updated_at
 
 

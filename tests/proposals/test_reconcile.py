@@ -69,7 +69,7 @@ def proposal(offer: Offer) -> Proposal:
 
 def waiting_attempt(offer: Offer) -> Proposal:
     until = timezone.now() + timedelta(seconds=30)
-    return a_proposal(offer, lease_until=until, next_reconcile_at=until)
+    return a_proposal(offer, lease_until=until, due_at=until)
 
 
 def change(proposal: Proposal, **values: Any) -> Proposal:
@@ -81,14 +81,14 @@ def change(proposal: Proposal, **values: Any) -> Proposal:
 
 def unknown(proposal: Proposal, sent_ago: timedelta = timedelta(0)) -> Proposal:
     now = timezone.now()
-    return change(proposal, submission=Phase.UNKNOWN, sent_until=now - sent_ago, next_reconcile_at=now)
+    return change(proposal, submission=Phase.UNKNOWN, sent_until=now - sent_ago, due_at=now, lease_until=None)
 
 
 def gap(proposal: Proposal) -> float:
     """Seconds until the next look-up."""
     row = Proposal.objects.get(pk=proposal.pk)
-    assert row.next_reconcile_at is not None
-    return (row.next_reconcile_at - timezone.now()).total_seconds()
+    assert row.due_at is not None
+    return (row.due_at - timezone.now()).total_seconds()
 
 
 def test_a_task_that_comes_twice_sends_once(proposal: Proposal, simulator: Simulator) -> None:
@@ -191,7 +191,7 @@ def test_a_refused_second_try_counts_once_the_first_can_not_arrive_any_more(part
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     reconciling.reconcile(change(row, sent_until=timezone.now() - timedelta(minutes=10)))
     row = Proposal.objects.get()
-    assert (row.submission, row.status, row.next_reconcile_at) == (Phase.REFUSED, "rejected", None)
+    assert (row.submission, row.status, row.due_at) == (Phase.REFUSED, "rejected", None)
     assert row.error is not None
     assert row.error["code"] == "provider_rejected"
 
@@ -255,7 +255,7 @@ def test_not_found_is_final_only_after_the_banks_longest_time(proposal: Proposal
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     reconciling.reconcile(unknown(proposal, timedelta(seconds=adapter.processing_time_s + 1)))
     row = Proposal.objects.get()
-    assert (row.submission, row.next_reconcile_at) == (Phase.NOT_SENT, None)
+    assert (row.submission, row.due_at) == (Phase.NOT_SENT, None)
 
 
 def test_not_found_counts_from_when_the_bank_was_asked(proposal: Proposal, simulator: Simulator) -> None:
@@ -282,15 +282,15 @@ def test_a_sweep_takes_what_is_due_once(proposal: Proposal) -> None:
 
 def test_a_try_of_a_dead_worker_becomes_unknown_and_one_that_nobody_took_not_sent(proposal: Proposal) -> None:
     past = timezone.now() - timedelta(seconds=1)
-    change(proposal, lease_until=past, next_reconcile_at=past)
+    change(proposal, lease_until=past, due_at=past)
     assert reconciling.claim_unsettled() == []
     assert Proposal.objects.get().submission == Phase.NOT_SENT
-    change(proposal, submission=Phase.SENDING, lease_until=past, next_reconcile_at=past, sent_until=past)
+    change(proposal, submission=Phase.SENDING, lease_until=past, due_at=past, sent_until=past)
     assert [row.submission for row in reconciling.claim_unsettled()] == [Phase.UNKNOWN]
 
 
 def test_a_running_attempt_is_left_alone(proposal: Proposal) -> None:
-    change(proposal, next_reconcile_at=timezone.now(), sent_until=timezone.now())
+    change(proposal, due_at=timezone.now(), sent_until=timezone.now())
     assert reconciling.claim_unsettled() == []
     assert Proposal.objects.get().submission == Phase.SENDING
 

@@ -222,7 +222,7 @@ def test_a_replacement_is_not_answered_with_the_submission_that_arrived_after_al
     offer = an_offer(client, "ipe")
     simulator.bank("ipe", fault="drop_after_accept", operation="submit", times=1)
     assert client.post("/proposals", dataset(offer)).status_code == 502
-    Proposal.objects.update(submission=Phase.NOT_SENT, next_reconcile_at=None)
+    Proposal.objects.update(submission=Phase.NOT_SENT, due_at=None)
     response = client.post("/proposals", changed(offer))
     row = Proposal.objects.get()
     assert (response.status_code, response.json()) == (409, refusal(row))

@@ -357,7 +357,7 @@ def test_an_answer_that_no_column_can_hold_is_an_unknown_outcome_told_at_once(
     assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
     row = Proposal.objects.get()
     assert row.submission == Proposal.Submission.UNKNOWN
-    assert row.next_reconcile_at is not None
+    assert row.due_at is not None
     Provider.objects.filter(name="ipe").update(base_url=f"{simulator.url}/ipe")
     again = client.post("/proposals", body)
     assert (again.status_code, again.json()["proposal_id"]) == (201, str(row.pk))

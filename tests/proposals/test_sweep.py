@@ -14,7 +14,7 @@ from consultas.models import Query, Step
 from foundation import later, workers
 from partners.models import Partner
 from proposals.models import Proposal
-from proposals.sweep import SWEEPS
+from proposals.sweep import CHECK
 from tests.factories import PartnerFactory
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.rows import a_proposal, a_step, an_offer
@@ -23,7 +23,7 @@ CHAT = "90000000337"
 
 
 def due() -> list[str]:
-    return later.tasks_due() + [sweep.name for sweep in SWEEPS if sweep.is_due()]
+    return later.tasks_due()
 
 
 def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
@@ -32,13 +32,11 @@ def test_each_kind_of_work_is_noticed_when_it_is_due(db: None) -> None:
     step = a_step(offer, due_at=now)
     assert due() == [pending.CHECK]
     Step.objects.filter(pk=step.pk).update(state="approved", due_at=None)
-    proposal = a_proposal(offer, submission=Proposal.Submission.UNKNOWN, next_reconcile_at=now)
-    assert due() == ["unsettled submissions"]
-    Proposal.objects.filter(pk=proposal.pk).update(
-        submission=Proposal.Submission.ACCEPTED, next_reconcile_at=None, next_refresh_at=now
-    )
-    assert due() == ["open proposals"]
-    Proposal.objects.filter(pk=proposal.pk).update(next_refresh_at=now + timedelta(minutes=1))
+    proposal = a_proposal(offer, submission=Proposal.Submission.UNKNOWN, due_at=now)
+    assert due() == [CHECK]
+    Proposal.objects.filter(pk=proposal.pk).update(submission=Proposal.Submission.ACCEPTED, due_at=now)
+    assert due() == [CHECK]
+    Proposal.objects.filter(pk=proposal.pk).update(due_at=now + timedelta(minutes=1))
     Query.objects.filter(pk=offer.query_id).update(due_at=now)
     assert due() == ["consultas.tasks.take_over"]
     Query.objects.filter(pk=offer.query_id).update(due_at=None)
