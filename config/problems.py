@@ -117,13 +117,12 @@ def _failed_events() -> Iterator[Problem]:
 
 def _waiting_events() -> Iterator[Problem]:
     now, address = timezone.now(), _list_of(Event, "state__exact=due")
-    is_free = Q(claimed_until=None) | Q(claimed_until__lte=now)
     due = Event.objects.filter(state=Event.State.DUE)
     yield from _of_partners(
-        due.filter(~UNREACHABLE, is_free, next_attempt_at__lt=now - OVERDUE),
+        due.filter(Event.is_due(now), due_at__lt=now - OVERDUE),
         ("evento de webhook atrasado", "eventos de webhook atrasados"),
-        Problem("", "", address, "Eventos à espera", "A entrega está em execução? Confira os workers de webhooks."),
-        oldest="next_attempt_at",
+        Problem("", "", address, "Eventos à espera", "A entrega está em execução? Confira beat, sweeps e webhooks."),
+        oldest="due_at",
     )
     yield from _of_partners(
         due.filter(UNREACHABLE),

@@ -13,7 +13,6 @@ TICK_S = 2
 SCHEDULE: dict[str, dict[str, Any]] = {
     # A task that waited longer than its interval is dropped, because the next one does its work.
     "tick": {"task": "foundation.tasks.tick", "schedule": TICK_S, "options": {"expires": TICK_S}},
-    "end-leases": {"task": "proposals.tasks.end_leases", "schedule": TICK_S, "options": {"expires": TICK_S}},
     "expire-sessions": {"task": "authorizations.tasks.expire", "schedule": 60, "options": {"expires": 60}},
     "count-figures": {"task": "figures.tasks.advance", "schedule": 60, "options": {"expires": 60}},
     "purge-failed-calls": {"task": "partners.tasks.purge_failed_calls", "schedule": 3600, "options": {"expires": 3600}},

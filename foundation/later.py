@@ -7,6 +7,7 @@ once. A lost message therefore costs at most a tick, and without Redis everythin
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
@@ -18,7 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from redis.exceptions import RedisError
 
-from foundation import workers
+from foundation import statements, workers
 from foundation.database import give_back_connection
 from foundation.heartbeats import dead_among
 from foundation.leases import Leased
@@ -31,6 +32,8 @@ T = TypeVar("T")
 TICK_S = float(settings.CELERY_BEAT_SCHEDULE["tick"]["schedule"])
 
 _kinds: dict[str, type[Leased]] = {}
+#: After an error of Redis nobody rings until then, because every further attempt would cost a full time-out.
+_silent_until = 0.0
 
 
 def register(task: str, rows: type[Leased]) -> None:
@@ -49,14 +52,9 @@ def tick() -> None:
 
 def tasks_due() -> list[str]:
     """The tasks that have a row to take. One statement for all kinds."""
-    if not _kinds:
-        return []
-    now = timezone.now()
-    compiled = [rows.due(now).order_by().values("pk")[:1].query.sql_with_params() for rows in _kinds.values()]
-    sql = "SELECT " + ", ".join(f"EXISTS({inner})" for inner, _ in compiled)
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [param for _, params in compiled for param in params])
-        return [task for task, is_due in zip(_kinds, cursor.fetchone(), strict=True) if is_due]
+    sql = "SELECT " + ", ".join(rows.is_any_due_sql() for rows in _kinds.values())
+    found = statements.fetch_one(sql, {"now": timezone.now()}) or ()
+    return [task for task, is_due in zip(_kinds, found, strict=True) if is_due]
 
 
 def end_dead_leases() -> None:
@@ -90,12 +88,17 @@ def ring(task: str) -> None:
 
 
 def _ring(task: str) -> None:
-    with suppress(RedisError):  # the tick publishes it
+    global _silent_until
+    if time.monotonic() < _silent_until:
+        return
+    try:
         if redis().set(_bell(task), 1, nx=True, px=int(TICK_S * 1000)):
             workers.publish(task, (), expires_s=TICK_S)
+    except RedisError:  # the tick publishes it
+        _silent_until = time.monotonic() + TICK_S
 
 
-def drain(task: str, take: Callable[[], int]) -> None:
+def drain(task: str, take: Callable[[], object]) -> None:
     """For the Celery task `task`: call `take`, which takes and finishes due rows and returns their number, until none
     is left. After that whoever commits a due row rings again, so a last look follows."""
     while take():

@@ -8,7 +8,7 @@ worker without heartbeats may still be alive, so everything that it writes about
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from django.db import connection, models
@@ -16,10 +16,12 @@ from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.expressions import Combinable
 from django.utils import timezone
 
+from foundation import statements
 from foundation.heartbeats import worker_id
 
 #: The condition, in SQL, of a row that nobody holds.
 FREE = "(lease_until IS NULL OR lease_until <= now())"
+_NOW = datetime(1, 1, 1, tzinfo=UTC)  # stands for the parameter of `due_sql`
 
 
 def worker_field() -> models.CharField[str, str]:
@@ -57,6 +59,12 @@ class Leased(models.Model):
         return cls._default_manager.filter(cls.is_due(now or timezone.now()))
 
     @classmethod
+    def is_any_due_sql(cls) -> str:
+        """The SQL condition that a row is due, with the parameter `%(now)s`. A class may ask the same in a way that its
+        indexes answer sooner."""
+        return f"EXISTS ({cls.due_sql('pk')})"
+
+    @classmethod
     def held(cls) -> QuerySet[Self]:
         """The rows that a worker has taken and not given back, its lease expired or not."""
         return cls._default_manager.filter(due_at__isnull=False).exclude(worker="")
@@ -66,22 +74,34 @@ class Leased(models.Model):
         cls, rows: QuerySet[Self], room: int, lease: timedelta, order: Sequence[str | Combinable] = ("due_at",)
     ) -> list[Any]:
         """Take at most `room` of `rows`, which are part of `due()`, for this worker until `lease` has passed, in the
-        given order. One statement. Returns their keys.
-
-        The rows are chosen in an array: PostgreSQL may run a subquery after IN several times, each of which takes
-        `room` further rows.
-        """
+        given order. One statement. Returns their keys."""
         if room <= 0:
             return []
-        table, key = cls._meta.db_table, cls._meta.pk.column
         chosen, params = rows.order_by(*order).values("pk")[:room].query.sql_with_params()
-        sql = (
-            f'UPDATE "{table}" SET lease_until = %s, worker = %s WHERE "{key}" = ANY(ARRAY('  # noqa: S608 - ours
-            f'{chosen} FOR UPDATE OF "{table}" SKIP LOCKED)) RETURNING "{key}"'
-        )
         with connection.cursor() as cursor:
-            cursor.execute(sql, [timezone.now() + lease, worker_id(), *params])
+            cursor.execute(cls.claim_sql(chosen), [timezone.now() + lease, worker_id(), *params])
             return [key for (key,) in cursor.fetchall()]
+
+    @classmethod
+    def claim_sql(cls, chosen: str, until: str = "%s", worker: str = "%s", returning: Sequence[str] = ()) -> str:
+        """The statement that leases the rows which the SELECT `chosen` finds, and returns their columns `returning`, or
+        their keys. `until` and `worker` are the places of its parameters.
+
+        The rows are chosen in an array: PostgreSQL may run a subquery after IN several times, each of which takes as
+        many further rows.
+        """
+        table, key = cls._meta.db_table, cls._meta.pk.column
+        columns = ", ".join(f'"{column}"' for column in returning or [str(key)])
+        return (
+            f'UPDATE "{table}" SET lease_until = {until}, worker = {worker} WHERE "{key}" = ANY(ARRAY('  # noqa: S608 - ours
+            f'{chosen} FOR UPDATE OF "{table}" SKIP LOCKED)) RETURNING {columns}'
+        )
+
+    @classmethod
+    def due_sql(cls, *columns: str) -> str:
+        """The SELECT of these columns of `due()`, without an order, for statements written by hand: a class that claims
+        often compiles it once. Its one parameter is `%(now)s`."""
+        return statements.written_out(cls.due(_NOW).order_by().values_list(*columns), now=_NOW)
 
     def release(self, due_at: datetime | None, **changes: Any) -> bool:
         """Give back this row, which this worker holds: it is due again at `due_at`, or never if that is None. Also sets

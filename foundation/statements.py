@@ -6,6 +6,7 @@ come from the models, so a new field needs no change here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -14,7 +15,9 @@ from typing import Any, Generic, TypeVar
 from django.db import connection, models
 from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.utils import CursorWrapper
+from django.db.models import QuerySet
 from django.db.models.expressions import DatabaseDefault
+from psycopg.sql import Literal
 
 M = TypeVar("M", bound=models.Model)
 Params = Sequence[Any] | Mapping[str, Any]
@@ -44,6 +47,15 @@ def execute(sql: str, params: Params) -> int:
     with cursor() as prepared:
         prepared.execute(sql, params)
         return prepared.rowcount
+
+
+def written_out(rows: QuerySet[Any, Any], **places: Any) -> str:
+    """The SELECT of `rows` as text with its values in it, for statements written by hand. Each value of `places` is
+    the parameter of that name instead."""
+    sql, params = rows.query.sql_with_params()
+    names = {value: f"%({name})s" for name, value in places.items()}
+    values = iter(names[param] if param in names else Literal(param).as_string() for param in params)
+    return re.sub("%s", lambda _: next(values), sql)
 
 
 class Columns(Generic[M]):
@@ -87,6 +99,35 @@ def insert_and_fetch(row: models.Model, select: str, params: Sequence[Any], unle
     found = fetch_one(f"WITH inserted AS ({inserted}) {select}", [*values, *params])
     row._state.adding, row._state.db = False, connection.alias
     return found
+
+
+def update(rows: Sequence[models.Model], names: tuple[str, ...]) -> int:
+    """Store the fields `names` of `rows`, which are of one model, in one statement. Returns the number of updated rows.
+    The caller holds their locks."""
+    if not rows:
+        return 0
+    fields = _fields(type(rows[0]), names)
+    values = [[each.get_db_prep_save(getattr(row, each.attname), connection) for row in rows] for each in fields]
+    return execute(_update(type(rows[0]), names), values)
+
+
+@lru_cache(maxsize=64)
+def _update(model: type[models.Model], names: tuple[str, ...]) -> str:
+    table, fields = model._meta.db_table, _fields(model, names)
+    arrays = ", ".join(f"%s::{each.cast_db_type(connection)}[]" for each in fields)
+    columns = ", ".join(f'"{each.column}"' for each in fields)
+    changes = ", ".join(f'"{each.column}" = new."{each.column}"' for each in fields[1:])
+    return (
+        f'UPDATE "{table}" SET {changes} FROM unnest({arrays}) AS new({columns})'  # noqa: S608 - names of ours
+        f' WHERE "{table}"."{fields[0].column}" = new."{fields[0].column}"'
+    )
+
+
+@lru_cache(maxsize=64)
+def _fields(model: type[models.Model], names: tuple[str, ...]) -> list[models.Field[Any, Any]]:
+    """The model's key and the fields `names`."""
+    by_name = {field.name: field for field in model._meta.concrete_fields}
+    return [model._meta.pk, *(by_name[name] for name in names)]
 
 
 def _insertion_of(row: models.Model) -> tuple[str, list[Any]]:

@@ -6,7 +6,7 @@ from celery import shared_task
 from django.conf import settings
 
 from foundation import channels
-from proposals import actions, dead_workers, retention, sending, sweep
+from proposals import actions, retention, sending, sweep
 
 
 @shared_task
@@ -35,12 +35,6 @@ def look(proposal_id: str, request_id: str) -> None:
 def check_due() -> None:
     """Ask the banks for the submissions and proposals whose check is due."""
     sweep.run()
-
-
-@shared_task
-def end_leases() -> None:
-    """End the leases of dead workers on webhooks."""
-    dead_workers.end_leases()
 
 
 @shared_task

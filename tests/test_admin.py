@@ -200,8 +200,8 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         outbox.send(mute, "lead", "group-1", {})
     assert failed is not None
     assert overdue is not None
-    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
-    Event.objects.filter(pk=overdue.pk).update(next_attempt_at=now - timedelta(minutes=3), failures=1)
+    Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None)
+    Event.objects.filter(pk=overdue.pk).update(due_at=now - timedelta(minutes=3), failures=1)
     leave_attempts(overdue, 1, "refused")
     a_step(offer, due_at=now - timedelta(minutes=3))
     a_proposal(offer, submission=Proposal.Submission.UNKNOWN, due_at=now)

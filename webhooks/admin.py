@@ -221,7 +221,7 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         "attempts",
         "last_status",
         "trouble",
-        "next_attempt_at",
+        "due_at",
     )
     list_filter = ("state", EventName, ("partner", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
@@ -238,8 +238,8 @@ class EventAdmin(ExportMixin, ButtonsAdmin):
         "state",
         "attempts",
         "trouble",
-        "next_attempt_at",
-        "claimed_until",
+        "due_at",
+        "lease_until",
         "created_at",
         "delivered_at",
         "purged_at",

@@ -1,11 +1,12 @@
 """Delivers due events: claims rows, makes the attempts outside of any transaction, and stores their outcomes.
 
-A claim is a lease. If a process dies during an attempt, nothing is stored; the lease expires and the event is sent
-again under the same id. Delivery is therefore at least once. Several processes may run this at the same time.
+A claim is a lease. If a process dies during an attempt, nothing is stored; the lease ends and the event is sent again
+under the same id. Delivery is therefore at least once. Several processes may run this at the same time.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -14,29 +15,30 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
-from foundation import statements
+from foundation import later, statements
 from foundation.encryption import WrongKey
 from foundation.heartbeats import worker_id
 from partners.models import SECRETS_OF_PARTNER
 from webhooks import signing, transport
-from webhooks.models import SETTLED_FIELDS, Attempt, Event
+from webhooks.models import DELIVER, SETTLED_FIELDS, Attempt, Claim, Event, reachable_partners_sql
 from webhooks.transport import Answer, Fault
 
 log = structlog.get_logger("webhooks")
 
-#: How often a process checks for due events, in seconds.
-SWEEP_S = 0.2
-#: The same while the database is unavailable.
+#: How long a process waits before it tries an unavailable database again, in seconds.
 DATABASE_AWAY_S = 1.0
 # The pause between two turns, in seconds. Outcomes that arrive within a pause are stored in one transaction.
 PAUSE_S = 0.02
+# How long a process goes on looking after it claimed an event, in seconds.
+LINGER_S = 0.1
 # A partner whose last attempt took at least this long gets fewer places, so that one process can serve hundreds of dead
 # endpoints.
 SLOW_MS = 3_000
@@ -44,55 +46,25 @@ SLOW_LIMIT = 2
 USER_AGENT = "origination-webhooks/1"
 _CLAIM_LOCK = 0x77656268  # "webh". Any constant that no other advisory lock of this database uses
 
-# The due rows of every partner, up to its free places. The first row of each partner comes before the second row of
-# any.
-_CLAIM = """
-WITH claimable AS (
-    SELECT due.id, due.next_attempt_at, busy.places + row_number() OVER (
-        PARTITION BY partner.id ORDER BY due.next_attempt_at
-    ) AS place
-    FROM partners_partner AS partner
+
+# The due events of every partner, up to its free places. The first event of each partner comes before the second event
+# of any.
+_CHOSEN = """
+SELECT chosen.id FROM (
+    SELECT due.id, due.due_at, busy.places + row_number() OVER (PARTITION BY partner.id ORDER BY due.due_at) AS place
+    FROM (PARTNERS) AS partner
     CROSS JOIN LATERAL (
-        SELECT count(*) AS places FROM webhooks_event
-        WHERE partner_id = partner.id AND claimed_until > %(now)s
+        SELECT count(*) AS places FROM webhooks_event WHERE partner_id = partner.id AND lease_until > %(now)s
     ) AS busy
     CROSS JOIN LATERAL (
-        SELECT id, next_attempt_at FROM webhooks_event
-        WHERE partner_id = partner.id AND state = 'due' AND next_attempt_at <= %(now)s
-          AND (claimed_until IS NULL OR claimed_until <= %(now)s)
-        ORDER BY next_attempt_at
+        DUE AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at
         LIMIT greatest(
-            0, CASE WHEN partner.id = ANY(%(slow)s) THEN %(slow_limit)s ELSE %(limit)s END - busy.places
+            0,
+            CASE WHEN partner.id = ANY(%(slow)s::uuid[]) THEN %(slow_limit)s::int ELSE %(limit)s::int END - busy.places
         )
-        FOR UPDATE SKIP LOCKED
     ) AS due
-    WHERE partner.webhook_url <> '' AND partner.webhook_secret IS NOT NULL AND NOT partner.deliveries_held
-)
-UPDATE webhooks_event SET claim = %(token)s, claimed_until = %(until)s, worker = %(worker)s
-WHERE id IN (SELECT id FROM claimable ORDER BY place, next_attempt_at LIMIT %(room)s)
-RETURNING id, partner_id
+) AS chosen ORDER BY chosen.place, chosen.due_at LIMIT %(room)s::int
 """
-
-# True if `_CLAIM` may find a row. Asks the index of due events once for each partner with a URL.
-_ANY_DUE = """
-SELECT EXISTS (
-    SELECT FROM partners_partner AS partner
-    WHERE partner.webhook_url <> '' AND partner.webhook_secret IS NOT NULL AND EXISTS (
-        SELECT FROM webhooks_event
-        WHERE partner_id = partner.id AND state = 'due' AND next_attempt_at <= %(now)s
-          AND (claimed_until IS NULL OR claimed_until <= %(now)s)
-    )
-)
-"""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A leased event. `token` distinguishes this claim from a later one."""
-
-    event_id: str
-    partner_id: uuid.UUID
-    token: uuid.UUID
 
 
 @dataclass(frozen=True)
@@ -116,47 +88,46 @@ class Outcome:
 
 
 def is_any_due() -> bool:
-    """True if there may be an event to claim. This is one prepared statement, while a claim takes four round trips. It
-    is the only query while nothing is due."""
-    row = statements.fetch_one(_ANY_DUE, {"now": timezone.now()})
+    """True if there may be an event to claim. This is one prepared statement, while a claim takes four round trips."""
+    row = statements.fetch_one(_sql().is_any_due, {"now": timezone.now()})
     return row is not None and bool(row[0])
 
 
 def claim(room: int, slow: Collection[uuid.UUID] = ()) -> list[Claim]:
     """Lease up to `room` due events.
 
-    No partner gets more than `WEBHOOK_PARTNER_LIMIT` places over all processes; partners in `slow` get fewer. Events
-    wait while their partner has no URL or secret, or while its deliveries are held.
+    No partner gets more than `WEBHOOK_PARTNER_LIMIT` places over all processes; partners in `slow` get fewer.
     """
-    token, worker, now = uuid.uuid4(), worker_id(), timezone.now()
-    with transaction.atomic(), connection.cursor() as cursor:
+    now = timezone.now()
+    params: dict[str, Any] = {
+        "now": now,
+        "until": now + timedelta(seconds=settings.WEBHOOK_LEASE_S),
+        "worker": worker_id(),
+        "room": room,
+        "limit": settings.WEBHOOK_PARTNER_LIMIT,
+        "slow": list(slow),
+        "slow_limit": min(SLOW_LIMIT, settings.WEBHOOK_PARTNER_LIMIT),
+    }
+    with transaction.atomic(), statements.cursor() as cursor:
         # Only one process claims at a time. Otherwise two processes could count the same free places.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_CLAIM_LOCK])
-        cursor.execute(
-            _CLAIM,
-            {
-                "now": now,
-                "until": now + timedelta(seconds=settings.WEBHOOK_LEASE_S),
-                "token": token,
-                "worker": worker,
-                "room": room,
-                "limit": settings.WEBHOOK_PARTNER_LIMIT,
-                "slow": list(slow),
-                "slow_limit": min(SLOW_LIMIT, settings.WEBHOOK_PARTNER_LIMIT),
-            },
-        )
-        return [Claim(event_id, partner_id, token) for event_id, partner_id in cursor.fetchall()]
+        cursor.execute(_sql().claim, params)
+        return [Claim(*row) for row in cursor.fetchall()]
 
 
-def held() -> QuerySet[Event]:
-    """The events that some process is delivering now."""
-    return Event.objects.filter(claimed_until__isnull=False).exclude(worker="")
+class _Statements(NamedTuple):
+    is_any_due: str
+    claim: str
 
 
-def end_leases_of(processes: Collection[str]) -> None:
-    """End the leases of these dead processes. A process that is alive after all may deliver its event a second time,
-    under the same id; its success is recorded."""
-    held().filter(worker__in=processes).update(claimed_until=timezone.now(), worker="")
+@lru_cache(maxsize=1)
+def _sql() -> _Statements:
+    """The statements, made of the definition of due. Compiled once, because that takes longer than they do."""
+    due = Event.due_sql("id")
+    places = {"PARTNERS": reachable_partners_sql(), "DUE": Event.due_sql("id", "due_at")}
+    chosen = f"{due} AND webhooks_event.id IN ({re.sub('PARTNERS|DUE', lambda word: places[word[0]], _CHOSEN)})"
+    returned = ("id", "partner_id", "due_at", "lease_until")
+    return _Statements(f"SELECT {Event.is_any_due_sql()}", Event.claim_sql(chosen, "%(until)s", "%(worker)s", returned))
 
 
 def load(event_ids: Iterable[str]) -> list[Delivery]:
@@ -197,13 +168,12 @@ def settle(outcomes: Sequence[Outcome]) -> None:
         events = {event.pk: event for event in rows.select_for_update()}
         attempts = [
             events[outcome.claim.event_id].settle(
-                outcome.answer, claim=outcome.claim.token, url=outcome.url, started_at=outcome.started_at
+                outcome.answer, claim=outcome.claim, url=outcome.url, started_at=outcome.started_at
             )
             for outcome in outcomes
         ]
         Attempt.objects.bulk_create(each for each in attempts if each.event.purged_at is None)
-        for event in events.values():
-            event.save(update_fields=SETTLED_FIELDS)
+        statements.update(list(events.values()), SETTLED_FIELDS)
     for outcome in outcomes:
         log.info(
             "webhook_attempt",
@@ -216,8 +186,8 @@ def settle(outcomes: Sequence[Outcome]) -> None:
         )
 
 
-class DeliveryProcess:
-    """One delivery process. One thread uses the database; many threads only talk to receivers.
+class Deliveries:
+    """The deliveries of this process. One thread at a time uses the database; many threads only talk to receivers.
 
     The process therefore needs a single database connection, and no attempt holds one.
     """
@@ -225,36 +195,62 @@ class DeliveryProcess:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(settings.WEBHOOK_CONCURRENCY, thread_name_prefix="webhook")
         self._outcomes: deque[Outcome] = deque()
+        self._running = threading.Lock()
         self._woken = threading.Event()
+        self._is_stopping = False
         self._in_flight = 0
+        self._claimed_at = -LINGER_S
         self._slow: set[uuid.UUID] = set()
 
-    def wake(self) -> None:
-        """Check for due events at once. May be called from any thread."""
+    def stop(self) -> None:
+        """Let `run` begin no further attempt, and return when those in flight have ended."""
+        self._is_stopping = True
         self._woken.set()
 
-    def run(self, stop: threading.Event) -> None:
-        """Deliver until `stop` is set and `wake` is called, then finish the attempts in flight.
+    def run(self) -> None:
+        """Deliver until nothing is due and no attempt is in flight. If another thread does so already, it looks again,
+        and this call returns at once.
 
-        Checks for due events every `SWEEP_S` seconds and after each attempt. Continues after any outage of PostgreSQL.
-        Does not use Redis.
+        Continues after any outage of PostgreSQL. Without Redis it delivers what it finds.
         """
-        while not (stop.is_set() and self._in_flight == 0):
+        self._woken.set()
+        # `_woken` is set before the lock is tried, and read after it is given back: no call is overlooked.
+        while self._woken.is_set() and self._running.acquire(blocking=False):
+            try:
+                self._run()
+            finally:
+                self._running.release()
+
+    def _run(self) -> None:
+        while True:
             self._woken.clear()
             try:
-                self.turn(claiming=not stop.is_set())
+                later.drain(DELIVER, self._look)
+                connection.close()
             except (OperationalError, InterfaceError) as error:
-                # Outcomes are kept until the database is back. Claimed events become free when their lease expires.
+                # Outcomes are kept until the database is back. Leased events become free when their lease ends.
                 log.warning("webhook_database_away", error=type(error).__name__)
                 connection.close()
-                if stop.wait(DATABASE_AWAY_S):
-                    break
-            stop.wait(PAUSE_S)
-            self._woken.wait(SWEEP_S)
-        self._threads.shutdown(wait=False, cancel_futures=True)
+                if self._is_stopping:
+                    return
+                time.sleep(DATABASE_AWAY_S)
+                continue
+            if not self._in_flight:
+                return
+            self._woken.wait()
+
+    def _look(self) -> bool:
+        """One turn. True while events come, and for `LINGER_S` after the last one: under load, a look is cheaper than a
+        ring for each event."""
+        if self.turn(claiming=not self._is_stopping):
+            self._claimed_at = time.monotonic()
+        is_busy = time.monotonic() - self._claimed_at < LINGER_S and not self._is_stopping
+        if is_busy:
+            time.sleep(PAUSE_S)
+        return is_busy
 
     def turn(self, *, claiming: bool = True) -> int:
-        """Store the finished outcomes, then claim and start due events. Returns the number of attempts in flight."""
+        """Store the finished outcomes, then claim and start due events. Returns the number of claimed events."""
         outcomes = [self._outcomes[position] for position in range(len(self._outcomes))]
         self._store(outcomes)
         for outcome in outcomes:
@@ -263,8 +259,15 @@ class DeliveryProcess:
             is_slow = outcome.answer.duration_ms >= SLOW_MS
             (self._slow.add if is_slow else self._slow.discard)(outcome.claim.partner_id)
         room = settings.WEBHOOK_CONCURRENCY - self._in_flight
-        if claiming and room > 0 and (self._in_flight or is_any_due()):
-            self._start(claim(room, self._slow))
+        if not claiming or room <= 0 or not is_any_due():
+            return 0
+        claims = claim(room, self._slow)
+        self._start(claims)
+        return len(claims)
+
+    @property
+    def in_flight(self) -> int:
+        """The number of attempts whose outcome is not stored."""
         return self._in_flight
 
     def _start(self, claims: list[Claim]) -> None:
@@ -287,7 +290,7 @@ class DeliveryProcess:
 
     def _deliver(self, claimed: Claim, delivery: Delivery, started_at: datetime) -> None:
         self._outcomes.append(Outcome(claimed, delivery.url, started_at, attempt(delivery)))
-        self.wake()
+        self._woken.set()
 
     def _store(self, outcomes: list[Outcome]) -> None:
         try:
@@ -300,3 +303,9 @@ class DeliveryProcess:
                 self._store([outcome])
             if len(outcomes) == 1:
                 log.exception("webhook_outcome_not_stored", webhook_id=outcomes[0].claim.event_id)
+
+
+@lru_cache(maxsize=1)
+def of_this_process() -> Deliveries:
+    """This process's deliveries."""
+    return Deliveries()

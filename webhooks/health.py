@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from partners.models import Partner
-from webhooks.models import Attempt
+from webhooks.models import UNREACHABLE_PARTNER, Attempt
 from webhooks.transport import Fault
 
 #: How many attempts to the current URL are looked at, and how far back: the longest wait for an attempt is shorter.
@@ -70,7 +70,7 @@ def of_partners(partner_id: uuid.UUID | None = None) -> list[Health]:
 
     Partners to which nothing can be sent are left out, and our own faults say nothing about a partner.
     """
-    partners = Partner.objects.filter(webhook_secret__isnull=False, deliveries_held=False).exclude(webhook_url="")
+    partners = Partner.objects.exclude(UNREACHABLE_PARTNER)
     mine = Attempt.objects.filter(partner=OuterRef("pk"), url=OuterRef("webhook_url")).exclude(fault=Fault.INTERNAL)
     newest = mine.filter(at__gt=timezone.now() - LOOKED_BACK).order_by("-at")
     last_success = mine.filter(fault="").order_by("-at")

@@ -23,9 +23,9 @@ class OutboxCollector(Collector):
         now = timezone.now()
         counts = Event.objects.filter(state=Event.State.DUE).aggregate(
             due=Count("pk"),
-            claimed=Count("pk", filter=Q(claimed_until__gt=now)),
+            claimed=Count("pk", filter=Q(lease_until__gt=now)),
             unreachable=Count("pk", filter=UNREACHABLE),
-            oldest=Min("next_attempt_at", filter=~UNREACHABLE & (Q(claimed_until=None) | Q(claimed_until__lte=now))),
+            oldest=Min("due_at", filter=Event.is_due(now)),
         )
         counts["failed"] = Event.objects.filter(state=Event.State.FAILED).count()
         events = GaugeMetricFamily("webhook_events", "Events that are not delivered.", labels=["state"])

@@ -3,14 +3,16 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import models, transaction
 from django.db.models import F, Q, Value
 from django.utils import timezone
 
-from foundation import leases
+from foundation import later, statements
 from foundation.encryption import EncryptedTextField, blind_index
+from foundation.leases import Leased
 from partners.models import Partner
 from webhooks.transport import Answer, Fault
 
@@ -20,12 +22,22 @@ JITTER = 0.1
 #: After an attempt that failed by our own fault (a wrong key, a bug), the delay is a tenth of the event's age, within
 #: these bounds in seconds.
 OUR_FAULT_FIRST_S, OUR_FAULT_LONGEST_S = 60, 3_600
-#: Events that cannot be sent: their partner has no URL or no secret, or an operator holds its deliveries.
-UNREACHABLE = Q(partner__webhook_url="") | Q(partner__webhook_secret__isnull=True) | Q(partner__deliveries_held=True)
+#: The Celery task that delivers due events.
+DELIVER = "webhooks.tasks.deliver"
+_WHY_NOT = {"webhook_url": "", "webhook_secret__isnull": True, "deliveries_held": True}
+#: Partners to which nothing can be sent: they have no URL or no secret, or an operator holds their deliveries.
+UNREACHABLE_PARTNER = Q(**_WHY_NOT, _connector=Q.OR)
+#: Their events.
+UNREACHABLE = Q(**{f"partner__{name}": value for name, value in _WHY_NOT.items()}, _connector=Q.OR)
 #: How many attempts of an event are shown.
 SHOWN = 50
 #: How many events one transaction erases.
 BATCH = 500
+
+
+def reachable_partners_sql() -> str:
+    """The SELECT of the ids of all partners to which events can be sent."""
+    return statements.written_out(Partner.objects.exclude(UNREACHABLE_PARTNER).order_by().values_list("id"))
 
 
 class AlreadyPurged(Exception):
@@ -42,12 +54,23 @@ def reference_index(external_reference: str) -> str:
     return blind_index("webhook_reference", external_reference)
 
 
-class Event(models.Model):
+@dataclass(frozen=True)
+class Claim:
+    """An event that this process has leased. `lease_until` distinguishes this claim from a later one, and `due_at`
+    tells whether the event was resent since."""
+
+    event_id: str
+    partner_id: uuid.UUID
+    due_at: datetime
+    lease_until: datetime
+
+
+class Event(Leased):
     """A message to a partner, written in the transaction that caused it. The rows are the outbox.
 
-    An event is due when `next_attempt_at` has passed and no process holds a claim on it. `failures` is the position in
-    the retry schedule and starts again with a resend. `attempts` counts all finished attempts. An attempt that failed
-    by our own fault (`Fault.INTERNAL`) does not count as a failure of the receiver.
+    `due_at` is the time of the next attempt. `failures` is the position in the retry schedule and starts again with a
+    resend. `attempts` counts all finished attempts. An attempt that failed by our own fault (`Fault.INTERNAL`) does not
+    count as a failure of the receiver.
 
     `resent` is true from a resend until the end of an attempt that was claimed after it. Until then the outcomes of
     earlier attempts decide nothing.
@@ -68,10 +91,8 @@ class Event(models.Model):
     attempts = models.PositiveIntegerField("tentativas", default=0)
     failures = models.PositiveSmallIntegerField("falhas seguidas", default=0)
     fault = models.CharField("última falha", max_length=12, choices=Fault.choices, blank=True)
-    next_attempt_at = models.DateTimeField("próxima tentativa", null=True, default=timezone.now)
-    claim = models.UUIDField(null=True, editable=False)
-    claimed_until = models.DateTimeField("em entrega até", null=True, editable=False)
-    worker = leases.worker_field()
+    due_at = models.DateTimeField("próxima tentativa", null=True, default=timezone.now)
+    lease_until = models.DateTimeField("em entrega até", null=True, editable=False)
     resent = models.BooleanField(default=False, db_default=False, editable=False)
     created_at = models.DateTimeField("criado em", default=timezone.now, editable=False)
     delivered_at = models.DateTimeField("entregue em", null=True)
@@ -82,8 +103,8 @@ class Event(models.Model):
         verbose_name_plural = "eventos"
         ordering = ("-created_at", "id")
         indexes = [
-            models.Index(fields=("partner", "next_attempt_at"), name="event_due", condition=Q(state="due")),
-            models.Index(fields=("partner",), name="event_claimed", condition=Q(claimed_until__isnull=False)),
+            models.Index(fields=("partner", "due_at"), name="event_due", condition=Q(due_at__isnull=False)),
+            models.Index(fields=("partner",), name="event_leased", condition=Q(lease_until__isnull=False)),
             models.Index(fields=("partner",), name="event_failed", condition=Q(state="failed")),
             models.Index(fields=("partner", "-created_at"), name="event_newest"),
             models.Index(fields=("-created_at", "id"), name="event_newest_of_all"),
@@ -92,37 +113,48 @@ class Event(models.Model):
         constraints = [
             models.CheckConstraint(
                 name="event_due_has_its_time",
-                condition=Q(state="due", next_attempt_at__isnull=False)
-                | Q(~Q(state="due"), next_attempt_at__isnull=True),
+                condition=Q(state="due", due_at__isnull=False) | Q(~Q(state="due"), due_at__isnull=True),
             )
         ]
 
     def __str__(self) -> str:
         return f"{self.id} ({self.name})"
 
-    def settle(self, answer: Answer, *, claim: uuid.UUID, url: str, started_at: datetime) -> Attempt:
+    @classmethod
+    def is_due(cls, now: datetime) -> Q:
+        """An event is due only while it can be sent."""
+        return super().is_due(now) & ~UNREACHABLE
+
+    @classmethod
+    def is_any_due_sql(cls) -> str:
+        """Asks the index of due events for each partner, so that the events of a held partner are not read."""
+        mine = f"{cls.due_sql('pk')} AND webhooks_event.partner_id = partner.id ORDER BY webhooks_event.due_at LIMIT 1"
+        return f"EXISTS (SELECT FROM ({reachable_partners_sql()}) AS partner CROSS JOIN LATERAL ({mine}) AS due)"
+
+    def settle(self, answer: Answer, *, claim: Claim, url: str, started_at: datetime) -> Attempt:
         """Update this event with the result of an attempt made under `claim`, and return the attempt's record. Neither
         is saved.
 
         The caller holds the row's lock. If another process has taken over the expired claim, a success is still
         recorded, but a failure is not: the later attempt decides. The same holds if the content was erased in the
-        meantime. After a resend, not even a success of an earlier attempt is recorded: it only ends its claim.
+        meantime. After a resend, not even a success of an earlier attempt is recorded: it only ends its lease.
         """
         self.attempts += 1
-        if self.resent and self.claim != claim:
-            if self.claim is None:
-                self.claimed_until, self.worker = None, ""
+        is_mine = self.lease_until == claim.lease_until
+        if self.resent and self.due_at != claim.due_at:
+            if is_mine:
+                self.lease_until, self.worker = None, ""
         elif answer.fault is None:
             self._set_state(self.State.DELIVERED, fault="")
             self.delivered_at = timezone.now()
-        elif self.claim == claim and answer.fault is Fault.INTERNAL:
+        elif is_mine and answer.fault is Fault.INTERNAL:
             wait = our_fault_delay(timezone.now() - self.created_at)
-            self._set_state(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
-        elif self.claim == claim and self.failures >= len(RETRY_AFTER_S):
+            self._set_state(self.State.DUE, fault=answer.fault, due_at=timezone.now() + wait)
+        elif is_mine and self.failures >= len(RETRY_AFTER_S):
             self._set_state(self.State.FAILED, fault=answer.fault)
-        elif self.claim == claim:
+        elif is_mine:
             wait = retry_delay(self.failures, answer.retry_after)
-            self._set_state(self.State.DUE, fault=answer.fault, next_attempt_at=timezone.now() + wait)
+            self._set_state(self.State.DUE, fault=answer.fault, due_at=timezone.now() + wait)
             self.failures += 1
         return Attempt(
             event=self,
@@ -136,9 +168,9 @@ class Event(models.Model):
             excerpt=answer.excerpt or None,
         )
 
-    def _set_state(self, state: State, *, fault: str, next_attempt_at: datetime | None = None) -> None:
-        self.state, self.fault, self.next_attempt_at = state, fault, next_attempt_at
-        self.claim, self.claimed_until, self.worker, self.resent = None, None, "", False
+    def _set_state(self, state: State, *, fault: str, due_at: datetime | None = None) -> None:
+        self.state, self.fault, self.due_at = state, fault, due_at
+        self.lease_until, self.worker, self.resent = None, "", False
 
     def resend(self) -> None:
         """Queue the event again under its id, with a new retry schedule. Raises `AlreadyPurged`.
@@ -152,7 +184,7 @@ class Event(models.Model):
 def undelivered(partner_id: uuid.UUID) -> models.QuerySet[Event]:
     """The partner's events that failed, or that wait for a later attempt, with their content. Events that are due now
     are left out, because they are sent anyway."""
-    waits = Q(state=Event.State.DUE, next_attempt_at__gt=timezone.now())
+    waits = Q(due_at__gt=timezone.now())
     return Event.objects.filter(Q(state=Event.State.FAILED) | waits, partner=partner_id, purged_at=None)
 
 
@@ -175,10 +207,11 @@ def resend_between(partner_id: uuid.UUID, begin: datetime, end: datetime, *, onl
 
 
 def _queue(events: models.QuerySet[Event]) -> int:
-    # A running attempt loses its claim but keeps its place (`claimed_until`), so that no two run at the same time.
-    return events.filter(purged_at=None).update(
-        state=Event.State.DUE, failures=0, next_attempt_at=timezone.now(), delivered_at=None, claim=None, resent=True
-    )
+    # A running attempt keeps its lease, so that no two run at the same time.
+    changes = {"state": Event.State.DUE, "failures": 0, "delivered_at": None, "resent": True}
+    queued = Event.hasten(events.filter(purged_at=None), **changes)
+    later.ring(DELIVER)
+    return queued
 
 
 # The fields that `Event.settle` changes. Encrypted fields are neither read nor written.
@@ -187,11 +220,10 @@ SETTLED_FIELDS = (
     "failures",
     "fault",
     "state",
-    "next_attempt_at",
+    "due_at",
     "delivered_at",
-    "claim",
     "worker",
-    "claimed_until",
+    "lease_until",
     "resent",
 )
 
@@ -256,11 +288,11 @@ def purge(before: datetime) -> int:
     """
     waiting = Q(state=Event.State.DUE)
     stuck = UNREACHABLE | Q(fault=Fault.INTERNAL)
-    unclaimed = Q(claimed_until=None) | Q(claimed_until__lt=timezone.now())
-    old = Event.objects.filter(unclaimed, created_at__lt=before, purged_at=None).filter(~waiting | stuck)
+    unleased = Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+    old = Event.objects.filter(unleased, created_at__lt=before, purged_at=None).filter(~waiting | stuck)
     purged = 0
     while batch := list(old.order_by("created_at").values_list("pk", flat=True)[:BATCH]):
-        purged += _erase_content(Event.objects.filter(unclaimed, pk__in=batch))
+        purged += _erase_content(Event.objects.filter(unleased, pk__in=batch))
     return purged
 
 
@@ -274,16 +306,16 @@ def erase(indexes: Sequence[str]) -> int:
 
 
 def _erase_content(events: models.QuerySet[Event]) -> int:
-    """Erase bodies, references and attempts of `events`, and end their claims. Returns the number of events."""
+    """Erase bodies, references and attempts of `events`, and end their leases. Returns the number of events."""
     with transaction.atomic():
         # Locked in the same order as by deliveries, and before the attempts.
         ids = [event.pk for event in events.order_by("pk").select_for_update(of=("self",)).only("pk")]
         Attempt.objects.filter(event__in=ids).delete()
         return Event.objects.filter(pk__in=ids).update(
             state=models.Case(models.When(state=Event.State.DUE, then=Value(Event.State.FAILED)), default="state"),
-            next_attempt_at=None,
-            claim=None,
-            claimed_until=None,
+            due_at=None,
+            lease_until=None,
+            worker="",
             resent=False,
             body=None,
             external_reference=None,

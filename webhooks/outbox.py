@@ -11,9 +11,9 @@ from django.db import connection
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
-from foundation import statements
+from foundation import later, statements
 from partners.models import Partner
-from webhooks.models import Event, reference_index
+from webhooks.models import DELIVER, Event, reference_index
 
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
@@ -53,9 +53,10 @@ def store(partner: Partner, event: str, external_reference: str, payload: Mappin
         reference_index=reference_index(external_reference),
         body=_ENCODER.encode(body).decode(),
         created_at=now,
-        next_attempt_at=now,
+        due_at=now,
     )
     statements.insert(stored)
+    later.ring(DELIVER)
     return stored
 
 

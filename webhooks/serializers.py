@@ -60,7 +60,7 @@ def summary(event: Event) -> dict[str, Any]:
         "event": event.name,
         "state": event.state,
         "attempts": event.attempts,
-        "next_attempt_at": _seconds(event.next_attempt_at),
+        "next_attempt_at": _seconds(event.due_at),
     }
 
 

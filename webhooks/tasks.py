@@ -1,10 +1,23 @@
 from datetime import timedelta
 
 from celery import shared_task
+from celery.signals import worker_shutting_down
 from django.conf import settings
 from django.utils import timezone
 
-from webhooks import models
+from webhooks import delivery, models
+
+
+@shared_task
+def deliver() -> None:
+    """Deliver the events that are due."""
+    delivery.of_this_process().run()
+
+
+@worker_shutting_down.connect
+def finish(**_: object) -> None:
+    """Begin no further attempt. The worker then waits for the attempts in flight."""
+    delivery.of_this_process().stop()
 
 
 @shared_task

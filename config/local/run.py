@@ -82,7 +82,11 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
         ),
         Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "1000"], pooled),
         Process("sweeps", [*worker, "-n", "sweeps@%h", "-Q", "sweeps", "-P", "gevent", "-c", "256"], pooled),
-        Process("webhooks", [sys.executable, "manage.py", "deliver_webhooks", "--skip-checks"], {**pooled, **no_banks}),
+        Process(
+            "webhooks",
+            [*worker, "-n", "webhooks@%h", "-Q", "webhooks", "-P", "threads", "-c", "4"],
+            {**pooled, **no_banks},
+        ),
         Process(
             "default",
             [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"],

@@ -91,7 +91,7 @@ def tell() -> Story:
             partner, "proposal.created", str(proposal.pk), {"provider": "ipe", "cpf": CPF, "status": "created"}
         )
         failed = outbox.store(partner, "lead", CPF, {"cpf": CPF})
-    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None, fault="status")
+    Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None, fault="status")
     session = open_session(partner)
     assert HolderClient().accept(session).status_code == 200
     call = FailedCall.objects.create(

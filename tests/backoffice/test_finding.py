@@ -156,7 +156,7 @@ def test_an_id_that_the_address_has_to_quote_is_found_too(admin_client: Client, 
         external_reference="group-1",
         body="{}",
         state="failed",
-        next_attempt_at=None,
+        due_at=None,
     )
     page = find(admin_client, event.pk)
     shown = admin_client.get(page)

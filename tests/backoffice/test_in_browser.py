@@ -192,7 +192,7 @@ def test_events_are_sent_again(desk: Desk, live_server: LiveServer, story: Story
     expect(page.locator("[data-field=content]")).to_contain_text("***.000.001-**")
     page.get_by_role("button", name="Reenviar", exact=True).click()
     expect(page.get_by_text("Colocados na fila de entrega: 1.")).to_be_visible()
-    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None)
     page.goto(live_server.url + reverse("admin:webhooks_event_resend_window"))
     moment = timezone.localtime()
     page.get_by_label("Parceiro").select_option(str(story.partner.pk))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.faults.webhooks_rig import Rig, make_partners
 
-FAULTS = ("courier-0", "redis", "publisher-0", "postgres", "courier-1", "redis-wiped", "publisher-1")
+FAULTS = ("courier-0", "redis", "publisher-0", "postgres", "courier-1", "redis-wiped", "publisher-1", "sweeps", "beat")
 # An event in flight waits for its lease if its process is killed.
 SETTLE_TIMEOUT_S = 120
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from config.local.processes import Process, Programs
+from config.local.run import service_processes
 from config.local.servers import Postgres, Redis, free_port
 from tests import migrated
 from tests.processes import ROOT, START_TIMEOUT_S, wait_until
@@ -59,8 +60,8 @@ class Rig:
                 self.start_service(name)
             self._set_up_django()
             self.add("receiver", [sys.executable, "-m", "tests.receiver", str(self._port)])
-            for number in range(self._couriers):
-                self.add(f"courier-{number}", [sys.executable, "manage.py", "deliver_webhooks", "--skip-checks"])
+            if self._couriers:
+                self._add_couriers()
             yield self
         finally:
             # The programs' remaining work does not matter. PostgreSQL is stopped properly, because it would leave
@@ -69,6 +70,16 @@ class Rig:
                 if process.name not in self.services:
                     process.kill()
             self.programs.stop()
+
+    def _add_couriers(self) -> None:
+        """Start the workers that deliver, and what has them look: beat, and the worker that takes its ticks."""
+        by_name = {process.name: process for process in service_processes({}, self.home)}
+        for name in ("sweeps", "beat"):
+            self.add(name, by_name[name].command, by_name[name].environment)
+        webhooks = by_name["webhooks"]
+        for number in range(self._couriers):
+            command = [part.replace("webhooks@", f"courier-{number}@") for part in webhooks.command]
+            self.add(f"courier-{number}", command, webhooks.environment)
 
     def _set_up_django(self) -> None:
         os.environ |= {

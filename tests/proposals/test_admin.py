@@ -133,7 +133,7 @@ def test_the_timeline_tells_of_the_query_the_steps_and_the_webhooks_with_their_d
     )
     with transaction.atomic():
         event = outbox.store(proposal.partner, "proposal.created", str(proposal.pk), {})
-    Event.objects.update(state="delivered", next_attempt_at=None, delivered_at=event.created_at + timedelta(hours=3))
+    Event.objects.update(state="delivered", due_at=None, delivered_at=event.created_at + timedelta(hours=3))
     for number, (status, fault) in enumerate(((None, "timeout"), (200, "")), 1):
         Attempt.objects.create(
             partner=proposal.partner,

@@ -11,7 +11,7 @@ from partners.models import Partner
 from tests.factories import PartnerFactory
 from tests.processes import wait_until
 from webhooks import outbox
-from webhooks.delivery import DeliveryProcess
+from webhooks.delivery import Deliveries
 from webhooks.models import RETRY_AFTER_S, Attempt, Event
 
 
@@ -31,15 +31,25 @@ def send(partner: Partner, count: int = 1, **fields: object) -> list[Event]:
 
 
 def deliver_due(timeout: float = 20.0) -> None:
-    """Do one sweep of a delivery process: attempt every claimable event once, and store the outcomes."""
-    process = DeliveryProcess()
-    process.turn()
-    wait_until(lambda: not process.turn(claiming=False), timeout, "no attempt is in flight")
+    """Attempt every claimable event once, and store the outcomes."""
+    deliveries = Deliveries()
+    deliveries.turn()
+    finish(deliveries, timeout)
+
+
+def finish(deliveries: Deliveries, timeout: float = 20.0) -> None:
+    """Store the outcomes of the attempts in flight as they come."""
+
+    def is_finished() -> bool:
+        deliveries.turn(claiming=False)
+        return not deliveries.in_flight
+
+    wait_until(is_finished, timeout, "no attempt is in flight")
 
 
 def make_due(event: Event) -> None:
     """Let the time until the event's next attempt pass."""
-    Event.objects.filter(pk=event.pk, state="due").update(next_attempt_at=timezone.now())
+    Event.objects.filter(pk=event.pk, state="due").update(due_at=timezone.now())
 
 
 def leave_one_attempt(*events: Event) -> None:
@@ -68,4 +78,4 @@ def leave_attempts(event: Event, count: int, fault: str = "", minutes_ago: float
 
 def end_leases() -> None:
     """Let the time pass after which a claim of a dead process no longer counts."""
-    Event.objects.exclude(claimed_until=None).update(claimed_until=timezone.now())
+    Event.objects.exclude(lease_until=None).update(lease_until=timezone.now())

@@ -124,7 +124,7 @@ def test_filters(operator: Client, partner: Partner) -> None:
     assert lead is not None
     assert proposal is not None
     assert stranger is not None
-    Event.objects.filter(pk=lead.pk).update(state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=lead.pk).update(state="failed", due_at=None)
 
     for query, found in (
         ({"state__exact": "failed"}, {lead}),
@@ -240,11 +240,11 @@ def test_resend_all_that_was_not_delivered_of_a_partner(operator: Client, partne
     deliver_due()
     Event.objects.filter(pk=purged[0].pk).update(body=None, purged_at=timezone.now())
     later = timezone.now() + timedelta(hours=5)
-    Event.objects.filter(pk=failed[0].pk).update(state="due", failures=6, next_attempt_at=later)
+    Event.objects.filter(pk=failed[0].pk).update(state="due", failures=6, due_at=later)
     receiver.reply, address = Reply(), f"{LIST}{quote(failed[0].pk)}/resend_failed/"
 
     assert "ou que esperam nova tentativa: 3." in operator.get(address).content.decode()
-    assert Event.objects.get(state="due").next_attempt_at == later
+    assert Event.objects.get(state="due").due_at == later
     assert "não entregues de" in operator.post(address, follow=True).content.decode()
     deliver_due()
     assert Event.objects.filter(state="delivered", partner=partner).count() == 3
@@ -273,9 +273,7 @@ def test_posting_the_page_changes_nothing(operator: Client, partner: Partner) ->
 
 def test_erased_content_cannot_be_resent(operator: Client, partner: Partner) -> None:
     [event] = send(partner)
-    Event.objects.update(
-        state="failed", next_attempt_at=None, body=None, external_reference=None, purged_at=timezone.now()
-    )
+    Event.objects.update(state="failed", due_at=None, body=None, external_reference=None, purged_at=timezone.now())
 
     assert "Não reenviados, pois o conteúdo já foi apagado: 1." in resend(operator, event)
     assert "apagada" in operator.get(page_of(event)).content.decode()
@@ -291,7 +289,7 @@ def test_nobody_adds_or_deletes(operator: Client, partner: Partner) -> None:
 
 def test_an_operator_who_may_only_look_cannot_resend(client: Client, partner: Partner) -> None:
     [event] = send(partner)
-    Event.objects.update(state="failed", next_attempt_at=None)
+    Event.objects.update(state="failed", due_at=None)
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_event"))
     client.force_login(viewer)
@@ -318,9 +316,9 @@ def test_events_of_a_time_are_counted_first_and_then_sent_again(operator: Client
     states = ["failed", "delivered", "due", "failed", "failed"]
     for hours, state in enumerate(states):
         [event] = send(partner)
-        due = {"next_attempt_at": now} if state == "due" else {"next_attempt_at": None}
+        due = {"due_at": now} if state == "due" else {"due_at": None}
         Event.objects.filter(pk=event.pk).update(state=state, created_at=now - timedelta(hours=2 * hours), **due)
-    Event.objects.filter(pk=send(other)[0].pk).update(state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=send(other)[0].pk).update(state="failed", due_at=None)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed"}
     address = reverse("admin:webhooks_event_resend_window")
     assert "ainda não reenvia" in operator.get(address).content.decode()
@@ -345,7 +343,7 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     """Before the fix, events that still retried could not be sent again by period, and there was no preset."""
     partner, now = new_partner("https://a.example/w"), timezone.now()
     for event, age in zip(send(partner, 2), hours, strict=True):
-        later = {"next_attempt_at": now + timedelta(hours=5), "failures": 6, "fault": "status"}
+        later = {"due_at": now + timedelta(hours=5), "failures": 6, "fault": "status"}
         Event.objects.filter(pk=event.pk).update(created_at=now - timedelta(hours=age), **later)
     Event.objects.filter(pk=send(partner)[0].pk).update(created_at=now - timedelta(hours=60))  # due now
     address = reverse("admin:webhooks_event_resend_window")
@@ -354,7 +352,7 @@ def test_a_chosen_period_sends_also_what_waits_for_a_retry(
     assert f"a reenviar {found} evento" in page.content.decode()
     confirmed = {name: page.context["form"].data[name] for name in page.context["form"].fields}
     assert f"reenviados: {found}, criados" in operator.post(address, confirmed, follow=True).content.decode()
-    assert Event.objects.filter(next_attempt_at__lte=timezone.now(), resent=True, failures=0).count() == found
+    assert Event.objects.filter(due_at__lte=timezone.now(), resent=True, failures=0).count() == found
 
 
 def test_a_period_since_the_failure_needs_one(operator: Client, db: None) -> None:
@@ -378,7 +376,7 @@ def test_a_period_since_the_failure_needs_one(operator: Client, db: None) -> Non
 )
 def test_a_faulty_time_sends_nothing(operator: Client, db: None, wrong: dict[str, str]) -> None:
     partner = new_partner("https://a.example/w")
-    Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=send(partner)[0].pk).update(state="failed", due_at=None)
     form = {"partner": str(partner.pk), "begin": at(-7), "end": at(1), "which": "failed", "seen": "1", **wrong}
     assert operator.post(reverse("admin:webhooks_event_resend_window"), form).status_code == 200
     assert Event.objects.get().state == "failed"

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from foundation import heartbeats
+from foundation import heartbeats, later
 from partners.models import Partner
-from proposals import dead_workers
 from tests.leases import dead_worker
 from tests.processes import wait_until
 from tests.receiver import Receiver, Reply
-from tests.webhooks.deliveries import end_leases, new_partner, send
+from tests.webhooks.deliveries import end_leases, finish, new_partner, send
 from webhooks import delivery
-from webhooks.models import UNREACHABLE, Event
+from webhooks.models import DELIVER, UNREACHABLE, Event
 
 NOBODY = "http://127.0.0.1:1/"
 
@@ -36,19 +35,19 @@ def test_what_a_dead_process_was_delivering_is_free_for_the_next(partner: Partne
     [event] = send(partner)
     assert len(delivery.claim(10)) == 1
     assert Event.objects.get().worker == heartbeats.worker_id()
-    dead_workers.end_leases()
+    later.end_dead_leases()
     assert delivery.claim(10) == [], "it lives"
     Event.objects.update(worker=dead_worker())
-    dead_workers.end_leases()
+    later.end_dead_leases()
     assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
 
 
 def test_only_what_is_due(partner: Partner) -> None:
     past, future, delivered, failed = send(partner, 4)
-    later = future.created_at.replace(year=future.created_at.year + 1)
-    Event.objects.filter(pk=future.pk).update(next_attempt_at=later)
-    Event.objects.filter(pk=delivered.pk).update(state="delivered", next_attempt_at=None)
-    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
+    next_year = future.created_at.replace(year=future.created_at.year + 1)
+    Event.objects.filter(pk=future.pk).update(due_at=next_year)
+    Event.objects.filter(pk=delivered.pk).update(state="delivered", due_at=None)
+    Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None)
 
     assert [claimed.event_id for claimed in delivery.claim(10)] == [past.pk]
 
@@ -60,9 +59,11 @@ def test_held_deliveries_wait_for_the_partner_to_be_resumed(partner: Partner) ->
     assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk], "suspended alone: delivered"
     end_leases()
     partner.suspend(hold_deliveries=True)
+    assert later.tasks_due() == [], "for the tick as for the claim"
     assert delivery.claim(10) == []
     assert Event.objects.filter(UNREACHABLE).count() == 1, "told as waiting, not as late"
     partner.resume()
+    assert later.tasks_due() == [DELIVER]
     assert [claimed.event_id for claimed in delivery.claim(10)] == [event.pk]
 
 
@@ -156,11 +157,11 @@ def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: A
         hanging, healthy = new_partner(tarpit.url), new_partner(receiver.url)
         send(hanging, 200)
         healthy_ids = {event.pk for event in send(healthy, 40)}
-        process, stop = delivery.DeliveryProcess(), threading.Event()
+        deliveries = delivery.Deliveries()
 
         def run() -> None:
             try:
-                process.run(stop)
+                deliveries.run()
             finally:
                 connection.close()
 
@@ -173,8 +174,7 @@ def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: A
         finally:
             tarpit.reply = Reply()
             tarpit.release()
-            stop.set()
-            process.wake()
+            deliveries.stop()
             thread.join(30)
     assert not thread.is_alive()
     assert Event.objects.filter(partner=healthy, state="delivered").count() == 40
@@ -187,12 +187,12 @@ def test_attempts_hold_no_database_connection(settings: Any) -> None:
     with Receiver(Reply(hang=60)) as tarpit:
         send(new_partner(tarpit.url), 20)
         before = _connections()
-        process = delivery.DeliveryProcess()
-        assert process.turn() == 20
+        deliveries = delivery.Deliveries()
+        assert deliveries.turn() == 20
         tarpit.wait_for(20)
         assert _connections() == before
         tarpit.release()
-        wait_until(lambda: process.turn(claiming=False) == 0, 20, "no attempt is in flight")
+        finish(deliveries)
 
 
 def _connections() -> int:

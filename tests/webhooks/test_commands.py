@@ -39,7 +39,7 @@ def test_list_events(partner: Partner, receiver: Receiver) -> None:
                 "event": "lead",
                 "state": "due",
                 "attempts": 0,
-                "next_attempt_at": due.next_attempt_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "next_attempt_at": due.due_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             },
             {"id": failed.pk, "event": "lead", "state": "failed", "attempts": 1, "next_attempt_at": None},
             {"id": delivered.pk, "event": "lead", "state": "delivered", "attempts": 1, "next_attempt_at": None},
@@ -50,8 +50,8 @@ def test_list_events(partner: Partner, receiver: Receiver) -> None:
 @pytest.mark.parametrize("state", ["due", "delivered", "failed"])
 def test_list_events_of_one_state(partner: Partner, state: str) -> None:
     for event, its_state in zip(send(partner, 3), ["due", "delivered", "failed"], strict=True):
-        moment = event.next_attempt_at if its_state == "due" else None
-        Event.objects.filter(pk=event.pk).update(state=its_state, next_attempt_at=moment)
+        moment = event.due_at if its_state == "due" else None
+        Event.objects.filter(pk=event.pk).update(state=its_state, due_at=moment)
 
     assert [row["state"] for row in run("list_events", partner.pk, "--state", state)["events"]] == [state]
 
@@ -99,7 +99,7 @@ def test_resend_webhook_of_an_unknown_event(db: None) -> None:
 
 def test_resend_webhook_of_a_purged_event(partner: Partner) -> None:
     [event] = send(partner)
-    Event.objects.update(state="failed", next_attempt_at=None, body=None, purged_at=timezone.now())
+    Event.objects.update(state="failed", due_at=None, body=None, purged_at=timezone.now())
 
     with pytest.raises(CommandError, match=f"^O conteúdo do evento {event.pk} foi apagado"):
         run("resend_webhook", event.pk)

@@ -7,7 +7,6 @@ import hmac
 import io
 import json
 import logging
-import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -52,7 +51,7 @@ def test_delivers_the_stored_bytes_with_all_headers(partner: Partner, receiver: 
     assert signature == hmac.new(partner.webhook_secret.encode(), request.body, hashlib.sha256).hexdigest()
 
     event.refresh_from_db()
-    assert (event.state, event.attempts, event.claim, event.claimed_until) == ("delivered", 1, None, None)
+    assert (event.state, event.attempts, event.worker, event.lease_until) == ("delivered", 1, "", None)
     attempt = event.attempt_set.get()
     assert (attempt.number, attempt.url, attempt.status, attempt.fault, attempt.excerpt) == (
         1,
@@ -210,7 +209,7 @@ def test_a_failure_that_comes_after_its_lease_leaves_the_schedule_to_the_later_c
     delivery.settle([_outcome(late, Answer(fault=Fault.TIMEOUT))])
 
     event.refresh_from_db()
-    assert (event.state, event.failures, event.claim) == ("due", 0, current.token)
+    assert (event.state, event.failures, event.lease_until) == ("due", 0, current.lease_until)
     delivery.settle([_outcome(current, Answer(200))])
     event.refresh_from_db()
     assert (event.state, event.attempts) == ("delivered", 2)
@@ -225,7 +224,7 @@ def test_a_confirmation_that_comes_after_its_lease_counts(partner: Partner) -> N
     delivery.settle([_outcome(current, Answer(500, Fault.STATUS))])
 
     event.refresh_from_db()
-    assert (event.state, event.attempts, event.next_attempt_at) == ("delivered", 2, None)
+    assert (event.state, event.attempts, event.due_at) == ("delivered", 2, None)
 
 
 def test_an_unreadable_event_is_recorded_as_our_fault_and_stops_no_other(partner: Partner, receiver: Receiver) -> None:
@@ -297,12 +296,13 @@ def test_events_of_one_reference_are_told_apart_by_their_id(partner: Partner, re
 
 def test_unknown_event_of_a_claim_is_no_reason_to_stop(partner: Partner, settings: Any) -> None:
     """An outcome that can't be stored is logged and dropped; its event's lease expires."""
-    process = delivery.DeliveryProcess()
-    claimed = delivery.Claim("evt_gone", partner.pk, uuid.uuid4())
-    process._outcomes.append(_outcome(claimed, Answer(200)))
-    process._in_flight = 1
+    deliveries = delivery.Deliveries()
+    claimed = delivery.Claim("evt_gone", partner.pk, timezone.now(), timezone.now())
+    deliveries._outcomes.append(_outcome(claimed, Answer(200)))
+    deliveries._in_flight = 1
+    deliveries.turn(claiming=False)
 
-    assert process.turn(claiming=False) == 0
+    assert deliveries.in_flight == 0
 
 
 def _by_api(event: Event) -> None:

@@ -47,7 +47,7 @@ def test_the_last_attempts_decide(
     [event] = send(partner)
     for hours, (fault, count) in zip((3, 2), attempts, strict=False):
         leave_attempts(event, count, fault, minutes_ago=60 * hours)
-    Event.objects.update(failures=1, fault="status", next_attempt_at=timezone.now() + timedelta(hours=5))
+    Event.objects.update(failures=1, fault="status", due_at=timezone.now() + timedelta(hours=5))
     assert told(partner) == (state, failed, seen)
 
 

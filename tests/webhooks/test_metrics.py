@@ -37,9 +37,9 @@ def test_an_empty_outbox(db: None) -> None:
 
 def test_what_is_not_delivered(partner: Partner) -> None:
     overdue, failed, delivered = send(partner, 3)
-    Event.objects.filter(pk=overdue.pk).update(next_attempt_at=timezone.now() - timedelta(seconds=90))
-    Event.objects.filter(pk=failed.pk).update(state="failed", next_attempt_at=None)
-    Event.objects.filter(pk=delivered.pk).update(state="delivered", next_attempt_at=None)
+    Event.objects.filter(pk=overdue.pk).update(due_at=timezone.now() - timedelta(seconds=90))
+    Event.objects.filter(pk=failed.pk).update(state="failed", due_at=None)
+    Event.objects.filter(pk=delivered.pk).update(state="delivered", due_at=None)
 
     gauges = read()
     assert 90 <= gauges.pop("webhook_oldest_due_seconds") < 120
@@ -48,14 +48,14 @@ def test_what_is_not_delivered(partner: Partner) -> None:
 
 def test_what_waits_for_a_later_time_for_an_address_or_in_flight_is_not_overdue(partner: Partner) -> None:
     [retried] = send(partner)
-    Event.objects.filter(pk=retried.pk).update(next_attempt_at=timezone.now() + timedelta(hours=1))
+    Event.objects.filter(pk=retried.pk).update(due_at=timezone.now() + timedelta(hours=1))
     send(new_partner(""))
     mute = new_partner(partner.webhook_url)
     Partner.objects.filter(pk=mute.pk).update(webhook_secret=None)
     send(mute)
     send(partner)
     delivery.claim(10)
-    Event.objects.exclude(pk=retried.pk).update(next_attempt_at=timezone.now() - timedelta(seconds=90))
+    Event.objects.exclude(pk=retried.pk).update(due_at=timezone.now() - timedelta(seconds=90))
 
     assert read() == {
         "due": 4,

@@ -80,7 +80,7 @@ def test_a_page_whole(http: Client, partner: Partner, receiver: Receiver) -> Non
                 "event": "lead",
                 "state": "due",
                 "attempts": 0,
-                "next_attempt_at": f"{due.next_attempt_at:%Y-%m-%dT%H:%M:%SZ}",
+                "next_attempt_at": f"{due.due_at:%Y-%m-%dT%H:%M:%SZ}",
                 "created_at": millis(due.created_at),
             },
             {
@@ -100,7 +100,7 @@ def test_filters(http: Client, partner: Partner) -> None:
     now = timezone.now()
     old, signed, result = send(partner, 3)
     Event.objects.filter(pk=old.pk).update(created_at=now - timedelta(days=2))
-    Event.objects.filter(pk=signed.pk).update(name="proposal.signed", state="failed", next_attempt_at=None)
+    Event.objects.filter(pk=signed.pk).update(name="proposal.signed", state="failed", due_at=None)
     Event.objects.filter(pk=result.pk).update(name="authorization_result")
     yesterday = f"{now - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
     for filters, found in (
@@ -177,7 +177,7 @@ def test_an_event_with_its_body_and_attempts(http: Client, partner: Partner, rec
         "id": event.pk,
         "event": "lead",
         "state": "due",
-        "next_attempt_at": f"{event.next_attempt_at:%Y-%m-%dT%H:%M:%SZ}",
+        "next_attempt_at": f"{event.due_at:%Y-%m-%dT%H:%M:%SZ}",
         "created_at": millis(event.created_at),
         "attempts_total": 1,
         "delivered_at": None,
@@ -197,7 +197,7 @@ def test_only_the_newest_attempts_are_told(http: Client, partner: Partner, recei
 
 def test_an_erased_event_has_no_body(http: Client, partner: Partner) -> None:
     [event] = send(partner)
-    Event.objects.update(state="failed", next_attempt_at=None, body=None, purged_at=timezone.now())
+    Event.objects.update(state="failed", due_at=None, body=None, purged_at=timezone.now())
     assert http.get(f"{API}/webhook-events/{event.pk}").json()["body"] is None
     response = http.post(f"{API}/webhook-events/{event.pk}/resend")
     assert (response.status_code, response.json()["code"]) == (409, "invalid_state")
@@ -220,7 +220,7 @@ def test_a_resend_of_an_event_that_is_still_due_sends_it_once(
     http: Client, partner: Partner, receiver: Receiver
 ) -> None:
     [event] = send(partner)
-    Event.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1), attempts=1, failures=1)
+    Event.objects.update(due_at=timezone.now() + timedelta(hours=1), attempts=1, failures=1)
     for _ in range(2):
         answer = http.post(f"{API}/webhook-events/{event.pk}/resend")
         assert (answer.status_code, answer.json()["state"], answer.json()["attempts"]) == (202, "due", 1)

@@ -1,10 +1,10 @@
-"""The real delivery process `manage.py deliver_webhooks`: killed, stopped, and without Redis."""
+"""The real worker of the queue `webhooks`: killed, stopped, and without Redis."""
 
 from __future__ import annotations
 
 import signal
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def delivering(programs: Programs, transactional_db: None) -> Iterator[Programs]:
-    """The programs, with a delivery process for this test alone."""
+    """The programs: a worker for this test alone, beat, and the worker that takes its ticks."""
+    programs.ensure("sweeps", "beat")
     programs.restart("webhooks")
     yield programs
     programs.kill("webhooks")
@@ -69,14 +70,20 @@ def test_told_to_stop_it_finishes_what_is_in_flight_and_begins_nothing(
     assert receiver.ids == [event.pk]
 
 
-def test_without_redis_the_sweep_delivers(delivering: Programs, receiver: Receiver) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        delivering.restart("webhooks", REDIS_URL=f"redis://127.0.0.1:{closed.getsockname()[1]}/0")
+def test_what_is_committed_without_redis_is_delivered_when_it_is_back(
+    delivering: Programs, receiver: Receiver, freeze_redis: Callable[[], AbstractContextManager[None]]
+) -> None:
+    with freeze_redis():
         sent = send(new_partner(receiver.url), 5)
+        assert receiver.received == []
 
-        receiver.wait_for(5, timeout=30)
+    receiver.wait_for(5, timeout=30)
     assert sorted(receiver.ids) == sorted(event.pk for event in sent)
+
+
+def test_the_worker_has_no_key_of_the_banks(programs: Programs) -> None:
+    [webhooks] = [process for process in programs.all if process.name == "webhooks"]
+    assert webhooks.environment["BANK_CREDENTIALS_KEYS"] == "none"
 
 
 def test_outlives_the_loss_of_its_database_connection(delivering: Programs, receiver: Receiver) -> None:

@@ -67,7 +67,7 @@ def test_what_waited_all_that_time_for_an_address_or_a_secret_fails(partner: Par
     purge()
 
     event.refresh_from_db()
-    assert (event.state, event.next_attempt_at, event.body) == ("failed", None, None)
+    assert (event.state, event.due_at, event.body) == ("failed", None, None)
 
 
 def test_what_our_own_fault_kept_all_that_time_fails(partner: Partner) -> None:
@@ -80,7 +80,7 @@ def test_what_our_own_fault_kept_all_that_time_fails(partner: Partner) -> None:
     purge()
 
     event.refresh_from_db()
-    assert (event.state, event.next_attempt_at, event.body) == ("failed", None, None)
+    assert (event.state, event.due_at, event.body) == ("failed", None, None)
 
 
 def test_an_attempt_in_flight_is_left_alone(partner: Partner) -> None:
@@ -99,10 +99,10 @@ def test_an_attempt_in_flight_is_left_alone(partner: Partner) -> None:
 
 def test_many_go_in_batches(partner: Partner) -> None:
     send(partner, 3)
-    Event.objects.update(state="delivered", next_attempt_at=None)
+    Event.objects.update(state="delivered", due_at=None)
     event = Event.objects.first()
     Event.objects.bulk_create(
-        Event(partner=partner, name="lead", body="{}", state="delivered", next_attempt_at=None) for _ in range(1_100)
+        Event(partner=partner, name="lead", body="{}", state="delivered", due_at=None) for _ in range(1_100)
     )
 
     assert event is not None
@@ -139,7 +139,7 @@ def test_of_an_attempt_under_way_only_the_outcome_is_noted(partner: Partner, sta
     delivery.settle([delivery.Outcome(claimed, "https://partner.example", timezone.now(), answer)])
 
     event.refresh_from_db()
-    assert (event.state, event.attempts, event.next_attempt_at, event.body) == (state, 1, None, None)
+    assert (event.state, event.attempts, event.due_at, event.body) == (state, 1, None, None)
     assert not Attempt.objects.exists()
     assert delivery.claim(1) == []
 
@@ -151,7 +151,7 @@ def test_what_was_erased_after_its_claim_is_not_sent(partner: Partner, receiver:
 
     assert [each.event_id for each in delivery.load(claimed.event_id for claimed in claims)] == [kept.pk]
     erased.refresh_from_db()
-    assert (erased.state, erased.claim) == ("failed", None)
+    assert (erased.state, erased.worker, erased.lease_until) == ("failed", "", None)
 
 
 def test_a_late_failure_does_not_bring_back_what_was_purged(partner: Partner) -> None:

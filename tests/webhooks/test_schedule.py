@@ -14,8 +14,8 @@ from webhooks.models import RETRY_AFTER_S, AlreadyPurged, Event
 
 def _wait_after(event: Event) -> float:
     event.refresh_from_db()
-    assert event.next_attempt_at is not None
-    return (event.next_attempt_at - timezone.now()).total_seconds()
+    assert event.due_at is not None
+    return (event.due_at - timezone.now()).total_seconds()
 
 
 def test_nine_attempts_then_failed(partner: Partner, receiver: Receiver) -> None:
@@ -30,7 +30,7 @@ def test_nine_attempts_then_failed(partner: Partner, receiver: Receiver) -> None
     deliver_due()
 
     event.refresh_from_db()
-    assert (event.state, event.attempts, event.next_attempt_at) == ("failed", 9, None)
+    assert (event.state, event.attempts, event.due_at) == ("failed", 9, None)
     assert receiver.ids == [event.pk] * 9
     assert len({request.body for request in receiver.received}) == 1
     deliver_due()
@@ -46,7 +46,7 @@ def test_a_late_confirmation_ends_the_schedule(partner: Partner, receiver: Recei
     deliver_due()
 
     event.refresh_from_db()
-    assert (event.state, event.attempts, event.fault, event.next_attempt_at) == ("delivered", 2, "", None)
+    assert (event.state, event.attempts, event.fault, event.due_at) == ("delivered", 2, "", None)
     assert event.delivered_at is not None
     assert [(a.number, a.status, a.fault) for a in event.attempt_set.all()] == [
         (1, 503, "status"),
@@ -99,7 +99,7 @@ def test_410_at_the_end_of_the_schedule_fails(partner: Partner, receiver: Receiv
     deliver_due()
 
     event.refresh_from_db()
-    assert (event.state, event.fault, event.next_attempt_at) == ("failed", "gone", None)
+    assert (event.state, event.fault, event.due_at) == ("failed", "gone", None)
 
 
 def test_resend_keeps_the_id_and_begins_a_fresh_schedule(partner: Partner, receiver: Receiver) -> None:
@@ -123,7 +123,7 @@ def test_resend_keeps_the_id_and_begins_a_fresh_schedule(partner: Partner, recei
 
 def test_resend_of_a_purged_event_is_refused(partner: Partner) -> None:
     [event] = send(partner)
-    Event.objects.update(state="failed", next_attempt_at=None, body=None, purged_at=timezone.now())
+    Event.objects.update(state="failed", due_at=None, body=None, purged_at=timezone.now())
 
     with pytest.raises(AlreadyPurged):
         event.resend()

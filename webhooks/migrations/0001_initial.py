@@ -26,9 +26,8 @@ class Migration(migrations.Migration):
                 ('attempts', models.PositiveIntegerField(default=0, verbose_name='tentativas')),
                 ('failures', models.PositiveSmallIntegerField(default=0, verbose_name='falhas seguidas')),
                 ('fault', models.CharField(blank=True, choices=[('status', 'resposta fora de 2xx'), ('redirect', 'redirecionamento (não seguido)'), ('gone', '410: o destino pediu para não receber mais'), ('timeout', 'tempo esgotado'), ('refused', 'conexão recusada'), ('connection', 'falha de conexão'), ('tls', 'falha de TLS ou certificado inválido'), ('protocol', 'resposta ilegível'), ('dns', 'nome não resolvido'), ('blocked', 'endereço não permitido'), ('url', 'URL inválida'), ('internal', 'falha interna do serviço')], max_length=12, verbose_name='última falha')),
-                ('next_attempt_at', models.DateTimeField(default=django.utils.timezone.now, null=True, verbose_name='próxima tentativa')),
-                ('claim', models.UUIDField(editable=False, null=True)),
-                ('claimed_until', models.DateTimeField(editable=False, null=True, verbose_name='em entrega até')),
+                ('due_at', models.DateTimeField(default=django.utils.timezone.now, null=True, verbose_name='próxima tentativa')),
+                ('lease_until', models.DateTimeField(editable=False, null=True, verbose_name='em entrega até')),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('resent', models.BooleanField(db_default=False, default=False, editable=False)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='criado em')),
@@ -64,11 +63,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='event',
-            index=models.Index(condition=models.Q(('state', 'due')), fields=['partner', 'next_attempt_at'], name='event_due'),
+            index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['partner', 'due_at'], name='event_due'),
         ),
         migrations.AddIndex(
             model_name='event',
-            index=models.Index(condition=models.Q(('claimed_until__isnull', False)), fields=['partner'], name='event_claimed'),
+            index=models.Index(condition=models.Q(('lease_until__isnull', False)), fields=['partner'], name='event_leased'),
         ),
         migrations.AddIndex(
             model_name='event',
@@ -88,7 +87,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='event',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('next_attempt_at__isnull', False), ('state', 'due')), models.Q(models.Q(('state', 'due'), _negated=True), ('next_attempt_at__isnull', True)), _connector='OR'), name='event_due_has_its_time'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('due_at__isnull', False), ('state', 'due')), models.Q(models.Q(('state', 'due'), _negated=True), ('due_at__isnull', True)), _connector='OR'), name='event_due_has_its_time'),
         ),
         migrations.AddIndex(
             model_name='attempt',
