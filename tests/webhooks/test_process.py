@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from tests.processes import Programs, wait_until
+from tests.processes import START_TIMEOUT_S, Programs, wait_until
 from tests.receiver import Receiver, Reply
 from tests.webhooks.deliveries import end_leases, new_partner, send
 from webhooks.models import Event
@@ -33,8 +33,8 @@ def _state(event: Event) -> str:
 def test_delivers_what_is_committed(delivering: Programs, receiver: Receiver) -> None:
     sent = send(new_partner(receiver.url), 30)
 
-    receiver.wait_for(30, timeout=30)
-    wait_until(lambda: all(_state(event) == "delivered" for event in sent), 20, "all are delivered")
+    receiver.wait_for(30, timeout=START_TIMEOUT_S)
+    wait_until(lambda: all(_state(event) == "delivered" for event in sent), START_TIMEOUT_S, "all are delivered")
     assert sorted(receiver.ids) == sorted(event.pk for event in sent)
 
 
@@ -43,13 +43,13 @@ def test_killed_in_the_middle_of_attempts_it_delivers_them_again_under_the_same_
 ) -> None:
     receiver.reply = Reply(hang=30)
     sent = {event.pk for event in send(new_partner(receiver.url), 5)}
-    receiver.wait_for(5, timeout=30)
+    receiver.wait_for(5, timeout=START_TIMEOUT_S)
     delivering.kill("webhooks", signal.SIGKILL)
     receiver.reply = Reply()
     end_leases()
     delivering.restart("webhooks")
 
-    wait_until(lambda: Event.objects.filter(state="delivered").count() == 5, 20, "all five are delivered")
+    wait_until(lambda: Event.objects.filter(state="delivered").count() == 5, START_TIMEOUT_S, "all five are delivered")
     assert sorted(receiver.ids) == sorted([*sent, *sent])
 
 
@@ -59,12 +59,12 @@ def test_told_to_stop_it_finishes_what_is_in_flight_and_begins_nothing(
     receiver.reply = Reply(hang=30)
     partner = new_partner(receiver.url)
     [event] = send(partner)
-    receiver.wait_for(1, timeout=30)
+    receiver.wait_for(1, timeout=START_TIMEOUT_S)
     delivering.kill("webhooks", signal.SIGTERM)
     [later] = send(partner)
     receiver.release()
 
-    wait_until(lambda: not delivering.is_running("webhooks"), 20, "the process ended")
+    wait_until(lambda: not delivering.is_running("webhooks"), START_TIMEOUT_S, "the process ended")
     assert _state(event) == "delivered"
     assert _state(later) == "due"
     assert receiver.ids == [event.pk]
@@ -77,7 +77,7 @@ def test_what_is_committed_without_redis_is_delivered_when_it_is_back(
         sent = send(new_partner(receiver.url), 5)
         assert receiver.received == []
 
-    receiver.wait_for(5, timeout=30)
+    receiver.wait_for(5, timeout=START_TIMEOUT_S)
     assert sorted(receiver.ids) == sorted(event.pk for event in sent)
 
 
@@ -92,7 +92,7 @@ def test_outlives_the_loss_of_its_database_connection(delivering: Programs, rece
 
     receiver.reply = Reply(hang=30)
     [event] = send(new_partner(receiver.url))
-    receiver.wait_for(1, timeout=30)
+    receiver.wait_for(1, timeout=START_TIMEOUT_S)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -100,6 +100,6 @@ def test_outlives_the_loss_of_its_database_connection(delivering: Programs, rece
         )
     receiver.release()
 
-    wait_until(lambda: _state(event) == "delivered", 20, "it is delivered")
+    wait_until(lambda: _state(event) == "delivered", START_TIMEOUT_S, "it is delivered")
     assert receiver.ids == [event.pk]
     assert delivering.is_running("webhooks")
