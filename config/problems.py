@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.admin.utils import quote
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, Min, Model, Q, QuerySet
+from django.db.models import Count, Min, Model, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince

@@ -54,7 +54,7 @@ def written_out(rows: QuerySet[Any, Any], **places: Any) -> str:
     the parameter of that name instead."""
     sql, params = rows.query.sql_with_params()
     names = {value: f"%({name})s" for name, value in places.items()}
-    values = iter(names[param] if param in names else Literal(param).as_string() for param in params)
+    values = iter(names[param] if param in names else Literal(param).as_string().replace("%", "%%") for param in params)
     return re.sub("%s", lambda _: next(values), sql)
 
 
@@ -103,7 +103,7 @@ def insert_and_fetch(row: models.Model, select: str, params: Sequence[Any], unle
 
 def update(rows: Sequence[models.Model], names: tuple[str, ...]) -> int:
     """Store the fields `names` of `rows`, which are of one model, in one statement. Returns the number of updated rows.
-    The caller holds their locks."""
+    The caller holds their locks. A field may not be an array."""
     if not rows:
         return 0
     fields = _fields(type(rows[0]), names)

@@ -16,7 +16,7 @@ class OutboxCollector(Collector):
     """Metrics of the outbox, read when they are scraped: one query over the due rows and one over the failed rows. Each
     has its own index; one query for both would read all events ever sent. A third one reads partners' last attempts.
 
-    Alert on the age: it grows whenever no delivery process runs, for any reason.
+    Alert on the age: it grows whenever nothing is delivered, for any reason.
     """
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

@@ -145,7 +145,7 @@ def leave_event_with_attempts(partner_id: str) -> None:
     from partners.models import Partner
     from tests.webhooks.deliveries import leave_attempts, send
 
-    with transaction.atomic():  # no delivery process sees it before
+    with transaction.atomic():  # no worker sees it before
         leave_attempts(*send(Partner.objects.get(pk=partner_id)), 40_000)
 
 

@@ -1,4 +1,4 @@
-"""A rig of PostgreSQL, Redis, publishers, delivery processes and a receiver. Each of them may be killed.
+"""A rig of PostgreSQL, Redis, publishers, webhooks workers and a receiver. Each of them may be killed.
 
 Publishers stand in for the web and bank processes: they store events in transactions at the requested rate. Committed
 events are in the database, so killing a publisher loses none. Other programs may be added.
@@ -52,7 +52,7 @@ class Rig:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Rig]:
-        """Start the servers, the receiver and the delivery processes. Stops all of them afterwards."""
+        """Start the servers, the receiver and the webhooks workers. Stops all of them afterwards."""
         try:
             migrated.reserve(self.postgres)
             migrated.fill(self.postgres)
@@ -140,7 +140,7 @@ class Rig:
         wait_until(stored.exists, START_TIMEOUT_S, "a publisher stores something", self.programs.logs)
 
     def warm_up(self) -> None:
-        """Return when the delivery processes have delivered, so that their start is not measured."""
+        """Return when the workers have delivered, so that their start is not measured."""
         from django.db import transaction
 
         from partners.models import Partner
@@ -150,7 +150,7 @@ class Rig:
         with transaction.atomic():
             outbox.send(Partner.objects.get(pk=partner_id), "lead", "warm-up", {})
         tally = self.wait_until_settled([partner_id], START_TIMEOUT_S)
-        assert not tally.missing, "no delivery process delivers"
+        assert not tally.missing, "no worker delivers"
 
     def stop_publishing(self) -> None:
         """Stop the publishers."""

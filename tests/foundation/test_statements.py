@@ -62,6 +62,30 @@ def test_a_select_in_the_statement_that_inserts_a_row_does_not_see_it():
     assert set(Query.objects.values_list("pk", flat=True)) == {first.pk, second.pk}
 
 
+def test_many_rows_are_updated_in_one_statement(django_assert_num_queries):
+    rows = [a_query(), a_query(), a_query()]
+    for row in rows:
+        statements.insert(row)
+    before = [values(Query.objects.get(pk=row.pk)) for row in rows]
+    rows[0].banks, rows[0].finished_at, rows[0].cpf_index = ["ipe"], rows[0].created_at, "1" * 64
+    rows[1].banks, rows[1].finished_at = ["ipe"], None
+    with django_assert_num_queries(1):
+        assert statements.update(rows[:2], ("finished_at", "cpf_index")) == 2
+    before[0] |= {"finished_at": rows[0].created_at, "cpf_index": "1" * 64}
+    assert [values(Query.objects.get(pk=row.pk)) for row in rows] == before, "only the named fields"
+    assert statements.update([], ("finished_at",)) == 0
+
+
+def test_a_queryset_is_written_out_with_its_values():
+    rows = [a_query(request_id="it's %s"), a_query()]
+    for row in rows:
+        statements.insert(row)
+    mine = Query.objects.filter(request_id="it's %s", created_at__lte="2030-01-01T00:00:00Z").order_by()
+    sql = statements.written_out(mine.filter(pk=rows[0].pk).values_list("id"), key=rows[0].pk)
+    assert "%(key)s" in sql
+    assert statements.fetch_one(sql, {"key": rows[0].pk}) == (rows[0].pk,)
+
+
 def test_a_second_insert_of_a_row_fails_and_leaves_the_transaction_usable():
     query = a_query()
     statements.insert(query)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # pytest loads this file before the settings
 
 @pytest.fixture(autouse=True)
 def _no_other_deliverer(programs: Programs) -> None:
-    """Tests elsewhere may have left the delivery process running: it would take these tests' events."""
+    """Tests elsewhere may have left the webhooks worker running: it would take these tests' events."""
     programs.kill("webhooks")
 
 

@@ -182,6 +182,27 @@ def test_a_hanging_receiver_holds_up_nobody_else(receiver: Receiver, settings: A
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_ring_is_heard_while_attempts_hang(receiver: Receiver) -> None:
+    """The task that waits for the attempts looks again; the message itself is done at once."""
+    with Receiver(Reply(hang=60)) as tarpit, ThreadPoolExecutor(1) as pool:
+        send(new_partner(tarpit.url))
+        deliveries = delivery.Deliveries()
+
+        def run() -> None:
+            deliveries.run()
+            connection.close()
+
+        waiting = pool.submit(run)
+        tarpit.wait_for(1)
+        [event] = send(new_partner(receiver.url))
+        wait_until(lambda: deliveries.run() or receiver.ids == [event.pk], 20, "the other partner's event arrives")
+        assert not waiting.done()
+        tarpit.release()
+        waiting.result(30)
+    assert Event.objects.filter(state="delivered").count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
 def test_attempts_hold_no_database_connection(settings: Any) -> None:
     settings.WEBHOOK_PARTNER_LIMIT = 20
     with Receiver(Reply(hang=60)) as tarpit:

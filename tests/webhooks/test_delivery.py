@@ -1,4 +1,4 @@
-"""What a delivery process does with one event: the request that it sends, the rows that it writes."""
+"""What a webhooks worker does with one event: the request that it sends, the rows that it writes."""
 
 from __future__ import annotations
 

@@ -9,11 +9,12 @@ import pytest
 from django.db import connection, transaction
 from django.db.transaction import TransactionManagementError
 
+from foundation.redis import redis
 from partners.models import Partner
 from tests.receiver import Receiver
-from tests.webhooks.deliveries import new_partner
+from tests.webhooks.deliveries import new_partner, send
 from webhooks import outbox
-from webhooks.models import Event
+from webhooks.models import DELIVER, Event
 
 CPF = "52998224725"
 
@@ -97,3 +98,16 @@ def test_refused_outside_a_transaction(receiver: Receiver) -> None:
 
     with pytest.raises(TransactionManagementError):
         outbox.send(partner, "lead", "group", {})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_commit_of_an_event_rings_its_delivery() -> None:
+    """Before the fix, an event waited up to 0.2 s until the delivery process looked again."""
+    partner = new_partner("https://partner.example/w")
+    redis().delete("webhooks", f"rung:{DELIVER}")
+    send(partner, 3)
+    assert redis().llen("webhooks") == 1, "one message for many events"
+    redis().delete(f"rung:{DELIVER}")
+    Event.objects.all()[0].resend()
+    assert redis().llen("webhooks") == 2
+    redis().delete("webhooks", f"rung:{DELIVER}")
