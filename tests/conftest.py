@@ -448,8 +448,6 @@ def live_service(sandbox: None, programs: Programs, web_environment: dict[str, s
     service = LiveService(f"http://127.0.0.1:{os.environ['PORT']}", programs)
     programs.ensure("web", **web_environment)
     programs.ensure("banks", "sweeps", "webhooks", "default", "beat")
-    for name in ("sweeps", "beat"):
-        programs.kill(name, signal.SIGCONT)  # halted by the previous test's `sandbox`
     service.wait_ready()
     yield service
     for event in Event.objects.exclude(body=None):

@@ -121,11 +121,14 @@ class Programs:
         self.restart(process.name)
 
     def ensure(self, *names: str, **environment: str) -> list[str]:
-        """Make `names` run with `environment` added to their own: start the ones that do not run, and restart the ones
-        that run with another environment. Returns those that it started, which may not be ready yet."""
+        """Make `names` run with `environment` added to their own: start the ones that do not run, continue the ones
+        that are halted, and restart the ones that run with another environment. Returns those that it started, which
+        may not be ready yet."""
         begun = [name for name in names if not self.is_running(name) or self._variables[name] != environment]
         for name in begun:
             self.restart(name, **environment)
+        for name in set(names) - set(begun):
+            self.kill(name, signal.SIGCONT)
         return begun
 
     def restart(self, name: str, **environment: str) -> None:

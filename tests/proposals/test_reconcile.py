@@ -7,7 +7,6 @@ The code of web process and worker runs in this process, against the simulated b
 from __future__ import annotations
 
 import json
-import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -356,7 +355,5 @@ def test_the_sweep_adopts_by_itself(offer: Offer, bank_worker: Programs, simulat
     assert (lost.status_code, lost.json()["code"]) == (502, "provider_unavailable")
     assert Proposal.objects.get().submission == Phase.UNKNOWN
     bank_worker.ensure("sweeps", "beat")
-    for name in ("sweeps", "beat"):
-        bank_worker.kill(name, signal.SIGCONT)  # halted by the `sandbox` of an earlier test
     wait_until(lambda: Proposal.objects.get().submission == Phase.ACCEPTED, 20, "adopted after 5 s")
     assert len(simulator.contracts(BANK)) == 1

@@ -22,7 +22,8 @@ def delivering(programs: Programs, transactional_db: None) -> Iterator[Programs]
     programs.ensure("sweeps", "beat")
     programs.restart("webhooks")
     yield programs
-    programs.kill("webhooks")
+    for name in ("webhooks", "sweeps", "beat"):
+        programs.kill(name)
 
 
 def _state(event: Event) -> str:
