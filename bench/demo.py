@@ -29,7 +29,7 @@ from providers import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 BANKS = registry.names()
-CATALOGUE = json.loads((ROOT / "providers" / "simulator" / "catalogue.json").read_text(encoding="utf-8"))
+CATALOGUE = json.loads((ROOT / "simulator" / "catalogue.json").read_text(encoding="utf-8"))
 OWN = registry.auction_bank().name
 (BIOMETRIC,) = next(row["banks"] for row in CATALOGUE["scenarios"] if row["scenario"] == "biometric")
 HOLDER = {

@@ -159,7 +159,7 @@ class Rig:
                 port = free_port()
                 self.simulator = Simulator("simulator", f"http://127.0.0.1:{port}", self.home / "simulator")
                 self.subjects.append(self.simulator)
-                command = [sys.executable, "-m", "providers.simulator"]
+                command = [sys.executable, "-m", "simulator"]
                 self.simulator.start("simulator", command, {"SIMULATOR_PORT": str(port)})
                 self.simulator.wait_ready("/phone/90000000175")
                 yield self

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import urllib3
 
 from config.local.processes import Programs
-from providers.simulator.fields import parse_xml
+from simulator.fields import parse_xml
 
 ROOT = Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60

@@ -40,7 +40,7 @@ TEMPLATES = sorted(
 TEMPLATE_OWNERS = {"backoffice": "foundation", "unfold": "foundation", "admin": "config"}
 #: These packages belong to no floor and may import all of them.
 OUTSIDE = ("tests", "bench")
-SIMULATOR = "providers.simulator"
+SIMULATOR = "simulator"
 #: Forbidden names of modules and folders: they collect unrelated code, or hide the order of what happens.
 NAMELESS = {"core", "common", "utils", "helpers", "services", "repositories", "managers", "signals"}
 #: In lines, blank ones not counted. What makes an adapter longer belongs to what all banks share.
@@ -88,7 +88,7 @@ def climbs(lower: str, upper: str) -> bool:
 
 def test_every_package_has_its_floor() -> None:
     packages = {file.parent.name for file in ROOT.glob("*/__init__.py")}
-    assert packages == {*FLOORS, *OUTSIDE}
+    assert packages == {*FLOORS, *OUTSIDE, SIMULATOR}
 
 
 def test_imports_go_down() -> None:
@@ -151,7 +151,7 @@ def test_the_simulator_imports_nothing_of_the_project() -> None:
     """A mapping shared by an adapter and its simulated bank would make the same mistake twice, and pass."""
     bridges = [
         f"{name} imports {imported}"
-        for name, file in modules("providers/simulator")
+        for name, file in modules(SIMULATOR)
         for imported in imports(name, file)
         if is_of_the_project(imported) and not is_in(imported, SIMULATOR)
     ]
@@ -163,7 +163,7 @@ def test_nothing_but_tests_and_bench_imports_the_simulator() -> None:
         f"{name} imports {imported}"
         for name, file in modules(*FLOORS)
         for imported in imports(name, file)
-        if is_in(imported, SIMULATOR) and not is_in(name, SIMULATOR)
+        if is_in(imported, SIMULATOR)
     ]
     assert bridges == []
 
@@ -177,9 +177,9 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
     """
     allowed = {
         f"providers/banks/{bank}.py",
-        f"providers/simulator/banks/{bank}.py",
+        f"simulator/banks/{bank}.py",
         "providers/registry.py",
-        "providers/simulator/banks/__init__.py",
+        "simulator/banks/__init__.py",
         "consultas/schema.py",
         "consultas/offer_schema.py",
         "consultas/result_schema.py",
@@ -192,7 +192,7 @@ def test_a_banks_name_stands_in_its_own_files_only(bank: str) -> None:
     named = re.compile(rf"(?<![a-z]){bank}(?![a-z])", re.IGNORECASE)
     sources = [
         file
-        for folder in (*FLOORS, "bench", "templates")
+        for folder in (*FLOORS, SIMULATOR, "bench", "templates")
         for file in (ROOT / folder).rglob("*")
         if file.suffix in {".py", ".html", ".js"}
     ]

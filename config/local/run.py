@@ -74,7 +74,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     pooled = {**environment, "DATABASE_POOL_SIZE": "8"}
     no_banks = _without_credentials()
     return [
-        Process("simulator", [*python, "providers.simulator"], environment),
+        Process("simulator", [*python, "simulator"], environment),
         Process(
             "web",
             [*python, "gunicorn", "-c", "config/gunicorn.py", "--graceful-timeout=5", "config.wsgi"],

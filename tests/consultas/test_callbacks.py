@@ -22,8 +22,8 @@ from tests.client import Client
 from tests.factories import update_encrypted
 from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.callbacks import simulator_calling
-from tests.providers.simulator.http import HttpSimulator
 from tests.receiver import Received, Receiver
+from tests.simulator.http import HttpSimulator
 from webhooks.models import Event
 
 CALLING = [("imbuia", "90000000256", "liveness"), ("canela", "90000000418", "sms")]

@@ -11,8 +11,8 @@ from config.local.processes import Process
 from config.local.servers import free_port
 from tests.conftest import CONTROL_TOKEN
 from tests.processes import ROOT, START_TIMEOUT_S, answers, wait_until
-from tests.providers.simulator.http import HttpSimulator
 from tests.receiver import Receiver
+from tests.simulator.http import HttpSimulator
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def simulator_calling(receiver: Receiver) -> Iterator[HttpSimulator]:
         "SIMULATOR_CONTROL_TOKEN": CONTROL_TOKEN,
         "CALLBACK_BASE_URL": f"http://127.0.0.1:{receiver.port}",
     }
-    process = Process("simulator", [sys.executable, "-m", "providers.simulator"], environment)
+    process = Process("simulator", [sys.executable, "-m", "simulator"], environment)
     process.start(ROOT, subprocess.DEVNULL)
     try:
         wait_until(lambda: answers(url), START_TIMEOUT_S, "the simulator answers")

@@ -30,7 +30,7 @@ CREDENTIALS: dict[str, dict[str, str]] = {name: seed["credentials"] for name, se
 CALLBACK_SECRETS: dict[str, str] = {
     name: seed["callback_secret"] for name, seed in _SANDBOX.items() if "callback_secret" in seed
 }
-_CATALOGUE = json.loads((_PROVIDERS / "simulator" / "catalogue.json").read_text("utf-8"), parse_float=Decimal)
+_CATALOGUE = json.loads((_PROVIDERS.parent / "simulator" / "catalogue.json").read_text("utf-8"), parse_float=Decimal)
 HOLDERS: dict[str, str] = {row["scenario"]: row["cpf"] for row in _CATALOGUE["scenarios"]}
 FULL_FLOW = HOLDERS["full_flow"]
 #: By bank, a holder who owes it a step before it makes offers.

@@ -11,9 +11,9 @@ import pytest
 from foundation.errors import InvalidInput, InvalidState, NotFound, NotSupported
 from providers.errors import ProviderError, ProviderRejected, ProviderUnavailable
 from providers.operation import BankClient
-from providers.simulator.catalogue import REFUSALS
 from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal, ProposalStatus
+from simulator.catalogue import REFUSALS
 from tests.processes import Simulator
 from tests.providers.conftest import at, between
 from tests.providers.samples import FULL_FLOW, a_submission

@@ -12,9 +12,9 @@ import pytest
 from providers.errors import BankFailure
 from providers.operation import BankClient
 from providers.reasons import ReasonCode
-from providers.simulator.banks import BANKS as SIMULATED_BANKS
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.query import AppAuthorization, Geolocation
+from simulator.banks import BANKS as SIMULATED_BANKS
 from tests.processes import Simulator
 from tests.providers.conftest import Connect
 from tests.providers.samples import FULL_FLOW, HOLDERS, STRANGER, a_query, a_submission, ceiling

@@ -14,10 +14,10 @@ from foundation.fields import TEXT_LENGTH
 from providers import rules
 from providers.errors import BankFailure, OfferExpired, ProviderError, ProviderRejected
 from providers.operation import BankClient
-from providers.simulator.catalogue import REFUSALS
 from providers.types.answer import BankOffer, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
+from simulator.catalogue import REFUSALS
 from tests.processes import Simulator
 from tests.providers.conftest import at, between
 from tests.providers.samples import FULL_FLOW, HOLDERS, OWING, a_query, a_submission

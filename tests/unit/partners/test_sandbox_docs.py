@@ -8,8 +8,8 @@ from pathlib import Path
 from consultas.admission import OverCapacity
 from partners.limits import PER_MINUTE
 from partners.management.commands.seed_sandbox import IN_FLIGHT_LIMIT, PARTNER_ID
-from providers.simulator import catalogue
-from providers.simulator.ledger import DISBURSED_AFTER_S
+from simulator import catalogue
+from simulator.ledger import DISBURSED_AFTER_S
 
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = (ROOT / "docs" / "partner-guide.md").read_text("utf-8")

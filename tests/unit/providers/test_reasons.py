@@ -21,11 +21,11 @@ from providers.errors import (
     ProviderUnavailable,
 )
 from providers.reasons import MEANINGS, Reason, ReasonCode, ReasonSource, folded, refusals_of
-from providers.simulator.catalogue import NO_OFFERS, REFUSALS
-from providers.simulator.lab import REASONS
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.proposal import BankProposal, ProposalStatus
 from providers.types.steps import StepOutcome
+from simulator.catalogue import NO_OFFERS, REFUSALS
+from simulator.lab import REASONS
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 #: The sentences by which every simulated bank refuses holders of the catalogue, and each CPF that it does not have.

@@ -21,7 +21,7 @@ def bank(request: pytest.FixtureRequest) -> type[Bank]:
 
 
 def test_each_word_of_the_bank_is_the_status_that_the_bank_means_by_it(bank: type[Bank]) -> None:
-    words = importlib.import_module(f"providers.simulator.banks.{bank.name}").STATUS_WORDS
+    words = importlib.import_module(f"simulator.banks.{bank.name}").STATUS_WORDS
     with capture_logs() as logs:
         assert {status: bank.proposal_status(word) for status, word in words.items()} == {
             status: ProposalStatus(status) for status in words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from providers import registry
-from providers.simulator import catalogue
+from simulator import catalogue
 
 #: The scenarios whose description speaks of every bank. A bank that is missing there answers "no offers" at once.
 OF_EVERY_BANK = (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.simulator.numbers import TERMS, Ask, first_due_date, nearest_term, price, quotes
+from simulator.numbers import TERMS, Ask, first_due_date, nearest_term, price, quotes
 
 CEILING = Decimal(12000)
 RATE = Decimal("1.99")

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from providers.simulator.bank import Bank
-from providers.simulator.numbers import Ask
-from providers.simulator.world import Step, World
+from simulator.bank import Bank
+from simulator.numbers import Ask
+from simulator.world import Step, World
 
 BIOMETRIC = "90000000256"  # imbuia, approved by itself after 15 s
 LIVENESS_REFUSED = "90000002461"  # imbuia, refused by itself after 15 s

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.providers.samples import HOLDERS
+from tests.simulator.http import HttpSimulator
+from tests.simulator.ipe_client import FULL_FLOW, IpeClient
+
+STEP = re.compile(r'<li class="step (\w+)" data-bank="(\w+)" data-step="(\w+)"')
+MESSAGE = re.compile(r'<li class="message (\w+)" data-bank="(\w+)"')
+
+
+def issued(ipe: IpeClient, delivery: str | None = None) -> tuple[dict[str, str], str]:
+    debt = ipe.submit()
+    return debt, ipe.issue(debt, delivery).json()["signature"]["url"]
+
+
+def test_a_phone_without_anything_says_so(simulator: HttpSimulator) -> None:
+    page = simulator.get(f"/phone/{FULL_FLOW}")
+    assert page.status_code == 200
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert page.headers["Cache-Control"] == "no-store"
+    assert "Nenhuma mensagem." in page.text
+    assert "Nenhum link." in page.text
+
+
+def test_the_phone_shows_every_link_with_what_the_holder_would_do(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    _, url = issued(ipe)
+    page = simulator.get(f"/phone/{FULL_FLOW}").text
+    assert STEP.findall(page) == [("open", "ipe", "signature")]
+    assert f'href="{url}"' in page
+    assert "Assinar o contrato" in page
+    assert "Recusar a assinatura" in page
+    assert MESSAGE.findall(page) == []
+
+
+@pytest.mark.parametrize(("delivery", "channel"), [("sms", "sms"), ("whatsapp", "chat")])
+def test_a_delivered_link_is_one_message(simulator: HttpSimulator, ipe: IpeClient, delivery: str, channel: str) -> None:
+    debt, url = issued(ipe, delivery)
+    ipe.issue(debt, delivery)
+    page = simulator.get(f"/phone/{FULL_FLOW}").text
+    assert MESSAGE.findall(page) == [(channel, "ipe")]
+    assert page.count(f'href="{url}"') == 2  # in the message and beside the button
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "status"),
+    [("approved", "Concluída", "pending_reservation"), ("refused", "Recusada", "refused")],
+)
+@pytest.mark.parametrize("back_to", ["link", "phone"])
+def test_a_button_does_what_the_holder_does(
+    simulator: HttpSimulator, ipe: IpeClient, outcome: str, state: str, status: str, back_to: str
+) -> None:
+    debt, url = issued(ipe)
+    assert simulator.get(url).text.count("<button") == 2
+    page = simulator.post(url, data={"outcome": outcome, "back_to": back_to})
+    assert page.url == (url if back_to == "link" else f"{simulator.url}/phone/{FULL_FLOW}")
+    assert state in page.text
+    assert "<button" not in page.text
+    assert ipe.status(debt)["status"] == status
+
+
+def test_a_button_pressed_too_late_changes_nothing(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    debt, url = issued(ipe)
+    simulator.post(url, data={"outcome": "approved"})
+    simulator.post(url, data={"outcome": "refused"})
+    assert ipe.status(debt)["status"] == "pending_reservation"
+
+
+def test_looking_at_a_link_does_nothing(simulator: HttpSimulator, ipe: IpeClient) -> None:
+    debt, url = issued(ipe)
+    simulator.get(url)
+    simulator.request("HEAD", url)
+    assert ipe.status(debt)["status"] == "waiting_signature"
+
+
+def test_an_unknown_link_is_a_page_for_a_holder(simulator: HttpSimulator) -> None:
+    page = simulator.get("/links/unknown")
+    assert page.status_code == 404
+    assert "Link desconhecido" in page.text
+
+
+def test_the_start_page_leads_to_every_holder(simulator: HttpSimulator) -> None:
+    page = simulator.get("/").text
+    assert f'href="/phone/{FULL_FLOW}"' in page
+    assert page.count('href="/phone/') == len(HOLDERS)
+
+
+def test_what_came_from_outside_is_escaped(simulator: HttpSimulator) -> None:
+    page = simulator.get("/phone/%3Cscript%3Ealert(1)%3C%2Fscript%3E").text
+    assert "<script>" not in page

@@ -1,0 +1,66 @@
+"""The simulator as a process: how it starts, what it writes, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from config.local.servers import free_port
+from tests.processes import ROOT, answers, wait_until
+from tests.simulator.http import HttpSimulator
+from tests.simulator.ipe_client import FULL_FLOW, IpeClient
+
+TOKEN = "a-token-of-its-own"
+
+
+def start(port: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "simulator"],
+        cwd=ROOT,
+        env={**os.environ, "SIMULATOR_PORT": str(port), "SIMULATOR_CONTROL_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_cleanly_with_a_connection_that_hangs_and_logs_no_cpf(signum: signal.Signals) -> None:
+    port = free_port()
+    process = start(port)
+    try:
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/"), 30, "the simulator answers")
+        simulator = HttpSimulator(f"http://127.0.0.1:{port}", TOKEN)
+        with closing(simulator):
+            IpeClient(simulator).submit()
+            simulator.get(f"/phone/{FULL_FLOW}")
+            simulator.bank("ipe", fault="hang")
+        with closing(socket.create_connection(("127.0.0.1", port), 10)) as hanging:
+            hanging.sendall(b"POST /ipe/oauth2/token HTTP/1.1\r\nHost: bank\r\nContent-Length: 0\r\n\r\n")
+            process.send_signal(signum)
+            written, _ = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert [line.split(" ", 3)[3] for line in written.splitlines()] == [
+        f"simulator ready on http://127.0.0.1:{port}",
+        "simulator stopped",
+    ]
+    assert FULL_FLOW not in written
+
+
+def test_a_port_in_use_is_said_in_one_line() -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        process = start(taken.getsockname()[1])
+        written, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert len(written.splitlines()) == 1
+    assert "can't start" in written
