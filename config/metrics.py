@@ -25,8 +25,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
+from backoffice.figures.sweep import counted_until
 from consultas.models import Step
-from figures.sweep import counted_until
 from foundation.client_ip import client_ip
 from foundation.redis import redis
 from proposals.models import Proposal

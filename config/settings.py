@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from backoffice.menu import BACK_OFFICE
+from backoffice.roles import ROLES
 from config.api_reference import API_REFERENCE
 from config.environment import (
     BASE_DIR,
@@ -37,8 +39,6 @@ from config.environment import (
     whole,
 )
 from config.logs import logging_config
-from config.menu import BACK_OFFICE
-from config.roles import ROLES
 from config.schedule import SCHEDULE
 
 DEBUG = False
@@ -146,7 +146,7 @@ INSTALLED_APPS = [
     "authorizations",
     "consultas",
     "proposals",
-    "figures",
+    "backoffice.figures",
 ]
 
 MIDDLEWARE = [
@@ -381,9 +381,9 @@ SPECTACULAR_SETTINGS = {
     "SERVERS": [{"url": PUBLIC_BASE_URL}],
 }
 
-# --- Back office (config/menu.py) ---------------------------------------------------------------------------
+# --- Back office (backoffice/menu.py) ---------------------------------------------------------------------------
 LOGIN_REDIRECT_URL = "/admin/"
-UNFOLD = BACK_OFFICE
+UNFOLD = {**BACK_OFFICE, "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT)}
 
 # --- Logs ---------------------------------------------------------------------------------------------------
 _level = env.str("LOG_LEVEL", "").strip().upper() or "INFO"

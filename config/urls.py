@@ -4,7 +4,8 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
-from config import exceptions, finding, guide, health, partner_page, reference
+from backoffice import partner_page, search
+from config import exceptions, guide, health, reference
 from config.metrics import metrics
 from foundation.backoffice.login import login
 from foundation.backoffice.second_factor import second_factor
@@ -20,10 +21,10 @@ urlpatterns = [
     path("admin/r/<path:row>", exceptions.unknown),
     path("admin/login/", login),
     path("admin/second-factor/", second_factor),
-    path("admin/busca/", admin.site.admin_view(finding.search), name="search"),
+    path("admin/busca/", admin.site.admin_view(search.search), name="search"),
     path("admin/parceiro/<uuid:partner_id>/", admin.site.admin_view(partner_page.page), name="partner"),
-    path("admin/titular/", admin.site.admin_view(finding.holder), name="holder"),
-    path("admin/figures/", include("figures.urls")),
+    path("admin/titular/", admin.site.admin_view(search.holder), name="holder"),
+    path("admin/figures/", include("backoffice.figures.urls")),
     path("admin/", admin.site.urls),
     path("schema/", reference.schema, name="schema"),
     path(

@@ -45,7 +45,7 @@ LONGEST = (
     "tests/authorizations/test_races.py",
     "tests/consultas/test_overload.py",
     "tests/proposals/test_submit.py",
-    "tests/figures/test_volume.py",
+    "tests/backoffice/figures/test_volume.py",
     "tests/providers/contract/",
     "tests/foundation/test_login.py",
     "tests/partners/test_admin.py",

@@ -23,7 +23,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from authorizations.models import Terms
-from config.problems import CHECKS, Problem
+from backoffice.problems import CHECKS, Problem
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.breaker import ALL, Breaker

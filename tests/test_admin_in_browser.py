@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
+from tests.backoffice.figures.rows import figures_of_a_month
 from tests.browser import DESK, PHONE, Desk, is_wider_than_its_window, shoot, violations
 from tests.factories import PartnerFactory, ProviderFactory
-from tests.figures.rows import figures_of_a_month
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -29,15 +29,17 @@ FLOORS = {
     "authorizations": 4,
     "consultas": 5,
     "proposals": 6,
-    "figures": 7,
+    "backoffice": 7,
     "config": 8,
 }
 TEMPLATES = sorted(
     str(file.relative_to(ROOT / "templates")) for file in (ROOT / "templates").rglob("*") if file.is_file()
 )
 #: The owner of each folder of templates that has another name than its package: the back office's kit, with the
-#: theme's template that it replaces; and the first page, which shows data of all packages.
-TEMPLATE_OWNERS = {"backoffice": "foundation", "unfold": "foundation", "admin": "config"}
+#: theme's template that it replaces; and the pages that show data of all packages.
+TEMPLATE_OWNERS = {"backoffice": "foundation", "unfold": "foundation", "admin": "backoffice", "figures": "backoffice"}
+#: The package of each app that has another name.
+PACKAGES = {"figures": "backoffice"}
 #: These packages belong to no floor and may import all of them.
 OUTSIDE = ("tests", "bench")
 SIMULATOR = "simulator"
@@ -81,6 +83,10 @@ def is_of_the_project(name: str) -> bool:
     return name.partition(".")[0] in {*FLOORS, *OUTSIDE}
 
 
+def package(app: str) -> str:
+    return PACKAGES.get(app, app)
+
+
 def climbs(lower: str, upper: str) -> bool:
     """True if `upper` is on a higher floor than `lower`, or outside of the floors."""
     return upper in OUTSIDE or FLOORS.get(upper, 0) > FLOORS[lower]
@@ -106,8 +112,9 @@ def test_foreign_keys_go_down() -> None:
         f"{model._meta.label}.{field.name} points to {field.related_model._meta.label}"
         for model in apps.get_models(include_auto_created=True)
         for field in model._meta.get_fields()
-        if model._meta.app_label in FLOORS and not field.auto_created and field.is_relation and field.related_model
-        if climbs(model._meta.app_label, field.related_model._meta.app_label)
+        if package(model._meta.app_label) in FLOORS
+        if not field.auto_created and field.is_relation and field.related_model
+        if climbs(package(model._meta.app_label), package(field.related_model._meta.app_label))
     ]
     assert upward == []
 
@@ -117,7 +124,7 @@ def test_migrations_depend_on_lower_ones() -> None:
         f"{app}.{name} needs {needed}"
         for (app, name), migration in MigrationLoader(None).disk_migrations.items()
         for needed, _ in migration.dependencies
-        if app in FLOORS and climbs(app, needed)
+        if package(app) in FLOORS and climbs(package(app), package(needed))
     ]
     assert upward == []
 

@@ -23,8 +23,8 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 import authorizations.watch  # noqa: F401 - which the web does not load, and which counts in workers
-import figures.metrics
-from figures.models import Progress
+from backoffice.figures import metrics as figures
+from backoffice.figures.models import Progress
 from providers.health import Kind
 from tests.factories import PartnerFactory, ProviderFactory
 from tests.proposals.rows import a_proposal, a_step, an_offer
@@ -116,9 +116,9 @@ def test_a_malformed_expression_is_found(expression: str) -> None:
 def test_values_of_labels_are_those_in_the_code() -> None:
     """Stages, statuses and outcomes are defined in this code: an alert on one that does not exist would never fire."""
     known = {
-        ("proposals_total", "stage"): set(figures.metrics.STAGES),
-        ("proposals_reais_total", "stage"): set(figures.metrics.STAGES),
-        ("query_answers_total", "status"): set(figures.metrics.ANSWER_STATUSES),
+        ("proposals_total", "stage"): set(figures.STAGES),
+        ("proposals_reais_total", "stage"): set(figures.STAGES),
+        ("query_answers_total", "status"): set(figures.ANSWER_STATUSES),
         ("webhook_events", "state"): {"due", "claimed", "unreachable", "failed"},
         ("bank_state", "state"): {kind.value for kind in Kind},
     }

@@ -1,4 +1,4 @@
-"""The roles that come with the service, as Django groups, and the names of permissions. `config/roles.py` lists the
+"""The roles that come with the service, as Django groups, and the names of permissions. `backoffice/roles.py` lists the
 permissions of each role.
 
 The groups are rewritten after each `migrate`, when all permissions exist, so that they always match the release. Nobody
@@ -59,7 +59,7 @@ def name_permissions() -> None:
 
 
 def write() -> None:
-    """Set the permissions of the roles' groups to those of `config/roles.py`.
+    """Set the permissions of the roles' groups to those of `backoffice/roles.py`.
 
     A permission that does not exist yet (the database is only partly migrated) is left out and logged.
     """

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from config import partner_page
+from backoffice import partner_page
 from foundation.models import AuditEntry
 from partners.failed_calls import FailedCall
 from partners.models import Partner

@@ -16,7 +16,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from config.problems import waited
+from backoffice.problems import waited
 from consultas.models import Offer
 from foundation import audit
 from foundation.models import Action
@@ -123,7 +123,7 @@ def test_the_guide_names_buttons_and_pages_as_they_are_on_screen() -> None:
     table = guide.partition("### O primeiro dia")[2].partition("O que costuma causar dúvida")[0]
     named = {name.removesuffix(" N").removesuffix(", …") for name in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", table)}
     of_django = {"Salvar", "Salvar e continuar editando"}
-    folders = ("config", "consultas", "figures", "foundation", "partners", "proposals", "providers", "webhooks")
+    folders = ("backoffice", "config", "consultas", "foundation", "partners", "proposals", "providers", "webhooks")
     files = [path for each in folders for path in (settings.BASE_DIR / each).rglob("*.py")]
     files += [*(settings.BASE_DIR / "templates").rglob("*.html"), *(settings.BASE_DIR / "locale").rglob("*.po")]
     words = "".join(path.read_text() for path in files)

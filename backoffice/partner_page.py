@@ -24,8 +24,8 @@ from django.utils.html import format_html
 
 from authorizations import phone_limits
 from authorizations.models import Session
+from backoffice.figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
 from consultas.models import Offer, Query
-from figures.charts import BLUE, GREEN, ORANGE, RED, Line, Plot, plot, shown
 from foundation import audit
 from foundation.errors import InvalidState
 from partners import registration

@@ -17,11 +17,11 @@ from django.db import transaction
 from django.db.models import Min, Model
 from django.utils import timezone
 
+from backoffice.figures import counting, metrics
+from backoffice.figures.counting import KEYS, Tally, hour_of
+from backoffice.figures.models import Progress, Source
 from consultas.models import Query, Step
 from consultas.retention import DEAD_AFTER
-from figures import counting, metrics
-from figures.counting import KEYS, Tally, hour_of
-from figures.models import Progress, Source
 from proposals.models import Move
 
 log = structlog.get_logger(__name__)

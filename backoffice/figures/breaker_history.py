@@ -12,7 +12,7 @@ from uuid import UUID
 import structlog
 from redis.exceptions import RedisError
 
-from figures.models import BreakerMove
+from backoffice.figures.models import BreakerMove
 from foundation.database import give_back_connection
 from foundation.redis import redis
 from providers.breaker import ALL, HISTORY

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from django.utils import timezone
 
+from backoffice.figures.counting import hour_of
+from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour, Source
 from consultas.answer import Answer
 from consultas.models import Offer, Query, Step
-from figures.counting import hour_of
-from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour, Source
 from foundation.encryption import blind_index
 from partners.models import Partner
 from proposals.models import Cause, Move, Proposal

@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from figures.charts import BLUE, GREEN, RED, Line, plot
-from figures.counting import hour_of
-from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
+from backoffice.figures.charts import BLUE, GREEN, RED, Line, plot
+from backoffice.figures.counting import hour_of
+from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from partners.models import Partner
 from providers.maintenance import Maintenance
 from tests.factories import PartnerFactory, ProviderFactory

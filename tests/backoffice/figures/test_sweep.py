@@ -18,19 +18,19 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from prometheus_client import REGISTRY
 
+from backoffice.figures import reports, retention, sweep
+from backoffice.figures.counting import KEYS, LONGER_MS, latency_class
+from backoffice.figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from consultas import pending
 from consultas.models import Query, Step
 from consultas.query.end import answers_of
-from figures import reports, retention, sweep
-from figures.counting import KEYS, LONGER_MS, latency_class
-from figures.models import BankHour, BreakerMove, LatencyHour, Progress, QueryHour, ReasonHour
 from partners.models import Partner
 from proposals.models import Proposal
 from providers.reasons import ReasonCode
 from providers.types.answer import BankResult, QueryStatus
 from providers.types.steps import StepOutcome
+from tests.backoffice.figures.rows import a_counted_query, a_moved_proposal, an_answer, an_ended_step
 from tests.factories import PartnerFactory
-from tests.figures.rows import a_counted_query, a_moved_proposal, an_answer, an_ended_step
 from tests.proposals.rows import a_step, an_offer
 
 pytestmark = pytest.mark.django_db

@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
 
+from backoffice.figures.tables import label, partner_names
 from consultas.models import Step
-from figures.tables import label, partner_names
 from foundation.formats import counted
 from partners.models import ApiKey
 from proposals.models import Proposal

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from figures import views
+from backoffice.figures import views
 
 app_name = "figures"
 urlpatterns = [

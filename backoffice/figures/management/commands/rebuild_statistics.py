@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from figures import sweep
+from backoffice.figures import sweep
 from foundation.commands import AuditedCommand
 from foundation.formats import counted
 

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from django.db import connection, models
 
+from backoffice.figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
 from consultas.models import Query, Step
-from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Source, Stage
 from proposals.models import Move
 from providers.reasons import ReasonCode
 from providers.types.answer import QueryStatus

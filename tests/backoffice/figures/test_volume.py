@@ -15,9 +15,9 @@ from django.utils import timezone
 
 from authorizations import chain, seal
 from authorizations.models import Session
+from backoffice.figures import sweep
+from backoffice.figures.models import BankHour, QueryHour
 from consultas.models import Offer, Query, Step
-from figures import sweep
-from figures.models import BankHour, QueryHour
 from partners.models import Partner
 from proposals.models import MOVES, Move, Proposal
 from providers import registry

@@ -8,8 +8,8 @@ import structlog
 from django.conf import settings
 from django.utils import timezone
 
-from figures.counting import KEYS, hour_of
-from figures.models import BreakerMove
+from backoffice.figures.counting import KEYS, hour_of
+from backoffice.figures.models import BreakerMove
 from foundation import batches
 
 log = structlog.get_logger(__name__)

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.utils import timezone
 
-from figures import breaker_history, reports
-from figures.breaker_history import Opening
-from figures.counting import LONGER_MS
-from figures.models import BankHour, BreakerMove, QueryHour, ReasonHour
+from backoffice.figures import breaker_history, reports
+from backoffice.figures.breaker_history import Opening
+from backoffice.figures.counting import LONGER_MS
+from backoffice.figures.models import BankHour, BreakerMove, QueryHour, ReasonHour
 from foundation.redis import redis
 from partners.models import Partner
 from providers.breaker import ALL, HISTORY, Breaker

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from figures import breaker_history, retention, sweep
+from backoffice.figures import breaker_history, retention, sweep
 
 
 @shared_task

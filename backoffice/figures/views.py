@@ -16,12 +16,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
-from figures import reports
-from figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, plot, shown
-from figures.models import Stage
-from figures.reports import PERIODS, BankFigures, Period
-from figures.sweep import counted_until
-from figures.tables import (
+from backoffice.figures import reports
+from backoffice.figures.charts import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Line, plot, shown
+from backoffice.figures.models import Stage
+from backoffice.figures.reports import PERIODS, BankFigures, Period
+from backoffice.figures.sweep import counted_until
+from backoffice.figures.tables import (
     FUNNEL_OF_ANSWERS,
     FUNNEL_OF_QUERIES,
     Table,

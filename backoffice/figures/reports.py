@@ -11,8 +11,8 @@ from typing import Any
 from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
-from figures.counting import LATENCY_BOUNDS_MS, LONGER_MS, hour_of
-from figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
+from backoffice.figures.counting import LATENCY_BOUNDS_MS, LONGER_MS, hour_of
+from backoffice.figures.models import BankHour, LatencyHour, QueryHour, ReasonHour, Stage
 from foundation.formats import share_of
 from providers.reasons import ReasonCode
 

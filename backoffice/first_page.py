@@ -10,12 +10,12 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
-from config.problems import look
-from figures import reports
-from figures.charts import BLUE, GREEN, ORANGE, Line, Plot, plot, shown
-from figures.counting import hour_of
-from figures.sweep import counted_until
-from figures.views import PERMISSION, period_links, period_of
+from backoffice.figures import reports
+from backoffice.figures.charts import BLUE, GREEN, ORANGE, Line, Plot, plot, shown
+from backoffice.figures.counting import hour_of
+from backoffice.figures.sweep import counted_until
+from backoffice.figures.views import PERMISSION, period_links, period_of
+from backoffice.problems import look
 from foundation.formats import counted
 
 

@@ -5,8 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from figures import volume
-from figures.volume import Volume
+from backoffice.figures import volume
+from backoffice.figures.volume import Volume
 from foundation.commands import AuditedCommand
 
 

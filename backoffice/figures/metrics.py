@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter
 
-from figures.counting import Tally
-from figures.models import BankHour, QueryHour
+from backoffice.figures.counting import Tally
+from backoffice.figures.models import BankHour, QueryHour
 
 QUERIES = Counter("queries", "Queries, once they are over; `outcome` is what the partner got.", ["outcome"])
 LATER = Counter("queries_later_with_offers", "Queries without offers that got some later, after an external step.")

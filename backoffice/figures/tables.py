@@ -15,9 +15,9 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from figures.breaker_history import openings
-from figures.charts import shown
-from figures.reports import Funnel, Period, ReasonFigures
+from backoffice.figures.breaker_history import openings
+from backoffice.figures.charts import shown
+from backoffice.figures.reports import Funnel, Period, ReasonFigures
 from foundation.backoffice.cells import link_to
 from foundation.formats import share_of
 from partners.models import Partner

@@ -2,6 +2,6 @@ from django.apps import AppConfig
 
 
 class FiguresConfig(AppConfig):
-    name = "figures"
+    name = "backoffice.figures"
     verbose_name = "Números"
     default_auto_field = "django.db.models.BigAutoField"

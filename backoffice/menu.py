@@ -8,8 +8,6 @@ from django.conf import settings
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
-from config.environment import ENVIRONMENT
-
 
 def _section(title: str, icon: str, page: str) -> dict[str, Any]:
     """A menu entry for the users who may view the page: a model's list, such as `partners_partner`, or a page of
@@ -56,7 +54,6 @@ _GREENS = {
 BACK_OFFICE: dict[str, Any] = {
     "SITE_TITLE": "Originação consignada",
     "SITE_HEADER": "Originação consignada",
-    "SITE_SUBHEADER": {"development": "Desenvolvimento", "sandbox": "Sandbox"}.get(ENVIRONMENT),
     "SITE_SYMBOL": "account_balance",
     # Without an icon, browsers request /favicon.ico. The holder's page shows the same shield.
     "SITE_FAVICONS": [
@@ -81,7 +78,7 @@ BACK_OFFICE: dict[str, Any] = {
             {"title": "Registrar outro telefone", "link": "/admin/second-factor/"},
         ]
     },
-    "DASHBOARD_CALLBACK": "config.first_page.with_problems",
+    "DASHBOARD_CALLBACK": "backoffice.first_page.with_problems",
     "SIDEBAR": {
         "show_search": True,
         "navigation": [
