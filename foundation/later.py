@@ -84,7 +84,7 @@ def dead_holders(named: Iterable[str]) -> set[str]:
 def ring(task: str) -> None:
     """Once the current transaction is committed, publish `task` at once, unless it was rung and has not begun its last
     look yet."""
-    transaction.on_commit(lambda: _ring(task))
+    transaction.on_commit(lambda: _ring(task), robust=True)  # what is committed must not fail any more
 
 
 def _ring(task: str) -> None:
