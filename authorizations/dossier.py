@@ -61,6 +61,11 @@ _COLLECTED = {
     "timezone": "fuso horário",
     "screen": "tela (largura x altura @ densidade)",
     "deviceModel": "modelo do aparelho",
+    "terms_unfolded": "partes abertas dos termos",
+}
+_LAYOUTS = {
+    "folded": "dobrados sob seus títulos, com o texto inteiro a um toque",
+    "open": "com o texto inteiro aberto",
 }
 _CALLS = {"query": "consulta de ofertas", "submit": "envio da proposta"}
 _HOW_SENT = {"form": "formulário da página do titular", "json": "chamada JSON à rota pública de aceite"}
@@ -124,6 +129,8 @@ def page(evidence: Evidence, at: datetime, read_by: str) -> str:
             "left_out": [_in_words(name.removeprefix("device.")) for name in from_browser.get("invalid", ())],
             "declared": content["declared_by_partner"],
             "from_session": from_session,
+            "layout": _LAYOUTS.get(from_session["terms_layout"]),
+            "unfolded": _unfolded(from_session["terms_layout"], from_browser["terms_unfolded"], evidence),
             "why_no_location": _WHY_NO_LOCATION.get(from_browser["geolocation_reason"]),
             "how_sent": _HOW_SENT[observed["sent_as"]],
             # Without our page's token it is unknown whether a holder's browser sent the data.
@@ -143,6 +150,16 @@ def _confirmation(evidence: Evidence) -> dict[str, Any] | None:
         return None
     times = {name: datetime.fromisoformat(confirmation[name]) for name in ("sent_at", "confirmed_at")}
     return {"number": confirmation["number"], **times}
+
+
+def _unfolded(layout: str | None, told: list[int] | None, evidence: Evidence) -> str:
+    """Which parts of the terms the holder opened, in words."""
+    if layout == "open":
+        return "todas já vieram abertas"
+    if told is None:
+        return "não se sabe: o navegador não o informou"
+    headings = dict(enumerate(evidence.session.terms.headings, 1))
+    return "; ".join(headings.get(number, f"{number} (não existe)") for number in told) or "nenhuma"
 
 
 def _in_words(name: str) -> str:

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from authorizations import chain, codes, seal, sessions
+from authorizations.marks import Shown
 from authorizations.models import Evidence, EvidenceUse, Session
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.formats import iso_utc
@@ -36,9 +37,8 @@ class Observed:
 
     `forwarded_for` is X-Forwarded-For as received (only the end of a very long one), and `forwarded_for_sha256` the
     digest of all of it. `peer` is the address of the connection. These only document how `ip` was determined.
-    `page_rendered_at`, `declaration` and `page_round` (`Session.page_round` when the page was shown) are set if the
-    request carries our own page's token. Otherwise they are None, because it is unknown what a JSON caller showed the
-    holder. `from_api_address` is True if the partner also calls the API from `ip`, None if that is unknown.
+    `shown` is None without our own page's token, because it is unknown what a JSON caller showed the holder.
+    `from_api_address` is True if the partner also calls the API from `ip`, None if that is unknown.
     """
 
     ip: str
@@ -47,21 +47,21 @@ class Observed:
     user_agent: str | None
     request_id: str
     sent_as: Literal["form", "json"]
-    page_rendered_at: str | None = None
-    declaration: str | None = None
+    shown: Shown | None = None
     forwarded_for_sha256: str | None = None
-    page_round: int | None = None
     from_api_address: bool | None = None
 
 
 @dataclass(frozen=True)
 class BrowserReport:
     """What the holder's browser reported. Nothing in it is verified, and nothing is filled in. `invalid` names the
-    values from our page's script that were dropped because they make no sense. They must not prevent the acceptance."""
+    values from our page's script that were dropped because they make no sense. They must not prevent the acceptance.
+    `terms_unfolded` are the positions, from 1, of the headings that the holder opened. None if no script told them."""
 
     geolocation: Geolocation | None = None
     geolocation_status: Literal["granted", "denied", "unavailable"] | None = None
     device: dict[str, str] = field(default_factory=dict)
+    terms_unfolded: list[int] | None = None
     invalid: tuple[str, ...] = ()
 
 
@@ -98,8 +98,8 @@ def accept(
         if session.status == Session.Status.AUTHORIZED:
             return session.evidence
         sessions.check_pending(session, now)
-        if observed.page_round is not None or not session.partner.takes_acceptance_without_page:
-            sessions.use_page(session, observed.page_round)
+        if observed.shown is not None or not session.partner.takes_acceptance_without_page:
+            sessions.use_page(session, observed.shown.round if observed.shown else None)
         confirmation = codes.check(session, code, now)
         if not isinstance(confirmation, ApiError):
             evidence = _append(session, _record(session, observed, browser, confirmation, now), now)
@@ -116,6 +116,7 @@ def _record(
     session: Session, observed: Observed, browser: BrowserReport, confirmation: dict[str, Any] | None, now: datetime
 ) -> dict[str, Any]:
     """The record: every fact, grouped by its origin."""
+    shown = observed.shown
     return {
         "format": FORMAT,
         "authorization_id": session.authorization_id,
@@ -136,6 +137,7 @@ def _record(
             "geolocation_status": browser.geolocation_status,
             "geolocation_reason": _why_not_collected(observed, browser),
             "device": browser.device,
+            "terms_unfolded": browser.terms_unfolded,
             "invalid": list(browser.invalid),
         },
         "declared_by_partner": {
@@ -146,8 +148,9 @@ def _record(
             "phone": session.phone,
         },
         "shown_by_session": {
-            "page_rendered_at": observed.page_rendered_at,
-            "declaration": observed.declaration,
+            "page_rendered_at": shown and shown.at,
+            "declaration": shown and shown.declaration,
+            "terms_layout": shown and shown.layout,
             "holder_name": session.name,
             "masked_cpf": session.masked_cpf,
             "language": "pt-BR",
@@ -182,7 +185,7 @@ def _why_not_collected(observed: Observed, browser: BrowserReport) -> str | None
         return "invalid"
     if browser.geolocation_status in ("denied", "unavailable"):
         return browser.geolocation_status
-    if observed.page_rendered_at is None:
+    if observed.shown is None:
         return "not_told"
     return "not_shared" if browser.device or browser.invalid else "no_script"
 

@@ -57,19 +57,19 @@ class PublicView(PartnerView):
 
 
 def _ask_page(
-    request: HttpRequest, session: Session, *, fault: str | None = None, browser: str = "", http_status: int = 200
+    request: HttpRequest, session: Session, layout: marks.Layout, *, http_status: int = 200, **refused: str
 ) -> HttpResponse:
-    """The page that asks for the acceptance. `fault` says what is wrong with the code that was sent; `browser` is what
-    the page's script had collected then."""
+    """The page that asks for the acceptance. After a refused code, `fault` says what is wrong with it, and `browser` is
+    what the page's script had collected then."""
     now = timezone.now()
     mark = marks.browser_of(request)
     context = {
         "session": session,
-        "token": marks.issue(session, mark, now),
+        "token": marks.issue(session, mark, now, layout),
         "banks": _banks(session),
         "code": codes.state(session, now),
-        "fault": fault,
-        "browser": browser,
+        "layout": layout,
+        **refused,
     }
     response = holder_page(request, "ask", context, http_status)
     marks.remember(response, mark)
@@ -100,7 +100,8 @@ def _banks(session: Session) -> list[str]:
 
 @method_decorator(csp(PAGE_POLICY), name="dispatch")
 class HolderPageView(PublicView):
-    """`GET /authorizations/public/{authorization_id}`: the page. A GET changes nothing."""
+    """`GET /authorizations/public/{authorization_id}`: the page, with all terms unfolded for `?termos=abertos`. A GET
+    changes nothing."""
 
     @schema.page
     def get(self, request: Request, authorization_id: str) -> HttpResponse:
@@ -110,7 +111,7 @@ class HolderPageView(PublicView):
         if session.declined_at is not None:
             return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
         sessions.check_pending(session, timezone.now())
-        return _ask_page(request._request, session)
+        return _ask_page(request._request, session, "open" if request.GET.get("termos") == "abertos" else "folded")
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # returns any HttpResponse
         failure = super().handle_exception(exc)
@@ -200,7 +201,14 @@ class PageFormView(PublicView):
 
     def shown(self) -> marks.Shown | None:
         """What our page showed in this browser before the form was sent, according to the page's signed token."""
+        if not self.is_form():
+            return None
         return marks.read(self._sent.get("page", ""), self.kwargs["authorization_id"], self.request._request)
+
+    def layout(self) -> marks.Layout:
+        """How the terms were shown, so that the next page shows them in the same way."""
+        shown = self.shown()
+        return shown.layout if shown else "folded"
 
 
 class AcceptView(PageFormView):
@@ -224,8 +232,8 @@ class AcceptView(PageFormView):
             )
         except codes.WrongCode as wrong:
             session = sessions.find(authorization_id)
-            browser = self._text("script")
-            return _ask_page(request._request, session, fault=wrong.message, browser=browser, http_status=422)
+            refused = {"fault": wrong.message, "browser": self._text("script")}
+            return _ask_page(request._request, session, self.layout(), http_status=422, **refused)
         if self.is_form():
             return _redirect_to_page(authorization_id)
         if accepted.session.revoked_at is not None:
@@ -270,7 +278,7 @@ class AcceptView(PageFormView):
     def _observed(self) -> evidence.Observed:
         meta = self.request.META
         forwarded_for, user_agent = _header(meta, "HTTP_X_FORWARDED_FOR"), _header(meta, "HTTP_USER_AGENT")
-        shown, ip = self.shown() if self.is_form() else None, client_ip(self.request._request)
+        ip = client_ip(self.request._request)
         return evidence.Observed(
             ip=ip,
             peer=meta["REMOTE_ADDR"],
@@ -281,9 +289,7 @@ class AcceptView(PageFormView):
             user_agent=None if user_agent is None else _text(user_agent)[:USER_AGENT_LENGTH],
             request_id=self.request._request.own_id,  # type: ignore[attr-defined]  # config/middleware.py sets it
             sent_as="form" if self.is_form() else "json",
-            page_rendered_at=shown.at if shown else None,
-            declaration=shown.declaration if shown else None,
-            page_round=shown.round if shown else None,
+            shown=self.shown(),
             from_api_address=self._from_api_address(ip),
         )
 
@@ -304,9 +310,9 @@ class CodeView(PageFormView):
 
     @schema.code
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
-        shown = self.shown() if self.is_form() else None
+        shown = self.shown()
         codes.request(authorization_id, shown.round if shown else None)
-        return _redirect_to_page(authorization_id, part="#codigo")
+        return _redirect_to_page(authorization_id, "?termos=abertos#codigo" if self.layout() == "open" else "#codigo")
 
 
 class DeclineView(PageFormView):
@@ -320,7 +326,7 @@ class DeclineView(PageFormView):
 
 
 def _redirect_to_page(authorization_id: str, part: str = "") -> HttpResponse:
-    """Redirect to the page (303), so that a reload does not send the form again. `part` is a fragment of the page."""
+    """Redirect to the page (303), so that a reload does not send the form again. `part` is the end of its address."""
     response = HttpResponseRedirect(reverse("holder-page", args=[authorization_id]) + part)
     response.status_code = status.HTTP_303_SEE_OTHER
     return response

@@ -10,6 +10,7 @@ import re
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from django.conf import settings
 from django.core import signing
@@ -20,16 +21,19 @@ from foundation.formats import iso_utc
 
 #: How long an open page can be answered.
 VALIDITY = timedelta(hours=12)
+Layout = Literal["folded", "open"]
 _BROWSER = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What our page showed. `at` is an ISO 8601 time in UTC. `round` is the session's `page_round` at that time."""
+    """What our page showed. `at` is an ISO 8601 time in UTC. `round` is the session's `page_round` at that time.
+    `layout` says how the page was delivered: with the terms folded under their headings, or open."""
 
     at: str
     declaration: str
     round: int
+    layout: Layout
 
 
 def cookie_name() -> str:
@@ -48,9 +52,9 @@ def remember(response: HttpResponse, browser: str) -> None:
     response.set_cookie(cookie_name(), browser, path="/", secure=settings.PRODUCTION, httponly=True, samesite="Lax")
 
 
-def issue(session: Session, browser: str, now: datetime) -> str:
+def issue(session: Session, browser: str, now: datetime, layout: Layout) -> str:
     """The token for a page that is shown now in the browser with this mark."""
-    shown = Shown(iso_utc(now), session.declaration, session.page_round)
+    shown = Shown(iso_utc(now), session.declaration, session.page_round, layout)
     return signing.dumps(asdict(shown), salt=_salt(session.authorization_id, browser))
 
 

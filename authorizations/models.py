@@ -27,7 +27,8 @@ ERASED = "***"
 _ALPHABET = string.ascii_letters + string.digits
 ID_LENGTH = 32
 
-_HEADING = re.compile(r"\d+\. ")
+_PART = re.compile(r"^(?=\d+\. )", re.MULTILINE)
+_PIECES = re.compile(r"(\d+\. [^\n]*\n?)?(.*?)(\s*)", re.DOTALL)
 
 
 def new_authorization_id() -> str:
@@ -78,9 +79,16 @@ class Terms(models.Model):
         return seal.sha256(self.text.encode())
 
     @property
-    def lines(self) -> list[tuple[str, bool]]:
-        """The text's lines, each with True if it is a heading (`2. O que você autoriza`)."""
-        return [(line, bool(_HEADING.match(line))) for line in self.text.split("\n")]
+    def parts(self) -> list[tuple[str, str, str]]:
+        """The parts of the text: heading (`2. O que você autoriza`), body, and the blank end. All of them in order are
+        the text. A heading has its line end; what stands before the first heading is a part with an empty one."""
+        pieces = (_PIECES.fullmatch(part) for part in _PART.split(self.text) if part)
+        return [(match[1] or "", match[2], match[3]) for match in pieces if match]
+
+    @property
+    def headings(self) -> list[str]:
+        """The headings. The holder's page folds the terms under them."""
+        return [heading.strip() for heading, _, _ in self.parts if heading]
 
     @classmethod
     def current(cls) -> Terms:
@@ -329,6 +337,8 @@ class Evidence(models.Model):
             "user_agent": observed["user_agent"],
             "terms_version": content["shown_by_session"]["terms_version"],
             "terms_sha256": content["shown_by_session"]["terms_sha256"],
+            "terms_layout": content["shown_by_session"]["terms_layout"],
+            "terms_unfolded": from_browser["terms_unfolded"],
             "accepted_at": observed["accepted_at"],
             "phone_confirmation": self.phone_confirmation,
         }

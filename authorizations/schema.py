@@ -37,6 +37,8 @@ _EVIDENCE = {
     "user_agent": _DEVICE["userAgent"],
     "terms_version": "1",
     "terms_sha256": _SHA256,
+    "terms_layout": "folded",
+    "terms_unfolded": [2, 6],
     "accepted_at": _ACCEPTED_AT,
     "phone_confirmation": {
         "number": "(11) *****-4321",
@@ -84,6 +86,18 @@ class EvidenceSchema(drf.Serializer[Any]):
     user_agent = drf.CharField(allow_null=True, help_text="Visto pelo serviço.")
     terms_version = drf.CharField(help_text="Versão dos termos que o titular viu.")
     terms_sha256 = drf.CharField(help_text="SHA-256 do texto dos termos, em hexadecimal.")
+    terms_layout = drf.ChoiceField(
+        ["folded", "open"],
+        allow_null=True,
+        help_text="Como a página trouxe os termos: `folded`, dobrados sob seus títulos; `open`, abertos; nulo se o "
+        "aceite não veio da página.",
+    )
+    terms_unfolded = drf.ListField(
+        child=drf.IntegerField(),
+        allow_null=True,
+        help_text="As partes que o titular abriu, pela posição do título (1 é a primeira), segundo o navegador; nulo "
+        "se ele não o informou, como sem JavaScript.",
+    )
     accepted_at = drf.DateTimeField(help_text="Quando o titular aceitou, UTC.")
     phone_confirmation = EvidencePhoneConfirmationSchema(
         allow_null=True, help_text="O código por SMS com que o titular confirmou o telefone; nulo se não foi pedido."

@@ -9,12 +9,22 @@ from rest_framework import serializers
 
 from authorizations.evidence import BrowserReport
 from foundation.errors import InvalidInput
-from foundation.fields import USER_AGENT_LENGTH, Block, BooleanField, ChoiceField, NumberField, TextField
+from foundation.fields import (
+    USER_AGENT_LENGTH,
+    Block,
+    BooleanField,
+    ChoiceField,
+    IntegerField,
+    ListField,
+    NumberField,
+    TextField,
+)
 from foundation.format_fields import CPFField, PhoneField, ReferenceField
 from foundation.validation import field_faults
 from providers.types.query import Geolocation
 
-_COLLECTED = ("geolocation", "device")
+_COLLECTED = ("geolocation", "device", "terms_unfolded")
+_MOST_HEADINGS = 99
 _EARTH_M = 40_075_000  # the circumference of the earth in metres: no location is less accurate
 
 
@@ -112,6 +122,14 @@ class AcceptSerializer(Block):
         return data
 
 
+class PageSerializer(AcceptSerializer):
+    """The page's form with what its script collected."""
+
+    terms_unfolded = ListField(
+        child=IntegerField(min_value=1, max_value=_MOST_HEADINGS), max_length=_MOST_HEADINGS, required=False
+    )
+
+
 def reported_by_browser(data: dict[str, Any], invalid: Iterable[str] = ()) -> BrowserReport:
     """What the browser reported: validated data of `AcceptSerializer`, and the names of the fields in `invalid`, which
     were dropped."""
@@ -120,6 +138,7 @@ def reported_by_browser(data: dict[str, Any], invalid: Iterable[str] = ()) -> Br
         geolocation=Geolocation(**geolocation) if geolocation else None,
         geolocation_status=data.get("geolocation_status"),
         device={key: text for key, text in (data.get("device") or {}).items() if text},
+        terms_unfolded=data.get("terms_unfolded"),
         invalid=tuple(invalid),
     )
 
@@ -130,7 +149,7 @@ def valid_form(sent: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     Raises InvalidInput for faults of the form itself: `accepted`, `terms_version`.
     """
     invalid: list[str] = []
-    while not (serializer := AcceptSerializer(data=sent)).is_valid():
+    while not (serializer := PageSerializer(data=sent)).is_valid():
         details = list(field_faults(serializer.errors))
         names = [detail.field or "" for detail in details]
         if not all(name.startswith(_COLLECTED) for name in names):

@@ -6,7 +6,10 @@
   var share = document.getElementById("share");
   var shareStatus = document.getElementById("share-status");
   var offline = document.getElementById("offline");
-  var told = { device: {} };
+  var told = { device: {}, terms_unfolded: [] };
+  var parts = [].slice.call(document.querySelectorAll("#terms details"));
+  var unfold = document.getElementById("unfold");
+  var memory = "unfolded:" + document.getElementById("decline").getAttribute("action"); /* of this session only */
   var sent = false;
   var button = form && form.querySelector("button");
   var label = button && button.textContent;
@@ -30,6 +33,24 @@
     if (hints && hints.getHighEntropyValues) {
       hints.getHighEntropyValues(["model"]).then(function (values) { tell("deviceModel", values.model); }, function () { /* refused: not told */ });
     }
+  }
+
+  /* Which parts of the terms are unfolded, or were on this tab: the page is loaded again for each code. */
+  function noteUnfolded(part, at) {
+    function note() {
+      if (!part.open || told.terms_unfolded.indexOf(at + 1) >= 0) return;
+      told.terms_unfolded.push(at + 1);
+      try { sessionStorage.setItem(memory, JSON.stringify(told.terms_unfolded)); } catch (_) { /* refused: this page's only */ }
+    }
+    note();
+    part.addEventListener("toggle", note);
+  }
+
+  /* Without a reload: what the holder has done on the page stays. */
+  function unfoldAll(event) {
+    event.preventDefault();
+    parts.forEach(function (part) { part.open = true; });
+    document.getElementById("terms").scrollIntoView();
   }
 
   function notCollected(status) {
@@ -119,6 +140,9 @@
     share.addEventListener("click", askLocation);
     form.addEventListener("submit", submit);
   }
+  try { told.terms_unfolded = JSON.parse(sessionStorage.getItem(memory)) || []; } catch (_) { /* refused: noted anew */ }
+  parts.forEach(noteUnfolded);
+  if (unfold) unfold.addEventListener("click", unfoldAll);
   var send = document.getElementById("send");
   if (send) {
     var again = send.querySelector("button");

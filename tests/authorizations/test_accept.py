@@ -79,6 +79,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
             "geolocation_status": "granted",
             "geolocation_reason": None,
             "device": DEVICE,
+            "terms_unfolded": None,
             "invalid": [],
         },
         "declared_by_partner": {
@@ -91,6 +92,7 @@ def test_a_json_caller_accepts(session: Session, holder: HolderClient) -> None:
         "shown_by_session": {
             "page_rendered_at": None,
             "declaration": None,
+            "terms_layout": None,
             "holder_name": NAME,
             "masked_cpf": "***.982.247-**",
             "language": "pt-BR",
@@ -130,6 +132,7 @@ def test_everything_is_optional(session: Session, holder: HolderClient, body: An
         "geolocation_status": None,
         "geolocation_reason": "not_told",
         "device": {},
+        "terms_unfolded": None,
         "invalid": [],
     }
 
@@ -335,6 +338,10 @@ def test_a_faulty_form_is_answered_by_a_page_that_says_what_is_true(
         ('{"device":"celular"}', {"geolocation_reason": "not_shared", "invalid": ["device"]}),
         ("", {"geolocation_reason": "no_script", "invalid": []}),
         (
+            '{"device":{"platform":"Linux"},"terms_unfolded":[1,0]}',
+            {"device": {"platform": "Linux"}, "geolocation_reason": "not_shared", "invalid": ["terms_unfolded.1"]},
+        ),
+        (
             '{"device":{"userAgent":"' + "x" * 513 + '","screen":{"w":1},"platform":"Android"}}',
             {
                 "device": {"platform": "Android"},
@@ -349,7 +356,7 @@ def test_faults_of_the_pages_script_do_not_prevent_the_acceptance(
 ) -> None:
     token = hidden_fields(holder.get(public(session)).content.decode())["page"]
     assert send_form(holder, session, accepted="true", page=token, browser=browser).status_code == 303
-    nothing: dict[str, Any] = {"geolocation": None, "geolocation_status": None, "device": {}}
+    nothing: dict[str, Any] = {"geolocation": None, "geolocation_status": None, "device": {}, "terms_unfolded": None}
     assert Evidence.objects.get().content["told_by_browser"] == nothing | told
 
 

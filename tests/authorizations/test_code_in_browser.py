@@ -102,6 +102,23 @@ def test_a_wrong_code_keeps_the_location(phone: OpenPage, session: Session, gate
     assert Evidence.objects.get().content["told_by_browser"]["geolocation"]["accuracy"] == "35"
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_a_code_does_not_fold_the_terms_again(
+    phone: OpenPage, session: Session, gateway: Receiver, script: bool
+) -> None:
+    """The page is loaded again for the code. The evidence says what was unfolded before, too."""
+    page = phone(public(session), script=script)
+    page.get_by_role("link", name="Ler o texto inteiro").tap()
+    page.get_by_role("button", name=ASK).tap()
+    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
+    page.get_by_label("Código de seis dígitos").fill(send(gateway, session))
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
+    content = Evidence.objects.get().content
+    seen = content["shown_by_session"]["terms_layout"], content["told_by_browser"]["terms_unfolded"]
+    assert seen == (("folded", [*range(1, len(session.terms.headings) + 1)]) if script else ("open", None))
+
+
 def test_another_code_can_be_asked_for_after_a_while(phone: OpenPage, session: Session, gateway: Receiver) -> None:
     page = phone(public(session), spoilt=True)
     page.clock.install()

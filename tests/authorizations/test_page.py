@@ -7,10 +7,11 @@ import re
 import pytest
 from django.utils import timezone
 
-from authorizations.models import Evidence, Session
+from authorizations.models import Evidence, PhoneCode, Session
 from foundation.formats import iso_utc
-from tests.authorizations.clients import NAME, HolderClient, public
-from tests.factories import update_encrypted
+from providers import registry
+from tests.authorizations.clients import NAME, HolderClient, open_session, public
+from tests.factories import PartnerFactory, update_encrypted
 
 UNKNOWN = "/partners/v1/authorizations/public/" + "x" * 32
 
@@ -23,7 +24,6 @@ def test_the_page(session: Session, holder: HolderClient) -> None:
     reply = holder.get(public(session))
     assert reply.status_code == 200
     assert reply["Content-Type"] == "text/html; charset=utf-8"
-    assert len(reply.content) < 50 * 1024
     html = reply.content.decode()
     assert '<html lang="pt-BR">' in html
     assert "Crédito Fácil &amp; Cia pede a sua autorização" in html
@@ -32,6 +32,15 @@ def test_the_page(session: Session, holder: HolderClient) -> None:
     assert session.cpf not in html
     assert f'action="{public(session)}/accept"' in html
     assert "https://" not in html
+
+
+@pytest.mark.parametrize("query", ["", "?termos=abertos"])
+def test_the_heaviest_page_is_light(holder: HolderClient, db: None, query: str) -> None:
+    """A registration of everything, the terms of the migrations and the widest step."""
+    registered = {"cnpj": "11222333000181", "privacy_contact": "privacidade@exemplo.com.br", "sms_code": True}
+    session = open_session(PartnerFactory(**registered, providers=sorted(registry.names())))
+    PhoneCode(session=session).request(timezone.now())
+    assert len(holder.get(public(session) + query).content) <= 25 * 1000
 
 
 def test_its_headers(session: Session, holder: HolderClient) -> None:

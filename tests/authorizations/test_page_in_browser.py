@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,10 +18,10 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from authorizations import seal
-from authorizations.models import Evidence, Session
+from authorizations.models import Evidence, Session, Terms
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session, public
-from tests.browser import WATCH_POLICY
+from tests.browser import DESK, PHONE, WATCH_POLICY, shoot
 from tests.factories import PartnerFactory, update_encrypted
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -28,11 +30,38 @@ SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 NARROWEST = {"width": 320, "height": 640}
 OpenPage = Callable[..., Page]
 ACCEPT, DECLINE, SHARE = "Li e autorizo", "Não autorizo", "Compartilhar localização"
+WHOLE, JUMP = "Ler o texto inteiro", "Ir para a decisão"
+SCREEN = {"width": PHONE, "height": 844}
+BANKS = ["aroeira", "canela", "cedro", "imbuia", "ipe", "jatoba", "peroba", "sucupira"]
+# The words that are drawn on two lines. Digests have no words.
+BROKEN = """() => {
+  const found = [], walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (node.parentElement.closest('.code, .off')) continue;
+    for (const word of node.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(line => Math.round(line.top))).size > 1) found.push(word[0]);
+    }
+  }
+  return found;
+}"""
 
 
 @pytest.fixture
 def partner(transactional_db: None) -> Partner:
     return PartnerFactory(name="Crédito Fácil & Cia")
+
+
+@pytest.fixture
+def longest(transactional_db: None) -> Session:
+    """A session with the first terms of a deployment, of a partner that has registered everything."""
+    Terms(version="longa", text=import_module("authorizations.migrations.0001_initial").TEXT).publish()
+    contact = "privacidade@exemplo.com.br"
+    registered = {"name": "Crédito Fácil & Cia", "cnpj": "11222333000181", "privacy_contact": contact}
+    return open_session(PartnerFactory(**registered, providers=BANKS))
 
 
 def told() -> dict[str, Any]:
@@ -155,6 +184,7 @@ def test_without_script(phone: OpenPage, session: Session) -> None:
         "geolocation_status": None,
         "geolocation_reason": "no_script",
         "device": {},
+        "terms_unfolded": None,
         "invalid": [],
     }
     assert Evidence.objects.get().content["shown_by_session"]["declaration"] == session.declaration
@@ -190,8 +220,79 @@ def test_a_double_tap_without_script_leaves_one_evidence(phone: OpenPage, sessio
     assert Evidence.objects.count() == 1
 
 
+def layout() -> str | None:
+    return Evidence.objects.get().content["shown_by_session"]["terms_layout"]
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_decision_is_two_screens_away(phone: OpenPage, longest: Session, script: bool) -> None:
+    """Before the fix, the unfolded terms put it behind four screens."""
+    page = phone(public(longest), script=script, viewport=SCREEN)
+    box = page.get_by_role("button", name=DECLINE).bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 2 * SCREEN["height"]
+    page.get_by_role("link", name=JUMP).tap()
+    for button in (ACCEPT, DECLINE):
+        expect(page.get_by_role("button", name=button)).to_be_in_viewport(ratio=1)
+
+
+def test_the_evidence_says_what_was_unfolded(phone: OpenPage, longest: Session) -> None:
+    page = phone(public(longest))
+    purpose = page.get_by_text("Somente para verificar")
+    expect(purpose).to_be_hidden()
+    for heading in ("3. Para quê", "3. Para quê", "1. Quem pede"):
+        page.get_by_text(heading).tap()
+    expect(purpose).to_be_hidden()
+    page.reload()
+    page.get_by_text("6. Seus direitos").tap()
+    expect(page.get_by_text("Lei Geral de Proteção de Dados")).to_be_visible()
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert (layout(), told()["terms_unfolded"]) == ("folded", [3, 1, 6])
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_whole_text_is_one_tap_away(phone: OpenPage, longest: Session, script: bool) -> None:
+    page = phone(public(longest), script=script)
+    page.get_by_role("link", name=WHOLE).tap()
+    for body in ("pede esta autorização para si", "Autorizar é opcional."):
+        expect(page.get_by_text(body)).to_be_visible()
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    # Without a script the service knows that it delivered the text open. With one, the page was not loaded again.
+    seen = ("folded", list(range(1, 8))) if script else ("open", None)
+    assert (layout(), told()["terms_unfolded"]) == seen
+
+
+def test_without_script_nobody_knows_what_was_unfolded(phone: OpenPage, longest: Session) -> None:
+    page = phone(public(longest), script=False)
+    page.get_by_text("3. Para quê").tap()
+    expect(page.get_by_text("Somente para verificar")).to_be_visible()
+    page.get_by_role("button", name=ACCEPT).tap()
+    expect_accepted(page)
+    assert (layout(), told()["terms_unfolded"]) == ("folded", None)
+
+
+@pytest.mark.parametrize("width", [NARROWEST["width"], PHONE])
+def test_no_word_is_broken(phone: OpenPage, longest: Session, width: int) -> None:
+    """Before the fix, the address of the privacy contact was cut in the middle."""
+    page = phone(public(longest), viewport={"width": width, "height": 844})
+    for step in ("ask", "accepted"):
+        if step == "accepted":
+            page.get_by_role("button", name=ACCEPT).tap()
+            expect_accepted(page)
+        for font in ("serif", "sans-serif", "monospace"):
+            page.evaluate("font => { document.body.style.fontFamily = font }", font)
+            assert page.evaluate(BROKEN) == [], (step, font)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (step, font)
+
+
 def test_by_keyboard_alone(phone: OpenPage, session: Session) -> None:
     page = phone(public(session), geolocation=SAO_PAULO, permissions=["geolocation"])
+    for link in (WHOLE, JUMP):
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name=link)).to_be_focused()
+    page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name=SHARE)).to_be_focused()
     page.keyboard.press("Enter")
@@ -291,8 +392,10 @@ def test_the_page_can_not_be_framed(chromium: Browser, live_server: LiveServer, 
     "state",
     ["ask", "shared", "refused", "accepted", "declined", "offline", "revoked", "refused form", "expired", "unknown"],
 )
-def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str) -> None:
-    """All rules of axe-core, at the narrowest width, in dark and in light. No element may be wider than the screen."""
+def test_no_accessibility_fault(phone: OpenPage, longest: Session, state: str) -> None:
+    """All rules of axe-core, on the narrowest phone and on a desk, in dark and in light. No element may be wider than
+    the screen."""
+    session = longest
     place = {"geolocation": SAO_PAULO, "permissions": ["geolocation"]} if state == "shared" else {}
     if state == "expired":
         Session.objects.update(expires_at=timezone.now())
@@ -323,12 +426,14 @@ def test_no_accessibility_fault(phone: OpenPage, session: Session, state: str) -
         page.context.set_offline(True)
         page.get_by_role("button", name=ACCEPT).tap()
         expect(page.get_by_role("alert")).to_contain_text("Você está sem internet")
-    for dark in (True, False):
+    for width, dark in product((NARROWEST["width"], PHONE, DESK), (True, False)):
+        page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme="dark" if dark else "light")
         assert page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == dark
         results = Axe().run(page)
-        assert results.violations_count == 0, (dark, results.generate_report())
-        assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+        assert results.violations_count == 0, (width, dark, results.generate_report())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        shoot(page, f"holder-{state}-{width}-{'dark' if dark else 'light'}")
 
 
 def gap(page: Page, above: str, below: str) -> float:

@@ -59,6 +59,8 @@ def test_an_authorized_session(api: PartnerClient, session: Session, holder: Hol
             "user_agent": "Navegador/1.0 (Android)",
             "terms_version": session.terms.version,
             "terms_sha256": session.terms.sha256,
+            "terms_layout": None,
+            "terms_unfolded": None,
             "phone_confirmation": None,
             "accepted_at": accepted["authorized_at"],
         },

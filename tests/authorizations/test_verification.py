@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from authorizations import dossier, seal, watch
 from authorizations.evidence import record_use
-from authorizations.models import Evidence, Session
+from authorizations.models import Evidence, Session, Terms
 from foundation.encryption import sealed
 from partners.models import Partner
 from tests.authorizations.clients import HolderClient, open_session, public
@@ -395,8 +395,35 @@ def test_a_dossiers_page_is_in_portuguese_and_in_brasilia_time(session: Session,
     local = timezone.localtime(evidence.sealed_at)
     assert f"Aceite em</th><td>{local:%d/%m/%Y %H:%M:%S}</td>" in html
     assert "Página entregue em" in html
-    assert html.count('<td class="from">dito pelo navegador do titular</td>') == 1 + len(device)
+    assert html.count('<td class="from">dito pelo navegador do titular</td>') == 2 + len(device)
     assert "dito por quem enviou" not in html
+
+
+@pytest.mark.parametrize(
+    ("query", "browser", "shown", "unfolded"),
+    [
+        ("", '{"terms_unfolded":[2,1]}', "dobrados sob seus títulos", "2. O quê; 1. Quem"),
+        ("", '{"terms_unfolded":[]}', "dobrados sob seus títulos", "nenhuma"),
+        ("", "", "dobrados sob seus títulos", "não se sabe"),
+        ("?termos=abertos", "", "com o texto inteiro aberto", "todas já vieram abertas"),
+    ],
+)
+def test_a_dossier_says_what_the_holder_saw_of_the_terms(
+    partner: Partner, holder: HolderClient, query: str, browser: str, shown: str, unfolded: str
+) -> None:
+    """Without a script nobody knows what was unfolded; whether the page came with the text open is always known."""
+    Terms(version="2", text="1. Quem\nA empresa.\n\n2. O quê\nTudo.").publish()
+    session = open_session(partner)
+    html = holder.get(public(session) + query).content.decode()
+    token = re.search(r'name="page" value="([^"]*)"', html)
+    assert token
+    body = urlencode({"accepted": "true", "page": token[1], "browser": browser})
+    form = "application/x-www-form-urlencoded"
+    assert holder.post(f"{public(session)}/accept", body, content_type=form).status_code == 303
+    page = dossier.page(Evidence.objects.get(), timezone.now(), "operadora")
+    assert f"Termos mostrados</th><td>{shown}" in page
+    assert f"que o titular abriu</th><td>{unfolded}" in page
+    assert verify_evidence()[0]
 
 
 def test_a_genuine_dossier_verifies_without_a_database(

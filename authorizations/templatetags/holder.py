@@ -1,0 +1,15 @@
+"""Filters of the holder's page."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString, mark_safe
+
+register = template.Library()
+
+
+@register.filter
+def breakable(text: str) -> SafeString:
+    """`text` in which a line may end after an at sign, so that a narrow screen cuts no word of an e-mail address."""
+    return mark_safe(conditional_escape(text).replace("@", "@<wbr>"))  # noqa: S308 - escaped
