@@ -28,7 +28,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget, UnfoldAdminTextInputWidget
 
 from authorizations import dossier, endings
 from authorizations.holder_page import PAGE_POLICY, holder_page
-from authorizations.models import Evidence, PhoneCode, Session, Terms
+from authorizations.models import Evidence, PhoneCode, Session, Terms, with_receipt
 from authorizations.phone_code import CODES
 from foundation import audit
 from foundation.audit import Action
@@ -157,7 +157,7 @@ class TermsAdmin(ConfirmedActionsAdmin):
 
 class FindForm(forms.Form):
     what = forms.CharField(
-        label="CPF ou authorization_id",
+        label="CPF, authorization_id ou registro do comprovante",
         max_length=40,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
     )
@@ -319,7 +319,9 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
 
     @display(description="Evidência")
     def evidence_number(self, session: Session) -> str | None:
-        return f"nº {session.evidence.number}" if hasattr(session, "evidence") else None
+        if not hasattr(session, "evidence"):
+            return None
+        return f"nº {session.evidence.number}, registro {session.evidence.receipt} no comprovante do titular"
 
     @action(description="Localizar", permissions=["view"], icon="search")
     def find(self, request: HttpRequest) -> HttpResponse:
@@ -329,8 +331,8 @@ class SessionAdmin(ConfirmedActionsAdmin, ReadOnlyAdmin):
             what = form.cleaned_data["what"].strip()
             index = blind_index("cpf", only_digits(what))
             audit.record(Action.SEARCHED, request=request, model=Session, object_id=index)
-            by_cpf = Q(cpf_index=index)
-            keys = self.get_queryset(request).filter(by_cpf | Q(authorization_id=what)).values_list("pk", flat=True)
+            wanted = with_receipt(what) or [Q(cpf_index=index) | Q(authorization_id=what)]
+            keys = self.get_queryset(request).filter(*wanted).values_list("pk", flat=True)
             if keys:
                 ids = ",".join(map(str, keys))
                 return HttpResponseRedirect(f"{self.list_address}?id__in={ids}")

@@ -28,7 +28,14 @@ _ALPHABET = string.ascii_letters + string.digits
 ID_LENGTH = 32
 
 _PART = re.compile(r"^(?=\d+\. )", re.MULTILINE)
+_RECEIPT = re.compile(r"([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})", re.IGNORECASE | re.ASCII)
 _PIECES = re.compile(r"(\d+\. [^\n]*\n?)?(.*?)(\s*)", re.DOTALL)
+
+
+def with_receipt(text: str) -> list[models.Q]:
+    """The conditions for the session whose receipt has the number `text`. None if it is no such number."""
+    match = _RECEIPT.fullmatch(text)
+    return [models.Q(evidence__hash__startswith="".join(match.groups()).lower())] if match else []
 
 
 def new_authorization_id() -> str:
@@ -300,6 +307,12 @@ class Evidence(models.Model):
 
     def __str__(self) -> str:
         return f"evidência {self.number}"
+
+    @property
+    def receipt(self) -> str:
+        """The number that the holder reads, `1A2B-3C4D-5E6F`: the begin of the link's hash. Unlike `number` it does not
+        tell how many authorizations there were."""
+        return "-".join(self.hash[at : at + 4].upper() for at in (0, 4, 8))
 
     @property
     def content(self) -> dict[str, Any]:

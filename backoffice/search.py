@@ -23,7 +23,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from authorizations.models import Session
+from authorizations.models import Session, with_receipt
 from consultas.models import Offer, Query, Step
 from foundation import audit
 from foundation.encryption import blind_index
@@ -169,7 +169,7 @@ def _conditions(text: str) -> Iterator[tuple[Source, list[Q]]]:
     yield OFFERS, by_id
     yield QUERIES, [*by_id, *by_request, *own.get(QUERIES, ())]
     number = [Q(pk=int(text))] if text.isascii() and text.isdigit() and len(text) <= 9 else []
-    yield SESSIONS, [*number, Q(authorization_id=text), *own.get(SESSIONS, ())]
+    yield SESSIONS, [*number, Q(authorization_id=text), *with_receipt(text), *own.get(SESSIONS, ())]
     yield EVENTS, [Q(pk=text.lower()), Q(reference_index=reference_index(text))]
     yield FAILED, [*by_request, *([Q(key_prefix=text[:VISIBLE])] if is_key else [])]
 
@@ -189,7 +189,8 @@ class SearchForm(forms.Form):
         max_length=_LONGEST,
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text="CPF; X-Request-Id; id de proposta, oferta, consulta, evento, sessão ou parceiro; grupo de "
-        "simulação; authorization_id; referência do parceiro; id no banco; prefixo de uma chave. Sempre inteiro. "
+        "simulação; authorization_id; registro de um comprovante; referência do parceiro; id no banco; prefixo de uma "
+        "chave. Sempre inteiro. "
         "O que for digitado aqui não aparece em endereços nem em registros.",
     )
 

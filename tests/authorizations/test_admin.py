@@ -148,10 +148,17 @@ def test_nothing_can_be_changed_added_or_deleted(operator: Client, evidence: Evi
     assert (Session.objects.values().get(), Evidence.objects.values().get()) == before
 
 
-@pytest.mark.parametrize("what", ["CPF", "masked CPF", "authorization_id"])
-def test_a_session_is_found_without_naming_it_in_an_address(operator: Client, session: Session, what: str) -> None:
+@pytest.mark.parametrize("what", ["CPF", "masked CPF", "authorization_id", "receipt"])
+def test_a_session_is_found_without_naming_it_in_an_address(
+    operator: Client, session: Session, evidence: Evidence, what: str
+) -> None:
     open_session(PartnerFactory(), cpf="11144477735")
-    typed = {"CPF": CPF, "masked CPF": "529.982.247-25", "authorization_id": session.authorization_id}[what]
+    typed = {
+        "CPF": CPF,
+        "masked CPF": "529.982.247-25",
+        "authorization_id": session.authorization_id,
+        "receipt": evidence.receipt,
+    }[what]
     reply = operator.post(reverse("admin:authorizations_session_find"), {"what": typed})
     assert (reply.status_code, reply["Location"]) == (302, f"{SESSIONS}?id__in={session.pk}")
     assert list(operator.get(reply["Location"]).context["cl"].result_list) == [session]
@@ -175,7 +182,7 @@ def test_terms_are_drafted_previewed_and_published(operator: Client) -> None:
 
     preview = operator.get(page(draft, "preview"))
     html = preview.content.decode()
-    assert "<h3>1. Quem</h3>\nA empresa." in html
+    assert "<summary><h3>1. Quem\n</h3></summary><div>A empresa.</div>" in html
     assert "Prévia para o operador" in html
     assert " inert>" in html
     assert "script-src 'nonce-" in preview["Content-Security-Policy"]

@@ -330,7 +330,7 @@ def test_the_page_names_the_banks_the_company_and_its_contact(holder: HolderClie
         providers=["ipe", "jatoba"], cnpj="11222333000181", privacy_contact="privacidade@exemplo.com.br"
     )
     html = holder.get(public(open_session(partner))).content.decode()
-    for shown in ("(Ipê, Jatobá)", "11.222.333/0001-81", "privacidade@exemplo.com.br"):
+    for shown in ("(Ipê, Jatobá)", "11.222.333/0001-81", "privacidade@<wbr>exemplo.com.br"):
         assert shown in html
     plain = holder.get(public(open_session(PartnerFactory()))).content.decode()
     assert "CNPJ" not in plain

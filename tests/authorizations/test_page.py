@@ -87,6 +87,10 @@ def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
     assert "Autorização registrada" in html
     assert session.terms.sha256 in html
     assert "<form" not in html
+    evidence = Evidence.objects.get()
+    assert f"<dt>Registro</dt><dd>{evidence.receipt}</dd>" in html
+    assert evidence.hash.upper().startswith(evidence.receipt.replace("-", ""))
+    assert f"nº {evidence.number}" not in html, "it counts all authorizations"
 
 
 @pytest.mark.parametrize(("state", "status", "title"), [("expired", 410, "expirou"), ("unknown", 404, "encontra")])

@@ -81,6 +81,9 @@ def test_the_holder_declines(phone: OpenPage, session: Session, script: bool) ->
     page = phone(public(session), script=script)
     page.get_by_role("button", name=DECLINE).tap()
     expect_declined(page)
+    colour = page.locator(".state svg").evaluate("mark => getComputedStyle(mark).stroke")
+    assert colour == page.locator("h1").evaluate("title => getComputedStyle(title).color"), "neither yes nor no"
+    expect(page.locator(".state path")).to_have_attribute("d", "M6 12h12")
     page.reload()
     expect_declined(page)
     assert (Session.objects.get().status_at(timezone.now()), Evidence.objects.count()) == ("declined", 0)
