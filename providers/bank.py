@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, Unpack
 import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
+from foundation.http import Rules, Way
 from providers.errors import BankTimedOut, LoginRefused, ProviderError, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
 from providers.reasons import Reason, ReasonCode, folded, refusals_of
@@ -53,6 +54,11 @@ class Connection:
     circuit: str = "auto"
     #: Set while an operator keeps the bank out of service: why and until when, for partners to read.
     closed: str | None = None
+
+    @cached_property
+    def way(self) -> Way:
+        """The way to the bank."""
+        return Way(Rules(private_hosts=None), most_idle=self.max_in_flight)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,19 +1,18 @@
-"""The one place that sends HTTP requests to banks. Each request ends with an answer that was read completely, or with
-an error of `providers.errors`."""
+"""Requests to banks, sent by `foundation.http`. Each ends with an answer that was read completely, or with an error of
+`providers.errors`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
 
 import msgspec
 
+from foundation.http import Broken, Malformed, NeverSent, Request, TooLarge, Way, request
 from providers import xml as xml_bodies
-from providers.connections import Malformed, NeverSent, Pool, TooLarge
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 
 T = TypeVar("T")
@@ -93,17 +92,6 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Request:
-    """A request below a bank's base address, ready to be sent."""
-
-    method: str
-    path: str
-    body: bytes = field(repr=False)
-    headers: Mapping[str, str] = field(repr=False)
-    safe: bool = False
-
-
-@dataclass(frozen=True)
 class Draft:
     """A request as the adapter describes it, before authentication. `safe` means that the request may be sent again if
     the connection breaks before an answer."""
@@ -127,42 +115,35 @@ class Draft:
         return Request(self.method, self.path, self.body.encode(content), headers, self.safe)
 
 
-def send(request: Request, base_url: str, *, connections: int, deadline: float, timeout_s: float) -> Reply:
-    """Send `request` and return the bank's answer, before `deadline` (monotonic seconds) and within `timeout_s`
-    seconds.
+def send(call: Request, base_url: str, way: Way, *, deadline: float, timeout_s: float) -> Reply:
+    """Send `call` and return the bank's answer, before `deadline` (monotonic seconds) and within `timeout_s` seconds.
 
-    At most `connections` idle connections are kept per address. A safe request whose connection broke before an answer
-    is sent once more. Raises ProviderUnavailable or ProviderError.
+    A safe request whose connection broke before an answer is sent once more. Raises ProviderUnavailable or
+    ProviderError.
     """
     try:
-        return _once(request, base_url, connections, deadline, timeout_s)
+        return _once(call, base_url, way, deadline, timeout_s)
     except ProviderUnavailable as failure:
-        if not (request.safe and failure.broken):
+        if not (call.safe and failure.broken):
             raise
         # The bank may have closed a pooled connection in the meantime. One more attempt opens a new connection.
-        return _once(request, base_url, connections, deadline, timeout_s)
+        return _once(call, base_url, way, deadline, timeout_s)
 
 
-def _once(request: Request, base_url: str, connections: int, deadline: float, timeout_s: float) -> Reply:
+def _once(call: Request, base_url: str, way: Way, deadline: float, timeout_s: float) -> Reply:
     started = time.monotonic()
     remaining = min(deadline - started, timeout_s)
     if remaining <= 0:
         raise BankTimedOut(sent=False, held_back=True)
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "origination/1"}
+    call = replace(call, headers=headers | dict(call.headers))
     try:
-        answer = _pool(base_url, connections).request(
-            request.method,
-            request.path,
-            request.body,
-            headers | dict(request.headers),
-            connect_s=CONNECT_TIMEOUT_S,
-            end=started + remaining,
-        )
+        answer = request(call, base_url, way, end=started + remaining, connect_s=CONNECT_TIMEOUT_S)
     except NeverSent:
         raise _broken(ProviderUnavailable(sent=False)) from None
     except TimeoutError:
         raise BankTimedOut from None
-    except (OSError, Malformed):
+    except Broken:
         raise _broken(ProviderUnavailable()) from None
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         answer.drop()
@@ -182,9 +163,3 @@ def _broken(failure: ProviderUnavailable) -> ProviderUnavailable:
     """`failure`, marked as a connection that broke before an answer."""
     failure.broken = True
     return failure
-
-
-@lru_cache(maxsize=256)
-def _pool(base_url: str, connections: int) -> Pool:
-    """The connection pool of one bank."""
-    return Pool(base_url, connections)

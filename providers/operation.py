@@ -21,6 +21,7 @@ from gevent.monkey import is_module_patched
 
 from foundation.database import give_back_connection, outlasts_restart
 from foundation.errors import ApiError, InvalidInput, NotFound
+from foundation.http import Request
 from providers import http, registry, rules
 from providers.bank import Bank, Connection
 from providers.breaker import Breaker
@@ -34,7 +35,7 @@ from providers.errors import (
     ProviderUnavailable,
     as_submission_error,
 )
-from providers.http import Draft, Reply, Request
+from providers.http import Draft, Reply
 from providers.metrics import bank_call
 from providers.models import enabled_connections
 from providers.outcomes import Outcome, outcome_of
@@ -269,7 +270,7 @@ class Operation:
             return http.send(
                 replace(request, headers={"X-Request-Id": self._client.request_id, **request.headers}),
                 connection.base_url,
-                connections=connection.max_in_flight,
+                connection.way,
                 deadline=self.deadline,
                 timeout_s=connection.timeout_s,
             )

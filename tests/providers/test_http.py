@@ -1,4 +1,4 @@
-"""`providers/http.py` against a server of plain sockets that misbehaves."""
+"""Requests to banks (`providers/http.py`, `foundation/http/`) against a server of plain sockets that misbehaves."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from config.local.servers import free_port
-from providers import connections, http
+from foundation.http import Exchange, Request, Rules, Way, client
+from foundation.http.way import tls
+from providers import http
 from providers.errors import ProviderError, ProviderUnavailable
-from providers.http import Reply, Request, send
+from providers.http import Reply, send
 from tests.certificates import certificate
 from tests.processes import wait_until
 
+WAY = Way(Rules(private_hosts=None), most_idle=4)
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -43,7 +47,6 @@ class Server:
         self._listener.close()
         self._thread.join()
         self.hang_up()
-        http._pool(self.url, 4).close()
 
     def hang_up(self) -> None:
         """Close all open connections."""
@@ -96,7 +99,7 @@ def server() -> Iterator[Server]:
 def ask(server: Server, *, safe: bool = False, seconds: float = 5, **changes: object) -> Reply:
     asked = {"method": "POST", "path": "/query", "body": b'{"a":1}', "headers": {"X-Request-Id": "r-1"}, **changes}
     request = Request(safe=safe, **asked)  # type: ignore[arg-type]
-    return send(request, server.url, connections=4, deadline=time.monotonic() + seconds, timeout_s=20)
+    return send(request, server.url, WAY, deadline=time.monotonic() + seconds, timeout_s=20)
 
 
 def failure(server: Server, **options: object) -> ProviderUnavailable:
@@ -296,7 +299,7 @@ def test_a_body_in_an_encoding_that_was_not_asked_for_is_refused(server: Server)
 def test_where_nobody_listens_nothing_was_sent() -> None:
     request = Request("POST", "/query", b"", {})
     with pytest.raises(ProviderUnavailable) as raised:
-        send(request, f"http://127.0.0.1:{free_port()}", connections=1, deadline=time.monotonic() + 5, timeout_s=5)
+        send(request, f"http://127.0.0.1:{free_port()}", WAY, deadline=time.monotonic() + 5, timeout_s=5)
     assert not raised.value.sent
 
 
@@ -320,17 +323,20 @@ def test_what_would_be_another_request_is_not_sent(server: Server, changes: dict
 def test_at_most_so_many_connections_are_kept_and_none_for_long(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = connections.Pool(server.url, most=2)
+    way = replace(WAY, most_idle=2)
     end = time.monotonic() + 5
-    under_way = [pool.request("GET", "/", b"", {}, connect_s=5, end=end) for _ in range(4)]
+
+    def begin() -> Exchange:
+        return http.request(Request("GET", "/", b"", {}), server.url, way, connect_s=5, end=end)
+
+    under_way = [begin() for _ in range(4)]
+    pool = under_way[0]._pool
     for each in under_way:
         each.read(10)
     assert (server.opened, len(pool._idle)) == (4, 2)
-    monkeypatch.setattr(connections, "IDLE_S", 0.0)
-    pool.request("GET", "/", b"", {}, connect_s=5, end=end).read(10)
+    monkeypatch.setattr(client, "IDLE_S", 0.0)
+    begin().read(10)
     assert len(pool._idle) == 1
-    pool.close()
-    assert not pool._idle
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
@@ -350,9 +356,9 @@ def secure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         servers.append(Server(context))
         return servers[-1]
 
-    connections._tls.cache_clear()
+    tls.cache_clear()
     yield make
-    connections._tls.cache_clear()
+    tls.cache_clear()
     for server in servers:
         server.close()
 
