@@ -160,7 +160,8 @@ class TimedBody:
 class TimedSocket:
     """A client's socket for one response, which must be sent within `SEND_TIMEOUT_S` of its first byte; for a stream
     (`is_stream`), the limit holds per write. Otherwise the connection is reset and sending raises BrokenPipeError.
-    Without the limit, a client that never reads would keep the socket forever.
+    Without the limit, a client that never reads would keep the socket forever. No database connection is held while
+    sending.
 
     Except in a stream, the first write (the head) is sent with the second or by `flush`: a head that arrives alone
     would wake the client for nothing."""
@@ -191,6 +192,9 @@ class TimedSocket:
         return getattr(self._sock, name)
 
     def _in_time(self, send: Callable[..., Any], *arguments: Any) -> None:
+        from foundation.database import give_back_connection
+
+        give_back_connection()
         if self._end is None or self.is_stream:
             self._end = time.monotonic() + SEND_TIMEOUT_S
         late = BrokenPipeError(errno.EPIPE, "the answer was not taken in time")

@@ -13,9 +13,12 @@ from types import SimpleNamespace
 
 import gevent
 import pytest
+import requests
 from gevent import socket as gsocket
 
+from authorizations.models import ID_LENGTH
 from config import gunicorn
+from partners.models import SANDBOX_KEY
 from tests.processes import START_TIMEOUT_S, Programs, answers, wait_until
 
 PATIENCE_S = 1.0
@@ -108,3 +111,28 @@ def test_a_client_that_never_reads_loses_its_connection(sandbox: None, programs:
         ended = select.poll()
         ended.register(client, select.POLLHUP | select.POLLERR)
         wait_until(lambda: ended.poll(0), 20 + PATIENCE_S, "the connection was reset")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/partners/v1/banks", f"/partners/v1/authorizations/public/{'A' * ID_LENGTH}"],
+    ids=["with a key", "without a key"],
+)
+def test_no_connection_to_the_database_is_held_while_an_answer_is_sent(
+    sandbox: None, programs: Programs, path: str
+) -> None:
+    """Before the fix, clients that never read held every connection in the pool: everybody else got 500 after 10 s."""
+    port = int(os.environ["PORT"])
+    programs.ensure("web", WEB_CONCURRENCY="1", DATABASE_POOL_SIZE="1")
+    wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/live"), START_TIMEOUT_S, "the web process answers")
+    key = f"X-Partner-Api-Key: {SANDBOX_KEY}"
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", port))
+        client.setblocking(False)
+        while select.select([], [client], [], 2)[1]:  # until the process waits for this client
+            client.send(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}\r\n\r\n".encode() * 40)
+        banks = requests.get(f"http://127.0.0.1:{port}/partners/v1/banks", headers=dict([key.split(": ")]), timeout=30)
+        assert banks.status_code == 200
+        select.select([client], [], [], 0)
+        assert client.recv(8).startswith(b"HTTP/1.1"), "the connection is still open"

@@ -89,16 +89,28 @@ def long_lists(url: str, key: str, turns: Turns) -> None:
 
 def never_read(url: str, key: str, turns: Turns) -> None:
     """Request much, read nothing, and reconnect when the connection is closed."""
+    _never_read(url, turns, b"GET /schema/ HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
+
+
+def never_read_banks(url: str, key: str, turns: Turns) -> None:
+    """The same with answers for which the database is asked."""
+    request = f"GET /partners/v1/banks HTTP/1.1\r\nHost: x\r\nX-Partner-Api-Key: {key}\r\n\r\n"
+    _never_read(url, turns, request.encode() * 4000)
+
+
+def _never_read(url: str, turns: Turns, requests: bytes) -> None:
     server = (str(urlsplit(url).hostname), urlsplit(url).port or 80)
     for _ in turns:
         with contextlib.suppress(OSError), socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.settimeout(5)
             client.connect(server)
-            client.sendall(b"GET /schema/ HTTP/1.1\r\nHost: x\r\n\r\n" * 40)
+            with contextlib.suppress(TimeoutError):  # the service stops reading while it waits for us
+                client.sendall(requests)
             for _ in turns:
                 time.sleep(0.5)
-                client.send(b"G")
+                with contextlib.suppress(TimeoutError):
+                    client.send(b"G")
 
 
 def ask_readiness(url: str, key: str, turns: Turns) -> None:
@@ -171,6 +183,7 @@ ACTS: dict[str, tuple[Act, Bounds]] = {
     "large-bodies": (large_bodies, Bounds(4, 20)),
     "long-lists": (long_lists, Bounds(2, 10)),
     "never-read": (never_read, Bounds(64, 64)),
+    "never-read-banks": (never_read_banks, Bounds(40, 80)),
     "readiness": (ask_readiness, Bounds(20, 200)),
     "hanging-streams": (hanging_streams, Bounds(12, 12)),
     "failing-probes": (hanging_streams, Bounds(12, 12)),

@@ -39,8 +39,8 @@ AUCTION_MS = 20_000
 #: the breakers for all and the 15 s are over that anybody has to wait, so that only probes of the neighbour can fail.
 QUIET_HOUR = ("failing-probes",)
 QUIET_S = 10
-#: Acts that need longer than LEAD_S, in seconds: until their hanging calls had their effect.
-LEADS_S = {"failing-probes": 45, "auction-look-ups": 18}
+#: Acts that need longer than LEAD_S, in seconds: until what hangs had its effect.
+LEADS_S = {"failing-probes": 45, "auction-look-ups": 18, "never-read-banks": 15}
 
 
 @dataclass(frozen=True)
