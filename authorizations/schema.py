@@ -151,12 +151,16 @@ opened = extend_schema(
     operation_id="authorization_open",
     tags=_TAGS,
     summary="Abre uma sessão de autorização",
-    description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão, com 200.",
+    description="Enquanto houver uma sessão pendente do mesmo CPF, devolve essa mesma sessão, com 200. Em produção "
+    "é 409 enquanto o cadastro do parceiro não tem CNPJ e contato de privacidade, que a página mostra ao titular.",
     request=OpenSerializer,
     responses={
         200: AuthorizationOpenedSchema,
         201: AuthorizationOpenedSchema,
-        **errors(InvalidInput(details=[Detail("cpf", "Informe um CPF válido: 11 dígitos, sem máscara.")])),
+        **errors(
+            InvalidInput(details=[Detail("cpf", "Informe um CPF válido: 11 dígitos, sem máscara.")]),
+            InvalidState("O cadastro da sua empresa não tem CNPJ, que a página do titular mostra.", field="cnpj"),
+        ),
     },
     examples=[
         request_example(

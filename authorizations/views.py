@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from authorizations import schema, sessions
 from authorizations.models import Session
 from authorizations.serializers import OpenSerializer, RevokeSerializer
-from foundation.errors import InvalidInput
+from foundation.errors import InvalidInput, InvalidState
 from foundation.formats import iso_utc
 from partners.views import PartnerView
 
@@ -50,6 +50,12 @@ class OpenView(PartnerView):
         return_url = data.get("return_url")
         if return_url is not None and not self.partner.leads_back_to(return_url):
             raise InvalidInput("Informe um endereço https de um domínio registrado pelo operador.", field="return_url")
+        if missing := self.partner.missing_on_page:
+            raise InvalidState(
+                f"O cadastro da sua empresa não tem {' nem '.join(missing.values())}, que a página do titular mostra. "
+                "Peça ao operador do serviço que o complete.",
+                field=next(iter(missing)),
+            )
         session, created = sessions.open_session(
             self.partner,
             cpf=data["cpf"],

@@ -205,6 +205,13 @@ class Partner(models.Model):
         c = self.cnpj
         return f"{c[:2]}.{c[2:5]}.{c[5:8]}/{c[8:12]}-{c[12:]}" if c else ""
 
+    @property
+    def missing_on_page(self) -> dict[str, str]:
+        """The fields that the registration lacks and that the holder's page has to show in production, each with its
+        name in Portuguese. Holders must know who asks, and whom to ask about their data (Lei 13.709/2018, art. 9)."""
+        needed = {"cnpj": "CNPJ", "privacy_contact": "contato de privacidade"} if settings.PRODUCTION else {}
+        return {field: words for field, words in needed.items() if not getattr(self, field)}
+
     def leads_back_to(self, url: str) -> bool:
         """True if an operator registered the host of `url`. The URL must use https, without user and port."""
         try:

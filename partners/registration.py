@@ -26,4 +26,5 @@ def gaps(partner: Partner) -> list[str]:
         "sem segredo": not facts["has_secret"],
         "sem eventos": not partner.webhook_events,
     }
-    return [words for words, is_missing in checks.items() if is_missing]
+    gaps = [words for words, is_missing in checks.items() if is_missing]
+    return gaps + [f"sem {words}" for words in partner.missing_on_page.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -12,6 +13,7 @@ from django.utils import timezone
 
 from authorizations.models import Session, Terms
 from tests.authorizations.clients import HolderClient, PartnerClient
+from tests.factories import PartnerFactory
 
 ROUTE = "/partners/v1/authorizations"
 BODY = {"cpf": "52998224725", "nome": "Maria Aparecida da Silva", "telefone": "11987654321"}
@@ -48,6 +50,29 @@ def test_a_repeat_returns_the_same_session_unchanged(api: PartnerClient) -> None
     assert repeat.status_code == 200
     assert repeat.json() == first.json()
     assert Session.objects.get().name == "Maria Aparecida da Silva"
+
+
+@pytest.mark.parametrize(
+    ("registered", "field", "missing"),
+    [
+        ({}, "cnpj", "não tem CNPJ nem contato de privacidade,"),
+        ({"cnpj": "11222333000181"}, "privacy_contact", "não tem contato de privacidade,"),
+        ({"privacy_contact": "privacidade@exemplo.com.br"}, "cnpj", "não tem CNPJ,"),
+    ],
+)
+def test_in_production_the_page_has_to_say_who_asks(
+    db: None, settings: Any, registered: dict[str, str], field: str, missing: str
+) -> None:
+    """Before the fix, holders were asked by a company without a CNPJ, and without an address for their questions."""
+    settings.PRODUCTION = True
+    api = PartnerClient(PartnerFactory(**registered))
+    refused = api.post(ROUTE, BODY, format="json")
+    assert (refused.status_code, refused.json()["code"], refused.json()["field"]) == (409, "invalid_state", field)
+    assert missing in refused.json()["message"]
+    assert not Session.objects.exists()
+    api.partner.cnpj, api.partner.privacy_contact = "11222333000181", "privacidade@exemplo.com.br"
+    api.partner.save()
+    assert api.post(ROUTE, BODY, format="json").status_code == 201
 
 
 def test_each_partner_has_its_own(api: PartnerClient, stranger: PartnerClient) -> None:

@@ -6,6 +6,7 @@ import html
 import re
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.admin.utils import quote
@@ -15,6 +16,7 @@ from django.utils import timezone
 
 from backoffice import partner_page
 from foundation.models import AuditEntry
+from partners import registration
 from partners.failed_calls import FailedCall
 from partners.models import Partner
 from tests.backoffice.story import Story
@@ -108,6 +110,12 @@ def test_it_shows_what_the_registration_lacks(admin_client: Client, story: Story
         reverse("admin:partners_partner_change", args=[mute.pk]),
     ):
         assert told in admin_client.get(page).content.decode()
+
+
+def test_in_production_the_registration_lacks_what_the_holders_page_shows(settings: Any) -> None:
+    settings.PRODUCTION = True
+    partner = registration.with_facts(Partner.objects.filter(pk=PartnerFactory(cnpj="11222333000181").pk)).get()
+    assert registration.gaps(partner)[-1] == "sem contato de privacidade"
 
 
 def test_who_may_only_look_reads_lists_as_text(story: Story) -> None:

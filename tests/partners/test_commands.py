@@ -81,12 +81,20 @@ def test_create_partner_says_where_acceptances_may_come_from(flags, allowed):
 
 def test_set_acceptance_changes_what_it_names(settings):
     partner = PartnerFactory()
-    told = {"partner_id": str(partner.pk), "json_acceptance": True, "sms_code": False}
+    told = {
+        "partner_id": str(partner.pk),
+        "json_acceptance": True,
+        "sms_code": False,
+        "cnpj": "",
+        "privacy_contact": "",
+    }
     assert run("set_acceptance", partner.pk, "--json", "on") == told
     assert run("set_acceptance", partner.pk) == told
     assert "não aceita por JSON" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
-    told |= {"json_acceptance": False, "sms_code": True}
-    assert run("set_acceptance", partner.pk, "--json", "off", "--sms-code", "on") == told
+    told |= {"json_acceptance": False, "sms_code": True, "cnpj": "11222333000181", "privacy_contact": "a@b.br"}
+    named = ("--cnpj", "11222333000181", "--privacy-contact", "a@b.br")
+    assert run("set_acceptance", partner.pk, "--json", "off", "--sms-code", "on", *named) == told
+    assert "CNPJ" in refusal("set_acceptance", partner.pk, "--cnpj", "11222333000180")
     settings.SMS_GATEWAY_URL = ""
     assert "não tem gateway de SMS" in refusal("set_acceptance", partner.pk, "--sms-code", "on")
     partner.refresh_from_db()
