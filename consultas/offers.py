@@ -19,8 +19,11 @@ from foundation.encryption import blind_index
 from partners.models import Partner
 from providers.types.answer import BankOffer
 
-# One statement for all offers of a query: with 40 rows several times faster than an INSERT built row by row.
-# Sorted, so that two queries for one holder can't lock each other's rows crosswise.
+OffersByBank = Mapping[str, Sequence[BankOffer]]
+IdsByBank = dict[str, list[UUID]]
+
+# One statement for all offers of one or several queries: with 40 rows several times faster than an INSERT built row by
+# row. Sorted, so that two queries for one holder can't lock each other's rows crosswise.
 # Of an offer's earlier identifiers the newest 1000 are kept, so that a holder who is queried all day can't make the row
 # grow without end. PostgreSQL reads the row of a conflict under its lock, so that two queries at once lose none.
 _UPSERT = """
@@ -30,12 +33,13 @@ INSERT INTO consultas_offer (
     employer_name, registration, native, cet_monthly, cet_annual, cet_source, iof, insurance_value, quoted_at,
     valid_until, created_at, refreshed_at)
 SELECT
-    gen_random_uuid(), %(partner)s, %(query)s, r.provider, %(cpf_index)s::text, r.identity, r.native_offer_id,
+    gen_random_uuid(), r.partner, r.query, r.provider, r.cpf_index, r.identity, r.native_offer_id,
     r.loan_value, r.installment_value, r.installments, r.interest_rate, r.total_amount, r.table_code,
     r.with_insurance, r.first_due_date, r.employer_cnpj, r.employer_name, r.registration, r.native, r.cet_monthly,
     r.cet_annual, r.cet_source, r.iof, r.insurance_value, r.quoted_at, r.valid_until, %(now)s, %(now)s
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (
-    provider text, identity text, native_offer_id text, loan_value numeric, installment_value numeric,
+    partner uuid, query uuid, cpf_index text, provider text, identity text, native_offer_id text,
+    loan_value numeric, installment_value numeric,
     installments smallint, interest_rate numeric, total_amount numeric, table_code text, with_insurance boolean,
     first_due_date date, employer_cnpj text, employer_name text, registration text, native jsonb,
     cet_monthly numeric, cet_annual numeric, cet_source text, iof numeric, insurance_value numeric,
@@ -52,7 +56,7 @@ ON CONFLICT (partner_id, identity) DO UPDATE SET
         ELSE (array_append(array_remove(consultas_offer.earlier_native_ids, consultas_offer.native_offer_id),
             consultas_offer.native_offer_id))[greatest(1, cardinality(consultas_offer.earlier_native_ids)
             - 998):] END
-RETURNING identity, id
+RETURNING partner_id, identity, id
 """
 
 #: No `offerId`s by identity.
@@ -77,28 +81,42 @@ def identity(query: Query, provider: str, offer: BankOffer) -> str:
     return blind_index("offer", "\0".join(parts))
 
 
-def persist(query: Query, by_bank: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[UUID]]:
+def persist(query: Query, by_bank: OffersByBank) -> IdsByBank:
     """Store the offers that each bank gave for `query`. Returns their `offerId`s by bank, in the same order.
 
     A known offer keeps its id and gets the bank's newest identifiers; its earlier identifiers stay known.
     """
-    keys = _keys(query, by_bank)
+    return persist_all({query: by_bank})[query.pk]
+
+
+def persist_all(quoted: Mapping[Query, OffersByBank]) -> dict[UUID, IdsByBank]:
+    """Like `persist`, for several queries in one statement. Returns the `offerId`s by the query's id."""
+    keys = {query.pk: _keys(query, by_bank) for query, by_bank in quoted.items()}
     # A dict, because a bank may send the same offer twice, and one statement cannot write a row twice.
     rows = {
-        key: {"identity": key, "provider": provider, **vars(offer)}
+        (query.partner_id, key): _row(query, provider, key, offer)
+        for query, by_bank in quoted.items()
         for provider, offers in by_bank.items()
-        for key, offer in zip(keys[provider], offers, strict=True)
+        for key, offer in zip(keys[query.pk][provider], offers, strict=True)
     }
-    ids = _upsert(query, list(rows.values())) if rows else {}
-    return {provider: [ids[key] for key in each] for provider, each in keys.items()}
+    ids = _upsert(list(rows.values())) if rows else {}
+    return {
+        query.pk: {bank: [ids[query.partner_id, key] for key in each] for bank, each in keys[query.pk].items()}
+        for query in quoted
+    }
+
+
+def _row(query: Query, provider: str, key: str, offer: BankOffer) -> dict[str, Any]:
+    of_query = {"partner": query.partner_id, "query": query.id, "cpf_index": query.cpf_index}
+    return {**of_query, "provider": provider, "identity": key, **vars(offer)}
 
 
 def known(
     query: Query,
-    by_bank: Mapping[str, Sequence[BankOffer]],
+    by_bank: OffersByBank,
     refreshed_by: Query | None = None,
     read: Mapping[str, UUID] = NONE_READ,
-) -> dict[str, list[UUID]]:
+) -> IdsByBank:
     """The `offerId`s of offers stored before, in the form of `persist`. Writes nothing. A bank is left out if one of
     its offers was deleted meanwhile, or was not stored or refreshed by the query `refreshed_by`.
 
@@ -115,21 +133,14 @@ def known(
     return {provider: [ids[key] for key in each] for provider, each in keys.items() if ids.keys() >= set(each)}
 
 
-def _keys(query: Query, by_bank: Mapping[str, Sequence[BankOffer]]) -> dict[str, list[str]]:
+def _keys(query: Query, by_bank: OffersByBank) -> dict[str, list[str]]:
     return {provider: [identity(query, provider, offer) for offer in offers] for provider, offers in by_bank.items()}
 
 
-def _upsert(query: Query, rows: list[dict[str, Any]]) -> dict[str, UUID]:
-    parameters: dict[str, Any] = {
-        "partner": query.partner_id,
-        "query": query.id,
-        "cpf_index": query.cpf_index,
-        "rows": msgspec.json.encode(rows).decode(),
-        "now": timezone.now(),
-    }
+def _upsert(rows: list[dict[str, Any]]) -> dict[tuple[UUID, str], UUID]:
     with statements.cursor() as cursor:
-        cursor.execute(_UPSERT, parameters)
-        return dict(cursor.fetchall())
+        cursor.execute(_UPSERT, {"rows": msgspec.json.encode(rows).decode(), "now": timezone.now()})
+        return {(partner, key): pk for partner, key, pk in cursor.fetchall()}
 
 
 def named(partner: Partner, provider: str, name: str) -> Offer | None:

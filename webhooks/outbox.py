@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
@@ -15,6 +15,8 @@ from foundation import later, statements
 from partners.models import Partner
 from webhooks.models import DELIVER, Event, reference_index
 
+#: The parameters of `send`.
+Message = tuple[Partner, str, str, Mapping[str, Any]]
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -28,16 +30,34 @@ def send(partner: Partner, event: str, external_reference: str, payload: Mapping
     the event stays due until an operator sets one. Raises TransactionManagementError outside a transaction, where an
     event could be lost.
     """
-    _require_transaction()
-    return store(partner, event, external_reference, payload) if partner.wants_event(event) else None
+    return next(iter(send_all([(partner, event, external_reference, payload)])), None)
+
+
+def send_all(messages: Iterable[Message]) -> list[Event]:
+    """Like `send`, for several messages in one statement. Returns the stored events."""
+    return _store([message for message in messages if message[0].wants_event(message[1])])
 
 
 def store(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event:
-    """Like `send`, but regardless of the events that the registration asks for.
+    """Like `send`, but regardless of the events that the registration asks for."""
+    [stored] = _store([(partner, event, external_reference, payload)])
+    return stored
 
-    Raises TransactionManagementError outside a transaction, where an event could be lost.
-    """
-    _require_transaction()
+
+def _store(messages: Sequence[Message]) -> list[Event]:
+    if not connection.in_atomic_block:
+        raise TransactionManagementError("an event belongs into the transaction that causes it")
+    events = [_event(*message) for message in messages]
+    if len(events) == 1:
+        statements.insert(events[0])  # sooner than the ORM
+    elif events:
+        Event.objects.bulk_create(events)
+    if events:
+        later.ring(DELIVER)
+    return events
+
+
+def _event(partner: Partner, event: str, external_reference: str, payload: Mapping[str, Any]) -> Event:
     now = timezone.now()
     body = {
         **payload,
@@ -46,7 +66,7 @@ def store(partner: Partner, event: str, external_reference: str, payload: Mappin
         "event": event,
         "timestamp": now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
-    stored = Event(
+    return Event(
         partner=partner,
         name=event,
         external_reference=external_reference,
@@ -55,11 +75,3 @@ def store(partner: Partner, event: str, external_reference: str, payload: Mappin
         created_at=now,
         due_at=now,
     )
-    statements.insert(stored)
-    later.ring(DELIVER)
-    return stored
-
-
-def _require_transaction() -> None:
-    if not connection.in_atomic_block:
-        raise TransactionManagementError("an event belongs into the transaction that causes it")

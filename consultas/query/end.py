@@ -6,7 +6,7 @@ process that still waits ends the query, or else a sweep. Any later attempt find
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,10 +28,12 @@ from providers.errors import BankFailure, BankTimedOut
 from providers.types.answer import BankOffer
 from webhooks import outbox
 
-_FINISH = (
-    "UPDATE consultas_query SET answers = %s, simulation_group = %s, finished_at = %s,"
-    " due_at = NULL, lease_until = NULL, worker = '' WHERE id = %s AND finished_at IS NULL"
-)
+_FINISH = """
+UPDATE consultas_query q SET answers = ended.answers, simulation_group = ended.simulation_group,
+    finished_at = %s::timestamptz, due_at = NULL, lease_until = NULL, worker = ''
+FROM unnest(%s::uuid[], string_to_array(%s, ' '), %s::uuid[]) AS ended (id, answers, simulation_group)
+WHERE q.id = ended.id AND q.finished_at IS NULL RETURNING q.id
+"""
 COMPLETED = "query.completed"
 
 
@@ -87,6 +89,16 @@ def end(
     Stores answers, offers and events in one transaction. If another process was first, the result that it stored is
     returned. Raises the database's error if the database stays away.
     """
+    return store([prepared(query, fresh, error, earlier)]).get(query.pk) or stored(query)
+
+
+def prepared(
+    query: Query,
+    fresh: Iterable[Answer] = (),
+    error: BankFailure | None = None,
+    earlier: Earlier | None = None,
+) -> Ending:
+    """What `end` stores."""
     if earlier is None:
         earlier = (repeat.of(query.follows) if query.follows else None) or Earlier(None, answers_of(query))
     by_bank = {answer.provider: answer for answer in (*earlier.answers, *fresh)}
@@ -97,11 +109,11 @@ def end(
     query.simulation_group = query.simulation_group or earlier.simulation_group
     is_new = query.simulation_group is None and any(answer.offers for answer in by_bank.values())
     answers = sorted(by_bank.values(), key=attrgetter("provider"))
-    return _Ending(query, answers, earlier, is_new and query.kind == Query.Kind.AGGREGATED).store() or stored(query)
+    return Ending(query, answers, earlier, is_new and query.kind == Query.Kind.AGGREGATED)
 
 
 @dataclass(frozen=True)
-class _Ending:
+class Ending:
     """The end of `query` with `answers`. Those of `earlier` were stored by another query. `is_new` is True if the query
     creates a group of offers."""
 
@@ -110,39 +122,71 @@ class _Ending:
     earlier: Earlier
     is_new: bool
 
-    @outlasts_restart
-    def store(self) -> Result | None:
-        """Store everything at once, which may be repeated. None if the query has already ended.
+    @property
+    def group(self) -> UUID | None:
+        """The group of the query's offers."""
+        return self.query.id if self.is_new else self.query.simulation_group
 
-        Offers of earlier answers are only looked up. The `lead` event is sent once, by the query that creates the
-        group.
-        """
-        query, at = self.query, timezone.now()
-        keeps_offers = query.kind == Query.Kind.AGGREGATED
-        ids = self._known_ids() if keeps_offers else {}
-        others = {each.provider: each.offers for each in self.answers if keeps_offers and each.provider not in ids}
-        tells_end = query.partner.wants_event(COMPLETED)
-        # A repeat that stores nothing but its row needs one statement, and so no transaction.
-        is_more_than_the_row = self.is_new or tells_end or any(others.values())
-        with transaction.atomic() if is_more_than_the_row else nullcontext():
-            group = query.id if self.is_new else query.simulation_group
-            if not statements.execute(_FINISH, [sealed(query, self.answers), group, at, query.pk]):
-                return None
-            ids |= offers.persist(query, others)
-            result = self._shown(group, at, ids)
-            if self.is_new:
-                outbox.send(query.partner, "lead", str(query.id), query_json.lead(query, self.answers, result.shown))
-            if tells_end:
-                outbox.send(query.partner, COMPLETED, str(query.id), query_json.completed(query, self.answers))
-        return result
+    @property
+    def sends(self) -> bool:
+        """True if there are events for the partner."""
+        return self.is_new or self.query.partner.wants_event(COMPLETED)
 
-    def _known_ids(self) -> dict[str, list[UUID]]:
-        by_bank: Mapping[str, tuple[BankOffer, ...]] = {each.provider: each.offers for each in self.earlier.answers}
+    def known_ids(self) -> dict[str, list[UUID]]:
+        """The ids of the offers of earlier answers, by bank. They are only looked up."""
+        by_bank = {each.provider: each.offers for each in self.earlier.answers if self._keeps_offers}
         return offers.known(self.query, by_bank, read=self.earlier.offer_ids) if by_bank else {}
 
-    def _shown(self, group: UUID | None, at: datetime, ids: dict[str, list[UUID]]) -> Result:
-        self.query.simulation_group, self.query.finished_at = group, at
+    def new_offers(self, known: Collection[str]) -> dict[str, tuple[BankOffer, ...]]:
+        """The offers to store, by bank: those of all banks but the `known` ones."""
+        return {
+            each.provider: each.offers for each in self.answers if self._keeps_offers and each.provider not in known
+        }
+
+    @property
+    def _keeps_offers(self) -> bool:
+        return self.query.kind == Query.Kind.AGGREGATED
+
+    def result(self, at: datetime, ids: dict[str, list[UUID]]) -> Result:
+        """The result of the query, which has ended `at` this time, with the `ids` of its offers by bank."""
+        self.query.simulation_group, self.query.finished_at = self.group, at
         return Result(self.query, self.answers, query_json.shown_offers(self.query, self.answers, ids))
+
+    def messages(self, result: Result) -> Iterator[outbox.Message]:
+        """The partner's events. The query that creates the group of offers tells the lead, so that it is told once."""
+        query, name = self.query, str(self.query.id)
+        if self.is_new:
+            yield query.partner, "lead", name, query_json.lead(query, self.answers, result.shown)
+        if query.partner.wants_event(COMPLETED):
+            yield query.partner, COMPLETED, name, query_json.completed(query, self.answers)
+
+
+@outlasts_restart
+def store(endings: Sequence[Ending]) -> dict[UUID, Result]:
+    """End these queries in one transaction, which may be repeated. Returns the results of those that had not ended yet,
+    by the query's id."""
+    at, known = timezone.now(), {each.query.pk: each.known_ids() for each in endings}
+    new = {each.query.pk: each.new_offers(known[each.query.pk]) for each in endings}
+    # A repeat that stores nothing but its row needs one statement, and so no transaction.
+    is_one_row = len(endings) == 1 and not (endings[0].sends or any(new[endings[0].query.pk].values()))
+    with nullcontext() if is_one_row else transaction.atomic():
+        ended = _finish(endings, at)
+        first = [each for each in endings if each.query.pk in ended]
+        stored_ids = offers.persist_all({each.query: new[each.query.pk] for each in first})
+        results = {each.query.pk: each.result(at, known[each.query.pk] | stored_ids[each.query.pk]) for each in first}
+        if messages := [message for each in first for message in each.messages(results[each.query.pk])]:
+            outbox.send_all(messages)
+    return results
+
+
+def _finish(endings: Sequence[Ending], at: datetime) -> set[UUID]:
+    """Write the queries' rows. Returns the ids of those that had not ended yet."""
+    keys = [each.query.pk for each in endings]
+    # A text, because psycopg looks through each text of an array. What is sealed holds no space.
+    answers = " ".join(sealed(each.query, each.answers) for each in endings)
+    with statements.cursor() as cursor:
+        cursor.execute(_FINISH, [at, keys, answers, [each.group for each in endings]])
+        return {key for (key,) in cursor.fetchall()}
 
 
 def stored(query: Query) -> Result:

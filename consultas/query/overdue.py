@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from uuid import UUID
+from collections.abc import Sequence
+from datetime import timedelta
 
 import structlog
 from django.db.models import QuerySet
@@ -17,20 +18,20 @@ from foundation.database import give_back_connection
 
 log = structlog.get_logger(__name__)
 
-#: How many queries are read at once, and how many of them are ended at the same time.
-_READ_AT_ONCE = 200
-_ENDED_AT_ONCE = 16
+#: How many queries are ended in one transaction, and of how many the kept answers are read at the same time.
+_ENDED_AT_ONCE = 200
+_READ_AT_ONCE = 16
+#: How long a sweep may take for them. After that, another one tries those that could not be ended.
+_LEASE = timedelta(seconds=10)
 
 
 def run() -> None:
-    """Have due queries asked by a worker, and end those whose time is over, until none is left that can be ended."""
+    """Have due queries asked by a worker, and end those whose time is over. Several workers share them by leases."""
     publish_lost()
-    unended: set[UUID] = set()
-    # A query that cannot be ended, for whatever reason, is read once and does not block the others.
-    while queries := list(_over().exclude(pk__in=unended).select_related("partner")[:_READ_AT_ONCE]):
-        give_back_connection()
-        has_ended = Pool(_ENDED_AT_ONCE).map(_end, queries)
-        unended |= {query.pk for query, is_done in zip(queries, has_ended, strict=True) if not is_done}
+    for is_first in (True, False):  # a query that follows another repeats what the end of that one stored
+        while queries := _claim(_over().filter(follows__isnull=is_first)):
+            give_back_connection()
+            _end([ending for ending in Pool(_READ_AT_ONCE).map(_prepared, queries) if ending])
 
 
 def publish_lost() -> None:
@@ -48,15 +49,36 @@ def _over() -> QuerySet[Query]:
     return Query.due().filter(deadline_at__lte=timezone.now() - LATE)
 
 
-def _end(query: Query) -> bool:
-    """End an overdue query. False if that failed."""
+def _claim(rows: QuerySet[Query]) -> list[Query]:
+    taken = Query.claim(rows, _ENDED_AT_ONCE, _LEASE)
+    return list(Query.objects.filter(pk__in=taken).select_related("partner")) if taken else []
+
+
+def _prepared(query: Query) -> end.Ending | None:
+    """What is stored at the end of an overdue query. None if that failed. No database connection is held while Redis is
+    asked for the kept answers."""
     try:
-        result = end.end(query)
+        return end.prepared(query)
     except Exception:
         log.exception("query_not_ended", query=str(query.id))
-        return False
+        return None
     finally:
         give_back_connection()
-    answered = sum(answer.reached for answer in result.answers)
-    log.warning("query_ended_by_sweep", query=str(query.id), answered=answered, banks=len(result.answers))
-    return True
+
+
+def _end(endings: Sequence[end.Ending]) -> None:
+    """Store these ends together. If that fails, halves of them, so that a query that cannot be ended, for whatever
+    reason, blocks no other."""
+    try:
+        results = end.store(endings) if endings else {}
+    except Exception:
+        if len(endings) == 1:
+            log.exception("query_not_ended", query=str(endings[0].query.id))
+            return
+        middle = len(endings) // 2
+        _end(endings[:middle])
+        _end(endings[middle:])
+        return
+    for key, result in results.items():
+        answered = sum(answer.reached for answer in result.answers)
+        log.warning("query_ended_by_sweep", query=str(key), answered=answered, banks=len(result.answers))

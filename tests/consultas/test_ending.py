@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from consultas.answer import Answer
 from consultas.models import Offer, Query
@@ -195,18 +196,67 @@ def test_a_database_session_that_is_killed_between_the_answers_and_their_events_
     assert Offer.objects.count() == len(told("lead")) == len(told("query.completed")) == 1
 
 
-def test_one_sweep_ends_all_queries_of_a_host_that_was_lost(partner: Partner) -> None:
-    """Before the fix, each sweep ended 200 of them, and the last ones came 8 s later."""
+def test_one_sweep_ends_all_queries_of_a_host_that_was_lost_and_many_in_one_transaction(
+    partner: Partner, django_assert_max_num_queries: Any
+) -> None:
+    """Before the fix, each of them was ended in a transaction of its own, and the last one 5.8 s after its deadline."""
+    queries = overdue_queries(partner, 1000)
+    for query in queries[:20]:
+        land(query, an_answer("ipe", OFFER))
+    with django_assert_max_num_queries(60):
+        overdue.run()
+    assert not Query.objects.filter(finished_at=None).exists()
+    assert sorted(len(end.answers_of(query)) for query in Query.objects.all()) == [3] * 1000
+    assert len(told("query.completed")) == 1000
+    assert {lead["query_id"] for lead in told("lead")} == {str(query.pk) for query in queries[:20]}
+
+
+def overdue_queries(partner: Partner, number: int) -> list[Query]:
     template = a_running_query(partner, since_s=32)
-    rows = [copy(template) for _ in range(999)]
+    rows = [copy(template) for _ in range(number - 1)]
     for row in rows:
         row.pk = uuid.uuid4()
-    Query.objects.bulk_create(rows)
+    return [template, *Query.objects.bulk_create(rows)]
+
+
+def test_a_query_that_cannot_be_ended_costs_no_other_its_end_or_its_lead(partner: Partner) -> None:
+    """Its batch is stored again, by halves."""
+    queries = overdue_queries(partner, 10)
+    for query in queries:
+        land(query, an_answer("ipe", OFFER))
     broken = a_running_query(partner, since_s=32, request={"cpf": FULL_FLOW})
     land(broken, an_answer("ipe", OFFER))
     overdue.run()
     assert list(Query.objects.filter(finished_at=None)) == [broken]
-    assert len(told("query.completed")) == 1000
+    assert {lead["query_id"] for lead in told("lead")} == {str(query.pk) for query in queries}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_sweeps_at_once_share_the_queries(partner: Partner) -> None:
+    """Before the fix, both of them ended the same queries."""
+    queries = overdue_queries(partner, 300)
+
+    def sweep() -> None:
+        try:
+            overdue.run()
+        finally:
+            connection.close()
+
+    with capture_logs() as logged, ThreadPoolExecutor() as pool:
+        for each in [pool.submit(sweep) for _ in range(2)]:
+            each.result(60)
+    ended = [entry["query"] for entry in logged if entry["event"] == "query_ended_by_sweep"]
+    assert sorted(ended) == sorted(str(query.pk) for query in queries)
+
+
+def test_a_sweep_ends_a_query_before_the_one_that_follows_it(partner: Partner) -> None:
+    leader = a_running_query(partner, since_s=32)
+    follower = a_running_query(partner, since_s=32, follows=leader.pk, due_at=leader.due_at - timedelta(seconds=1))
+    land(leader, an_answer("ipe", OFFER))
+    overdue.run()
+    assert [lead["query_id"] for lead in told("lead")] == [str(leader.pk)]
+    follower.refresh_from_db()
+    assert follower.simulation_group == leader.pk
 
 
 def test_a_query_that_can_not_be_ended_stands_in_no_others_way(partner: Partner) -> None:
