@@ -25,13 +25,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Received:
-    """One request. Header names are in lower case; the body is raw."""
+    """One request. Header names are in lower case; the body is raw. `peer` is the sender's port."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
     at: float = field(default_factory=time.time)
+    peer: int = 0
 
     @property
     def id(self) -> str:
@@ -46,7 +47,7 @@ class Received:
 @dataclass(frozen=True)
 class Reply:
     """How to answer. `hang` waits that many seconds first. `drip` sends one byte per that many seconds, head included.
-    `reset` resets the connection instead of answering."""
+    `reset` ends the connection instead of answering. `keep` leaves the connection open for further requests."""
 
     status: int = 204
     body: bytes = b""
@@ -54,6 +55,7 @@ class Reply:
     hang: float = 0.0
     drip: float = 0.0
     reset: bool = False
+    keep: bool = False
 
 
 class Receiver:
@@ -149,15 +151,18 @@ class Receiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                reply = receiver._take(Received(self.command, self.path, headers, body))
-                self.close_connection = True
+                peer = self.client_address[1]
+                reply = receiver._take(Received(self.command, self.path, headers, body, peer=peer))
+                self.close_connection = not reply.keep
                 receiver._released.wait(reply.hang)
                 if reply.reset:
+                    self.close_connection = True
                     self.connection.shutdown(socket.SHUT_RDWR)
                     return
                 head = f"HTTP/1.1 {reply.status} Told\r\nContent-Length: {len(reply.body)}\r\n"
                 head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
-                answer = f"{head}Connection: close\r\n\r\n".encode() + reply.body
+                head += "" if reply.keep else "Connection: close\r\n"
+                answer = f"{head}\r\n".encode() + reply.body
                 if not reply.drip:
                     self.wfile.write(answer)
                     return
