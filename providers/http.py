@@ -10,11 +10,13 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
 
 import msgspec
+import structlog
 
-from foundation.http import Broken, Malformed, NeverSent, Request, TooLarge, Way, request
+from foundation.http import Broken, Malformed, NeverSent, Request, TooLarge, Way, Why, request
 from providers import xml as xml_bodies
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 
+log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_REPLY_BYTES = 2 * 1024 * 1024
@@ -139,7 +141,9 @@ def _once(call: Request, base_url: str, way: Way, deadline: float, timeout_s: fl
     call = replace(call, headers=headers | dict(call.headers))
     try:
         answer = request(call, base_url, way, end=started + remaining, connect_s=CONNECT_TIMEOUT_S)
-    except NeverSent:
+    except NeverSent as failure:
+        if failure.why in (Why.TLS, Why.PROXY, Why.BLOCKED):  # waiting does not cure it
+            log.warning("bank_not_reached", address=base_url, why=failure.why, detail=failure.detail)
         raise _broken(ProviderUnavailable(sent=False)) from None
     except TimeoutError:
         raise BankTimedOut from None

@@ -6,17 +6,35 @@ import contextlib
 import socket
 import ssl
 import time
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
-from foundation.http.errors import NeverSent, left
-from foundation.http.way import Way, tls
+from foundation.http.addresses import PORTS, Rules
+from foundation.http.errors import Malformed, NeverSent, Why, left
+from foundation.http.response import Response
+from foundation.http.way import Way
 
 #: A connection that was idle for longer is closed.
 IDLE_S = 60.0
 #: An older connection is not used again, so that a name that leads elsewhere now is followed.
 _OLDEST_S = 600.0
 _CHUNK = 65536
+#: Alerts by which a TLS 1.3 server ends the handshake (RFC 8446, 6.2). The client has finished its own part by then,
+#: and may have sent the request. The server has not, so that it cannot have decrypted the request.
+_HANDSHAKE_ALERTS = (
+    "ALERT_HANDSHAKE_FAILURE",
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_UNSUPPORTED_CERTIFICATE",
+    "ALERT_CERTIFICATE_REVOKED",
+    "ALERT_CERTIFICATE_EXPIRED",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_ACCESS_DENIED",
+    "ALERT_DECRYPT_ERROR",
+    "ALERT_CERTIFICATE_REQUIRED",
+)
 
 
 class Origin(NamedTuple):
@@ -34,6 +52,8 @@ class Connection:
         self.sock = sock
         self.used_at = 0.0
         self._too_old_at = time.monotonic() + _OLDEST_S
+        # The server's part of a TLS 1.3 handshake may still be under way.
+        self._is_shaking_hands = isinstance(sock, ssl.SSLSocket) and sock.version() == "TLSv1.3"
 
     def is_usable(self) -> bool:
         """False if the connection is old, or the other side closed it or sent bytes that no request asked for."""
@@ -49,14 +69,28 @@ class Connection:
         return False
 
     def send(self, message: bytes, end: float) -> None:
-        """Send `message`. Raises TimeoutError at `end`, and OSError."""
+        """Send `message`. Raises TimeoutError at `end`, NeverSent, and OSError."""
         self.sock.settimeout(left(end))
-        self.sock.sendall(message)
+        try:
+            self.sock.sendall(message)
+        except TimeoutError:
+            raise
+        except OSError:
+            self.receive(end)  # raises NeverSent if the server ended the handshake before it closed the connection
+            raise
 
     def receive(self, end: float) -> bytes:
-        """The next bytes, empty if the other side closed the connection. Raises TimeoutError at `end`, and OSError."""
+        """The next bytes, empty if the other side closed the connection. Raises TimeoutError at `end`, OSError, and
+        NeverSent if a TLS 1.3 server ends the handshake, for instance because it refuses our certificate."""
         self.sock.settimeout(left(end))
-        return self.sock.recv(_CHUNK)
+        try:
+            data = self.sock.recv(_CHUNK)
+        except ssl.SSLError as fault:
+            if self._is_shaking_hands and (fault.reason or "").endswith(_HANDSHAKE_ALERTS):
+                raise NeverSent.by(fault) from None
+            raise
+        self._is_shaking_hands = False
+        return data
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -67,9 +101,12 @@ def opened(origin: Origin, way: Way, session: ssl.SSLSession | None, end: float)
     """A new connection, opened before `end` (monotonic seconds). `session` is an earlier TLS session with the origin.
     Raises NeverSent."""
     try:
-        sock = _connected(way.rules.addresses(origin.host, origin.port, left(end)), origin.port, end)
+        if way.proxy:
+            sock = _tunnel(origin, way.proxy, end)
+        else:
+            sock = _connected(way.rules.addresses(origin.host, origin.port, left(end)), origin.port, end)
         if origin.scheme == "https":
-            sock = _secured(sock, origin.host, session, end)
+            sock = _secured(sock, way.tls(), origin.host, session, end)
     except OSError as fault:  # an invalid certificate is an OSError, too
         raise NeverSent.by(fault) from fault
     return Connection(sock)
@@ -89,11 +126,46 @@ def _connected(addresses: Sequence[str], port: int, end: float) -> socket.socket
     raise OSError  # getaddrinfo returns at least one address
 
 
-def _secured(sock: socket.socket, host: str, session: ssl.SSLSession | None, end: float) -> ssl.SSLSocket:
+def _tunnel(origin: Origin, proxy: str, end: float) -> socket.socket:
+    """A tunnel to `origin` through `proxy`, which alone has been spoken to. Raises NeverSent."""
+    parts = urlsplit(proxy)
+    host, port = parts.hostname or "", parts.port or PORTS["http"]
+    try:
+        sock = _connected(Rules(private_hosts=None).addresses(host, port, left(end)), port, end)
+        try:
+            _open_tunnel(Connection(sock), origin, parts.netloc.rpartition("@")[0], end)
+        except BaseException:
+            sock.close()
+            raise
+    except Malformed:
+        raise NeverSent(Why.PROXY, "malformed") from None
+    except OSError as fault:
+        raise NeverSent(Why.PROXY, NeverSent.by(fault).why) from None
+    return sock
+
+
+def _open_tunnel(connection: Connection, origin: Origin, user: str, end: float) -> None:
+    """Ask a proxy for a tunnel. `user` is name and password as they stand in a URL. Raises NeverSent, OSError and
+    Malformed."""
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    lines = [f"CONNECT {host}:{origin.port} HTTP/1.1", f"Host: {host}:{origin.port}"]
+    if user:
+        lines.append(f"Proxy-Authorization: Basic {b64encode(unquote(user).encode()).decode()}")
+    connection.send("\r\n".join((*lines, "", "")).encode(), end)
+    response = Response()
+    while not response.has_head:
+        response.feed(connection.receive(end))
+    if not 200 <= response.status < 300 or response.size:
+        raise NeverSent(Why.PROXY, str(response.status))
+
+
+def _secured(
+    sock: socket.socket, tls: ssl.SSLContext, host: str, session: ssl.SSLSession | None, end: float
+) -> ssl.SSLSocket:
     """`sock` with TLS. SNI and the check of the certificate use the name `host`. Raises OSError."""
     try:
         sock.settimeout(left(end))
-        return tls().wrap_socket(sock, server_hostname=host, session=session)
+        return tls.wrap_socket(sock, server_hostname=host, session=session)
     except BaseException:
         sock.close()
         raise

@@ -17,11 +17,12 @@ class Why(StrEnum):
     REFUSED = "refused"
     CONNECTION = "connection"
     TLS = "tls"
+    PROXY = "proxy"
 
 
 class NeverSent(Exception):
-    """No part of the request can have been worked on. `detail` is a word of TLS for operators, without personal data
-    and secrets."""
+    """No part of the request can have been worked on. `detail` is for operators: what TLS says, or a proxy's status.
+    It holds no personal data and no secrets."""
 
     def __init__(self, why: Why, detail: str = "") -> None:
         super().__init__(why.value)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from foundation.http.way import tls
+from foundation.http.way import _context
 from tests.certificates import certificate
 from tests.receiver import Receiver, Reply
 from webhooks import transport
@@ -463,10 +463,10 @@ def secure_receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
-    tls.cache_clear()
+    _context.cache_clear()
     with Receiver(tls=context) as running:
         yield running
-    tls.cache_clear()
+    _context.cache_clear()
 
 
 def test_tls_is_for_the_name_though_the_connection_is_to_the_address(secure_receiver: Receiver) -> None:
@@ -482,7 +482,7 @@ def test_a_certificate_for_another_name_is_refused(secure_receiver: Receiver) ->
 
 def test_an_unknown_issuer_is_refused(secure_receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
-    tls.cache_clear()
+    _context.cache_clear()
 
     assert post(secure_receiver.url_of("localhost")).fault is Fault.TLS
     assert secure_receiver.received == []
