@@ -191,14 +191,14 @@ class _Server(ThreadingHTTPServer):
 
 
 def main(port: int) -> None:
-    """Answer 204 on `port` until interrupted, printing one line of JSON per request."""
+    """Answer 204 on `port` until interrupted, keep connections open, and print one line of JSON per request."""
 
     def show(request: Received) -> None:
         line = {"id": request.headers.get("webhook-id"), "at": request.at, "body": request.body.decode()}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
-    with Receiver(port=port, heard=show) as receiver:
+    with Receiver(Reply(keep=True), port=port, heard=show) as receiver:
         sys.stderr.write(f"receiving at {receiver.url}\n")
         threading.Event().wait()
 

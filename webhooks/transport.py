@@ -18,8 +18,6 @@ from foundation.http import Broken, Exchange, Malformed, NeverSent, Request, Rul
 
 MAX_ANSWER_BYTES = 64 * 1024
 EXCERPT_CHARACTERS = 1000
-#: How many idle connections to a receiver each process keeps.
-MOST_IDLE = 8
 
 
 class Fault(models.TextChoices):
@@ -83,7 +81,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
 def _sent(call: Request, url: str, end: float) -> Exchange:
     """The receiver's answer to `call`. If a kept connection broke, the receiver had closed it meanwhile: `call` is sent
     once more, by a new connection. Raises NeverSent, TimeoutError at `end` (monotonic seconds), and Broken."""
-    way = Way(may_be_called(), MOST_IDLE)
+    way = Way(may_be_called(), settings.WEBHOOK_PARTNER_LIMIT)
     while True:
         try:
             return request(call, url, way, end=end, connect_s=settings.WEBHOOK_TIMEOUT_S)
