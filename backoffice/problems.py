@@ -17,6 +17,7 @@ from django.utils.timesince import timesince
 from backoffice.figures.tables import label, partner_names
 from consultas.models import Step
 from foundation.formats import counted
+from foundation.models import AuditEntry
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.health import Kind, health_of
@@ -25,6 +26,8 @@ from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
+#: For how long a bank's new address stays on the page.
+MOVED_SHOWN = timedelta(days=1)
 #: A key without expiry that is older should be replaced.
 OLD_KEY = timedelta(days=365)
 #: The maximum number of names in one line.
@@ -70,6 +73,7 @@ def _list_of(model: type[Model], filters: str) -> str:
 
 
 def _banks() -> Iterator[Problem]:
+    yield from _moved_banks()
     banks = health_of()
     names = partner_names(banks.values())
     for name, bank in sorted(banks.items()):
@@ -83,6 +87,23 @@ def _banks() -> Iterator[Problem]:
             bank.advice,
             bank.since,
             is_neutral=not bank.kind.is_problem,
+        )
+
+
+def _moved_banks() -> Iterator[Problem]:
+    """Changes of a bank's address, which decides where its credentials and holders' data go."""
+    entries = AuditEntry.objects.filter(
+        model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_key="base_url"
+    )
+    for entry in entries.order_by("-at"):
+        old, new = entry.changes["base_url"]
+        yield Problem(
+            f"{label(entry.object_id)}: novo endereço",
+            f"De {old or 'nenhum'} para {new}, por {entry.who}",
+            reverse("admin:providers_provider_change", args=[quote(entry.object_id)]),
+            "Página do banco",
+            "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
+            entry.at,
         )
 
 

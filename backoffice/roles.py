@@ -51,6 +51,12 @@ ROLES: dict[str, tuple[str, ...]] = {
         "providers.change_maintenance",
         "providers.delete_maintenance",
     ),
+    "Papel: contas de bancos": (
+        *_READ,
+        "providers.add_provider",
+        "providers.change_provider",
+        "providers.change_account",
+    ),
     "Papel: auditoria": (
         *_READ,
         "authorizations.view_evidence",

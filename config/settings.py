@@ -292,6 +292,10 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # No request writes to the disk: a body of maximum size fits into memory.
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
 
+# --- Banks -----------------------------------------------------------------------------------------------
+# Production calls banks by https at public addresses. These hosts may have private ones. None: every host may.
+BANK_PRIVATE_HOSTS = frozenset(env.list("BANK_PRIVATE_HOSTS", default=[])) if PRODUCTION else None
+
 # --- Webhooks --------------------------------------------------------------------------------------------
 # Receivers by plain http and at private addresses: only for development and the sandbox.
 WEBHOOKS_ALLOW_PRIVATE = flag("WEBHOOKS_ALLOW_PRIVATE", not PRODUCTION)

@@ -117,13 +117,19 @@ def _of(where: bytes, name: str) -> bytes:
 
 
 class BoxesField(EncryptedTextField):
-    """A model field for secrets by name (texts). Each value is in a box bound to the row and the name."""
+    """A model field for secrets by name (texts). Each value is in a box bound to the row and the name, and to the texts
+    that the row's method `boxes_bound_to`, if any, returns: when one of them changes, the boxes do not open any more.
+    """
 
     _pyi_private_set_type: Any
     _pyi_private_get_type: Any
 
     def to_python(self, value: Any) -> Any:
         return value
+
+    def place_of(self, row: models.Model) -> bytes:
+        further = row.boxes_bound_to() if hasattr(row, "boxes_bound_to") else ()
+        return super().place_of(row) + b"".join(place("", each) for each in further)
 
     def sealed(self, value: Any, row: models.Model) -> Sealed | None:
         if value is None:

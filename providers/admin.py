@@ -4,7 +4,9 @@ entry ever shows their values."""
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,10 +30,12 @@ from foundation import audit
 from foundation.backoffice.admins import FixedChoicesFilter, LabelledInline
 from foundation.backoffice.confirmation import ConfirmedActionsAdmin, posted
 from foundation.boxes import merged
+from foundation.http import NeverSent, Why, origin_of
+from foundation.http.addresses import host_of, parsed
 from providers import registry
 from providers.health import Health, Kind, health_of
 from providers.maintenance import Maintenance
-from providers.models import Provider
+from providers.models import Provider, rules_of_addresses
 
 
 class BankFilter(FixedChoicesFilter):
@@ -98,6 +102,12 @@ class ProviderForm(forms.ModelForm):
             or parts.username is not None
         ):
             raise ValidationError("Informe um endereço completo, como https://api.banco.com.br.")
+        try:
+            check_address(url)
+        except NeverSent:
+            raise ValidationError(
+                "Em produção o endereço é https e público. Exceções estão na variável BANK_PRIVATE_HOSTS."
+            ) from None
         return url
 
     def clean_new_credentials(self) -> dict[str, str | None]:
@@ -112,16 +122,39 @@ class ProviderForm(forms.ModelForm):
             raise ValidationError("Deve ser um objeto JSON cujos valores são textos.")
         return credentials
 
+    def clean(self) -> dict[str, Any]:
+        """With a new origin all credentials must be typed again, because they were sealed for the old one."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        is_elsewhere = origin_of(cleaned.get("base_url", "")) != origin_of(self.initial.get("base_url", ""))
+        if is_elsewhere and self.initial and "base_url" in cleaned and "new_credentials" in cleaned:
+            typed = cleaned["new_credentials"]
+            if missing := sorted(name for name in self.instance.credentials if name not in typed):
+                text = f"As credenciais guardadas são de outro endereço: digite todas de novo ({', '.join(missing)})."
+                self.add_error("new_credentials", text)
+            self.instance.credentials = {}
+        return cleaned
+
     def save(self, commit: bool = True) -> Provider:
-        self.instance.credentials = merged(self.instance.credentials, self.cleaned_data["new_credentials"])
-        self.instance.callback_secret = self.cleaned_data["new_callback_secret"] or self.instance.callback_secret
+        if "new_credentials" in self.cleaned_data:
+            self.instance.credentials = merged(self.instance.credentials, self.cleaned_data["new_credentials"])
+            self.instance.callback_secret = self.cleaned_data["new_callback_secret"] or self.instance.callback_secret
         provider: Provider = super().save(commit)
         return provider
 
 
-#: Form fields in which an operator types a secret. They are not columns. Users with view permission only do not see
-#: them.
+def check_address(url: str) -> None:
+    """Raises NeverSent if no bank may have the address `url`. Resolves no name: the connection asks again."""
+    rules, parts = rules_of_addresses(), parsed(url)
+    rules.check(parts)
+    with suppress(ValueError):
+        if not rules.allows(ip_address(host_of(parts)), host_of(parts)):
+            raise NeverSent(Why.BLOCKED)
+
+
+#: Form fields in which an operator types a secret. They are not columns.
 _SECRETS_IN = ("new_credentials", "new_callback_secret")
+#: Who may change a bank's address and type its secrets.
+_ACCOUNT = "providers.change_account"
 
 
 class CloseForm(forms.Form):
@@ -175,9 +208,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         return self.inlines if obj else ()
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """The fieldsets. The fields that take a secret are shown only to operators who may change the bank."""
-        may_write = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
-        if may_write:
+        """The fieldsets. The fields that take a secret are shown only to operators who may write them."""
+        if self._may_write_account(request, obj):
             return super().get_fieldsets(request, obj)
         return [
             (title, {"fields": [name for name in options["fields"] if name not in _SECRETS_IN]})
@@ -185,8 +217,23 @@ class ProviderAdmin(ConfirmedActionsAdmin):
         ]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        """`name` can be set only when the bank is added, because it selects the adapter."""
-        return self.readonly_fields if obj is None else ("name", *self.readonly_fields)
+        """`name` can be set only when the bank is added, because it selects the adapter. The address decides where the
+        credentials go, so it is for those who may write them."""
+        fixed = ("name",) if obj else ()
+        return (*fixed, *(() if self._may_write_account(request, obj) else ("base_url",)), *self.readonly_fields)
+
+    def get_form(self, request: HttpRequest, obj: Model | None = None, change: bool = False, **kwargs: Any) -> Any:
+        """The form. For others than those who may write secrets it has no field that takes one."""
+        if not self._may_write_account(request, obj):
+            kwargs["form"] = type("ProviderForm", (ProviderForm,), dict.fromkeys(_SECRETS_IN))
+        return super().get_form(request, obj, change, **kwargs)
+
+    def _may_write_account(self, request: HttpRequest, obj: Model | None) -> bool:
+        may_write = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
+        return may_write and request.user.has_perm(_ACCOUNT)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and request.user.has_perm(_ACCOUNT)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False  # contracts, queries and proposals refer to the bank: an operator disables it instead

@@ -42,6 +42,9 @@ STEP_REASONS = {
 }
 
 
+_ANYWHERE = Rules(private_hosts=None)
+
+
 @dataclass(frozen=True)
 class Connection:
     """An operator's settings for one bank, without the ORM. Times are in seconds."""
@@ -54,11 +57,13 @@ class Connection:
     circuit: str = "auto"
     #: Set while an operator keeps the bank out of service: why and until when, for partners to read.
     closed: str | None = None
+    #: Which addresses may be called.
+    rules: Rules = _ANYWHERE
 
     @cached_property
     def way(self) -> Way:
         """The way to the bank."""
-        return Way(Rules(private_hosts=None), most_idle=self.max_in_flight)
+        return Way(self.rules, most_idle=self.max_in_flight)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -12,6 +12,7 @@ from foundation import statements
 from foundation.boxes import BoxesField
 from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
+from foundation.http import Rules, origin_of
 from providers.bank import Connection
 from providers.maintenance import Maintenance, out_of_service, window_sql
 
@@ -29,7 +30,7 @@ class Provider(models.Model):
 
     name = models.SlugField("identificador", primary_key=True, max_length=40)
     enabled = models.BooleanField("habilitado", default=True)
-    base_url = models.URLField("endereço base")
+    base_url = models.CharField("endereço base", max_length=200)
     credentials = BoxesField("credenciais", default=dict, blank=True)
     #: The key with which the bank signs its callbacks. Stored apart from the credentials, because the process that
     #: receives callbacks must not have those.
@@ -44,9 +45,14 @@ class Provider(models.Model):
         verbose_name = "banco"
         verbose_name_plural = "bancos"
         ordering = ("name",)
+        permissions = (("change_account", "Pode mudar endereço e credenciais de bancos"),)
 
     def __str__(self) -> str:
         return self.name
+
+    def boxes_bound_to(self) -> tuple[str, ...]:
+        """Credentials are for one origin: whoever points `base_url` elsewhere cannot have them sent there."""
+        return (origin_of(self.base_url),)
 
     def connection(self, closed: str | None = None) -> Connection:
         """These settings as a `Connection`. `closed` says why and until when the bank is out of service now."""
@@ -58,7 +64,13 @@ class Provider(models.Model):
             portfolio=self.portfolio or None,
             circuit=self.circuit,
             closed=closed,
+            rules=rules_of_addresses(),
         )
+
+
+def rules_of_addresses() -> Rules:
+    """Which addresses banks may have: in production https and public ones, except for hosts in BANK_PRIVATE_HOSTS."""
+    return Rules(private_hosts=settings.BANK_PRIVATE_HOSTS)
 
 
 def enabled_connections(names: Sequence[str]) -> dict[str, Connection]:

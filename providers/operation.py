@@ -20,6 +20,7 @@ import structlog
 from gevent.monkey import is_module_patched
 
 from foundation.database import give_back_connection, outlasts_restart
+from foundation.encryption import WrongKey
 from foundation.errors import ApiError, InvalidInput, NotFound
 from foundation.http import Request
 from providers import http, registry, rules
@@ -165,6 +166,9 @@ class BankClient:
                 raise
             except ApiError:
                 raise
+            except WrongKey:  # its address was changed without its credentials, or a key is missing
+                log.error("bank_credentials_do_not_open", bank=self.name)
+                raise LoginRefused(sent=operation.has_sent) from None
             except Exception as fault:
                 if fault is operation.callers_fault:
                     raise
@@ -252,6 +256,8 @@ class Operation:
                 return bank.login(old)
             except BankFailure as failure:
                 failure.sent = False
+                raise
+            except WrongKey:
                 raise
             except Exception as fault:
                 raise _unreadable(bank.name, fault, sent=False) from None

@@ -24,6 +24,14 @@ class ProviderFactory(DjangoModelFactory):
     base_url = factory.LazyAttribute(lambda bank: f"http://127.0.0.1:1/{bank.name}")
 
 
+def move_bank(name: str, base_url: str) -> None:
+    """Give the bank `name` another address, and seal its credentials for that."""
+    bank = Provider.objects.get(name=name)
+    credentials = dict(bank.credentials)
+    bank.base_url, bank.credentials = base_url, credentials
+    bank.save(update_fields=["base_url", "credentials"])
+
+
 class PartnerFactory(DjangoModelFactory):
     """An active partner; `PartnerFactory(providers=["ipe"])` also allows those banks."""
 

@@ -5,9 +5,21 @@ checked, and the connection goes to a checked one. Redirects are not followed. P
 are not read.
 """
 
-from foundation.http.addresses import Rules
+from foundation.http.addresses import Rules, origin_of
 from foundation.http.client import Exchange, Request, request
 from foundation.http.errors import Broken, Malformed, NeverSent, TooLarge, Why
 from foundation.http.way import Way
 
-__all__ = ["Broken", "Exchange", "Malformed", "NeverSent", "Request", "Rules", "TooLarge", "Way", "Why", "request"]
+__all__ = [
+    "Broken",
+    "Exchange",
+    "Malformed",
+    "NeverSent",
+    "Request",
+    "Rules",
+    "TooLarge",
+    "Way",
+    "Why",
+    "origin_of",
+    "request",
+]

@@ -110,6 +110,15 @@ def parsed(url: str) -> Url:
     return parts
 
 
+def origin_of(url: str) -> str:
+    """The scheme, host and port of `url`, as in `https://api.example:443`. Empty if it is none that may be called."""
+    try:
+        parts = parsed(url)
+    except NeverSent:
+        return ""
+    return f"{parts.scheme}://{parts.host}:{parts.port or PORTS[parts.scheme or '']}"
+
+
 def host_of(parts: Url) -> str:
     """The host without the brackets of an IPv6 address."""
     return (parts.host or "").removeprefix("[").removesuffix("]")

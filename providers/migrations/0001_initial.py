@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('name', models.SlugField(max_length=40, primary_key=True, serialize=False, verbose_name='identificador')),
                 ('enabled', models.BooleanField(default=True, verbose_name='habilitado')),
-                ('base_url', models.URLField(verbose_name='endereço base')),
+                ('base_url', models.CharField(max_length=200, verbose_name='endereço base')),
                 ('credentials', foundation.boxes.BoxesField(blank=True, default=dict, verbose_name='credenciais')),
                 ('callback_secret', foundation.encryption.EncryptedTextField(blank=True, null=True, verbose_name='segredo dos avisos')),
                 ('portfolio', models.CharField(blank=True, max_length=60, verbose_name='carteira padrão')),
@@ -31,6 +31,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'banco',
                 'verbose_name_plural': 'bancos',
                 'ordering': ('name',),
+                'permissions': (('change_account', 'Pode mudar endereço e credenciais de bancos'),),
             },
         ),
         migrations.CreateModel(

@@ -10,6 +10,7 @@ import pytest
 from foundation.redis import redis
 from providers.models import Provider
 from tests.client import Client, error_body, query_body
+from tests.factories import move_bank
 from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.samples import HOLDERS
 from tests.receiver import Receiver, Reply
@@ -58,7 +59,8 @@ def test_a_bank_that_never_ends_costs_its_own_time_out_only(client: Client, simu
 def test_a_bank_that_drips_its_headers_costs_its_own_time_out_only(client: Client) -> None:
     """No time-out of a socket ends such an answer: the operation's own timer does."""
     with Receiver(lambda _: Reply(200, b"{}", drip=0.3)) as dripping:
-        Provider.objects.filter(name="jatoba").update(timeout_s=2, base_url=dripping.root)
+        Provider.objects.filter(name="jatoba").update(timeout_s=2)
+        move_bank("jatoba", dripping.root)
         body = client.query(providers=["ipe", "jatoba"])
     broken = body["providerResults"]["jatoba"]
     assert (broken["status"], broken["error"]) == ("error", LATE)

@@ -20,6 +20,7 @@ from proposals.models import Proposal
 from providers import registry
 from providers.models import Circuit, Provider
 from tests.client import Client
+from tests.factories import move_bank
 from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
@@ -150,14 +151,15 @@ def test_an_immediate_retry_never_makes_a_second_contract(client: Client, simula
 def test_a_refused_connection_is_not_sent_and_the_retry_is(client: Client, simulator: Simulator) -> None:
     bodies = at_all_banks(lambda bank: dataset(an_offer(client, bank)))
     addresses = dict(Provider.objects.values_list("name", "base_url"))
-    Provider.objects.update(base_url=f"http://127.0.0.1:{free_port()}")
+    for name in addresses:
+        move_bank(name, f"http://127.0.0.1:{free_port()}")
     replies = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
     assert all(is_unavailable(reply) for reply in replies.values()), replies
     assert set(Proposal.objects.values_list("submission", "sent_until")) == {(Phase.NOT_SENT, None)}
     assert client.get("/proposals").json() == {"proposals": [], "next_cursor": None}
     ledgers_agree(simulator)
     for name, address in addresses.items():
-        Provider.objects.filter(name=name).update(base_url=address)
+        move_bank(name, address)
     replies = at_all_banks(lambda bank: client.post("/proposals", bodies[bank]))
     assert {reply.status_code for reply in replies.values()} == {201}
     ledgers_agree(simulator)

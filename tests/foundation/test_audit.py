@@ -67,7 +67,7 @@ def bank_form(**values: Any) -> dict[str, Any]:
 def test_a_banks_change_tells_old_and_new_but_no_secret(operator: Client) -> None:
     """Before the fix, a bank's history said which fields had changed, but not the old and new values."""
     bank = ProviderFactory(name="ipe", base_url="https://old.example", credentials={"client_id": "c"})
-    sent = bank_form(base_url="https://new.example", new_credentials='{"client_secret": "s3cr3t-of-ipe"}')
+    sent = bank_form(base_url="https://new.example", new_credentials='{"client_id": "s3cr3t-of-ipe"}')
     assert operator.post(page(bank), sent, headers={"X-Request-Id": "caller-chose-it"}).status_code == 302
     [entry] = entries()
     assert (entry.who, entry.channel, entry.address, entry.action) == ("operadora", "back_office", ADDRESS, "changed")

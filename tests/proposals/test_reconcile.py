@@ -28,6 +28,7 @@ from providers.errors import ProviderRejected
 from providers.models import Circuit, Provider
 from providers.operation import BankClient
 from providers.types.submission import BankSubmission
+from tests.factories import move_bank
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals.datasets import dataset
 from tests.proposals.rows import a_proposal, an_offer, shown
@@ -221,7 +222,7 @@ def test_what_an_overtaken_worker_learned_counts_only_if_it_is_a_contract(
 
 
 def test_looks_follow_the_schedule_while_the_bank_can_not_tell(proposal: Proposal) -> None:
-    Provider.objects.filter(name=BANK).update(base_url="http://127.0.0.1:1")
+    move_bank(BANK, "http://127.0.0.1:1")
     unknown(proposal, timedelta(hours=1))
     gaps = []
     for _ in range(6):

@@ -19,6 +19,7 @@ from proposals.models import BankCall, Proposal
 from proposals.serializers import SubmissionRequest
 from providers.models import Circuit, Provider
 from tests.client import Client
+from tests.factories import move_bank
 from tests.processes import Simulator
 from tests.proposals.datasets import ACCOUNT, LEFT_OUT, dataset, pix
 
@@ -191,10 +192,11 @@ def test_after_an_unknown_outcome_only_the_same_data_may_be_sent_again(client: C
 def test_a_submission_that_never_left_may_be_replaced(client: Client, simulator: Simulator) -> None:
     offer = an_offer(client, "ipe")
     address = Provider.objects.get(name="ipe").base_url
-    Provider.objects.filter(name="ipe").update(base_url=f"http://127.0.0.1:{free_port()}", circuit=Circuit.CLOSED)
+    Provider.objects.filter(name="ipe").update(circuit=Circuit.CLOSED)
+    move_bank("ipe", f"http://127.0.0.1:{free_port()}")
     assert client.post("/proposals", dataset(offer)).status_code == 502
     assert Proposal.objects.get().submission == Phase.NOT_SENT
-    Provider.objects.filter(name="ipe").update(base_url=address)
+    move_bank("ipe", address)
     assert client.post("/proposals", changed(offer)).status_code == 201
     assert accounts(simulator, "ipe") == ["999990"]
     response = client.post("/proposals", dataset(offer))

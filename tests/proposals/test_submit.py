@@ -19,9 +19,8 @@ from partners.models import SANDBOX_KEY, Partner
 from proposals import submission
 from proposals.models import BankCall, Move, Proposal
 from providers import registry
-from providers.models import Provider
 from tests.client import FULL_FLOW, Client, error_body, query_body
-from tests.factories import PartnerFactory
+from tests.factories import PartnerFactory, move_bank
 from tests.processes import Programs, Simulator, wait_until
 from tests.proposals import rows
 from tests.proposals.datasets import DUE_DATE, JUST_SUBMITTED, dataset, pix
@@ -350,7 +349,7 @@ def test_an_answer_that_no_column_can_hold_is_an_unknown_outcome_told_at_once(
         return replace(reply, body=re.sub(rb'"debt_key":"[^"]*"', b'"debt_key":"%s"' % (b"9" * 201), reply.body))
 
     with between(simulator, "ipe", longer) as url:
-        Provider.objects.filter(name="ipe").update(base_url=url)
+        move_bank("ipe", url)
         begun = time.monotonic()
         lost = client.post("/proposals", body)
         assert time.monotonic() - begun < 10
@@ -358,7 +357,7 @@ def test_an_answer_that_no_column_can_hold_is_an_unknown_outcome_told_at_once(
     row = Proposal.objects.get()
     assert row.submission == Proposal.Submission.UNKNOWN
     assert row.due_at is not None
-    Provider.objects.filter(name="ipe").update(base_url=f"{simulator.url}/ipe")
+    move_bank("ipe", f"{simulator.url}/ipe")
     again = client.post("/proposals", body)
     assert (again.status_code, again.json()["proposal_id"]) == (201, str(row.pk))
     assert len(simulator.contracts("ipe")) == len(sent(simulator, "ipe")) == 1

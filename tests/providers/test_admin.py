@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from cryptography.fernet import Fernet
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.urls import reverse
+from django.utils import timezone
 
-from providers import registry
+from foundation.models import AuditEntry
+from providers import operation, registry
 from providers.breaker import ALL, Breaker
+from providers.errors import LoginRefused, ProviderUnavailable
 from providers.models import Provider
 from providers.outcomes import Outcome
-from tests.factories import ProviderFactory
+from tests.factories import ProviderFactory, move_bank
 from tests.privacy import overheard
+from tests.providers.samples import CREDENTIALS
+from tests.receiver import Receiver
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.partners.urls")]
 BANK = registry.BANKS[0]
@@ -37,7 +44,7 @@ def url_of(bank: Provider) -> str:
 def form(**changes: object) -> dict[str, object]:
     return {
         "enabled": "on",
-        "base_url": "https://api.banco.com.br/",
+        "base_url": f"http://127.0.0.1:1/{BANK.name}/",
         "portfolio": "CLT",
         "timeout_s": "20",
         "max_in_flight": "64",
@@ -54,7 +61,7 @@ def test_settings_change_and_blank_credentials_stay(admin_client, bank):
     assert admin_client.post(url_of(bank), form(circuit="open")).status_code == 302
     bank.refresh_from_db()
     assert (bank.base_url, bank.portfolio, bank.timeout_s, bank.max_in_flight, bank.circuit) == (
-        "https://api.banco.com.br",
+        f"http://127.0.0.1:1/{BANK.name}",
         "CLT",
         20,
         64,
@@ -170,3 +177,86 @@ def test_the_list_reads_all_banks_by_two_looks_at_redis(admin_client, bank):
 def test_the_list_needs_no_key_to_the_credentials(admin_client, bank, settings):
     settings.FIELD_ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     assert BANK.label in admin_client.get(reverse("admin:providers_provider_changelist")).content.decode()
+
+
+# --- Where the credentials go
+
+
+ELSEWHERE = "https://outro.banco.com.br"
+
+
+def test_a_new_origin_opens_none_of_the_old_credentials(admin_client, bank):
+    """Before the fix, whoever changed the address had client id, secret and holders' data sent to it."""
+    refused = admin_client.post(url_of(bank), form(base_url=ELSEWHERE, new_credentials='{"client_id": "novo"}'))
+    [fault] = refused.context["adminform"].errors["new_credentials"]
+    assert "client_secret" in fault
+    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
+    assert admin_client.post(url_of(bank), form(base_url=ELSEWHERE, new_credentials=typed)).status_code == 302
+    assert Provider.objects.get().credentials == {"client_id": "novo", "client_secret": "outro-segredo"}
+
+
+def test_a_statement_that_changes_the_address_has_nothing_sent_there(bank):
+    """Before the fix, one UPDATE had everything sent to the new address."""
+    bank.credentials = CREDENTIALS[BANK.name]
+    bank.save()
+    with Receiver() as elsewhere:
+        Provider.objects.update(base_url=elsewhere.root)
+        with pytest.raises(LoginRefused):
+            operation.client(BANK.name, request_id="r", partner="p").status("N-1")
+        assert elsewhere.received == []
+
+
+def test_another_path_of_the_same_origin_keeps_the_credentials(admin_client, bank):
+    assert admin_client.post(url_of(bank), form(base_url="http://127.0.0.1:1/v2")).status_code == 302
+    assert Provider.objects.get().credentials["client_secret"] == "muito-secreto"
+
+
+@pytest.mark.parametrize("url", ["http://api.banco.com.br", "https://10.0.0.8", "https://[::1]", "https://127.0.0.1"])
+def test_production_takes_https_and_public_addresses_only(admin_client, bank, settings, url):
+    """Before the fix, a bank could have any address, our own network's too."""
+    settings.BANK_PRIVATE_HOSTS = frozenset({"gateway.interno"})
+    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
+    refused = admin_client.post(url_of(bank), form(base_url=url, new_credentials=typed))
+    assert "BANK_PRIVATE_HOSTS" in refused.context["adminform"].errors["base_url"][0]
+    allowed = form(base_url="http://gateway.interno:8080", new_credentials=typed)
+    assert admin_client.post(url_of(bank), allowed).status_code == 302
+
+
+def test_the_connection_asks_again_whether_the_address_may_be_called(bank, settings):
+    settings.BANK_PRIVATE_HOSTS = frozenset()
+    bank.credentials = CREDENTIALS[BANK.name]
+    bank.save()
+    with Receiver() as elsewhere:
+        move_bank(BANK.name, elsewhere.root)
+        with pytest.raises(ProviderUnavailable) as failure:
+            operation.client(BANK.name, request_id="r", partner="p").status("N-1")
+        assert (failure.value.sent, elsewhere.received) == (False, [])
+
+
+def test_the_role_operation_changes_neither_address_nor_secrets(client, bank, django_user_model):
+    """Before the fix, the role could send a bank's credentials wherever it liked."""
+    called = django_user_model.objects.create_user("operadora", password="x", is_staff=True)
+    called.groups.add(Group.objects.get(name="Papel: operação"))
+    client.force_login(called)
+    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
+    sent = form(base_url=ELSEWHERE, new_credentials=typed, new_callback_secret="novo", circuit="open")
+    assert client.post(url_of(bank), sent).status_code == 302
+    bank.refresh_from_db()
+    assert (bank.base_url, bank.circuit) == (f"http://127.0.0.1:1/{BANK.name}", "open")
+    assert (bank.credentials["client_id"], bank.callback_secret) == ("quem-somos", "segredo-dos-avisos")
+    assert client.get(reverse("admin:providers_provider_add")).status_code == 403
+    called.groups.set([Group.objects.get(name="Papel: contas de bancos")])
+    assert client.post(url_of(bank), sent).status_code == 302
+    assert Provider.objects.get().base_url == ELSEWHERE
+
+
+def test_a_new_address_stands_on_the_first_page_for_a_day(admin_client, bank):
+    typed = '{"client_id": "novo", "client_secret": "outro-segredo"}'
+    admin_client.post(url_of(bank), form(base_url=ELSEWHERE, new_credentials=typed))
+    told = f"De http://127.0.0.1:1/{BANK.name} para {ELSEWHERE}, por admin"
+    assert told in admin_client.get("/admin/").content.decode()
+    [entry] = AuditEntry.objects.filter(changes__has_key="base_url")
+    older = {"action": entry.action, "model": entry.model, "object_id": entry.object_id, "channel": entry.channel}
+    changes = {"base_url": ["https://antigo", "https://mais-antigo"]}
+    AuditEntry.objects.create(at=timezone.now() - timedelta(hours=25), changes=changes, **older)
+    assert "https://mais-antigo" not in admin_client.get("/admin/").content.decode()
