@@ -19,7 +19,7 @@ from consultas.models import Step
 from partners.models import Partner
 from providers.models import Provider
 from tests.client import Client
-from tests.factories import update_encrypted
+from tests.factories import move_bank, update_encrypted
 from tests.processes import LiveService, Simulator, wait_until
 from tests.providers.callbacks import simulator_calling
 from tests.receiver import Received, Receiver
@@ -100,7 +100,7 @@ def postman(client: Client, calling: tuple[HttpSimulator, Receiver]) -> Postman:
     simulator.reset()
     letters.forget()
     for bank in Provider.objects.all():
-        Provider.objects.filter(pk=bank.pk).update(base_url=f"{simulator.url}/{bank.name}")
+        move_bank(bank.name, f"{simulator.url}/{bank.name}")
     return Postman(simulator, letters, client)
 
 
