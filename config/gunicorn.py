@@ -40,10 +40,10 @@ LINGER_PAUSE_S = 0.01
 
 
 class Worker(GeventWorker):
-    """gevent's worker with six differences. Failures outside of the application (a malformed request, oversized
-    headers) get the contract's error object and a request id instead of an HTML page. A refusal does not wait for the
-    unread body. A client is not asked to send such a body. A body has a time limit. A response has a time limit. The
-    head of a response is sent together with its body."""
+    """gevent's worker with seven differences. A request names its host. Failures outside of the application (a
+    malformed request, oversized headers) get the contract's error object and a request id instead of an HTML page. A
+    refusal does not wait for the unread body. A client is not asked to send such a body. A body has a time limit. A
+    response has a time limit. The head of a response is sent together with its body."""
 
     wsgi: Any
 
@@ -63,7 +63,10 @@ class Worker(GeventWorker):
         self.wsgi = timed
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
-        """Serve one request. Raises StopIteration if the connection ends with it."""
+        """Serve one request. Raises StopIteration if the connection ends with it, and ParseException for a request of
+        HTTP/1.1 without Host (RFC 9112, section 3.2)."""
+        if req.version >= (1, 1) and "HOST" not in dict(req.headers):
+            raise ParseException
         body = req.body
         if _may_be_too_long(body):
             # Without this, gunicorn would read the whole body before the next request, without letting other greenlets

@@ -47,14 +47,14 @@ class PartnerView(APIView):
         self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
         """The response with the headers of the partner's limits, and with `Cache-Control: no-store` unless the view set
-        that header, because responses contain holders' data. A stream ends at the first event after its partner's
-        suspension."""
+        that header, because responses contain holders' data. A stream ends at the first event after its key's
+        end or its partner's suspension."""
         response = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
         response.headers.setdefault("Cache-Control", "no-store")
         for name, value in limits.headers(self._usage.quotas if self._usage else ()).items():
             response.headers[name] = value
         if self._usage and isinstance(response, StreamingHttpResponse):
-            response.streaming_content = while_active(self.partner, iter(response))
+            response.streaming_content = while_active(self.api_key, iter(response))
         return response
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -84,3 +84,12 @@ def test_nothing_of_a_refused_body_is_written(web: tuple[str, int], programs: Pr
         assert reply.startswith(b"HTTP/1.1 413")
         assert b"\r\nconnection: close\r\n" in reply.lower()
     assert written(programs) - before < MIB
+
+
+def test_a_request_names_its_host(web: tuple[str, int]) -> None:
+    """Before the fix, HTTP/1.1 without Host was answered where every host is allowed (RFC 9112, section 3.2)."""
+    with socket.create_connection(web, timeout=10) as client:
+        client.sendall(b"GET /schema/ HTTP/1.1\r\n\r\n")
+        reply = client.recv(4096)
+    assert reply.startswith(b"HTTP/1.1 422")
+    assert b'"code": "invalid_input"' in reply

@@ -4,6 +4,7 @@ columns and the ids that are too wide for a page."""
 from __future__ import annotations
 
 import csv
+import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from types import MappingProxyType
@@ -26,8 +27,10 @@ from foundation.database import give_back_connection
 #: config/gunicorn.py applies its time-out for this content type to each write instead of the whole response.
 CONTENT_TYPE = "text/csv; charset=utf-8"
 PAGE = 500
-#: A spreadsheet would take a cell that begins with one of these for a formula.
+#: A spreadsheet takes a cell that begins with one of these for a formula, in their full-width forms, too.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Characters before which a spreadsheet still sees the formula: spaces, marks of byte order and of zero width.
+_UNSEEN = " \u00a0\ufeff\u200b\u200c\u200d\u2060\u3000"
 
 
 class ExportMixin(ModelAdmin):
@@ -140,4 +143,5 @@ def _plain(value: Any) -> str:
     if isinstance(value, int | float):
         return str(value)
     text = strip_tags(str(value)).replace("\r", " ").replace("\n", " ")
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    begins = unicodedata.normalize("NFKC", text.lstrip(_UNSEEN))[:1]
+    return f"'{text}" if begins in _FORMULA and begins else text

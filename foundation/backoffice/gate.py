@@ -14,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth import logout
 from django.contrib.auth.signals import user_logged_in
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.request import split_domain_port
 
 from foundation import audit
 
@@ -89,7 +90,7 @@ def _is_elsewhere(request: HttpRequest, is_page: bool) -> bool:
     own = settings.BACKOFFICE_HOST
     if not own or request.path.startswith((f"/{settings.STATIC_URL.lstrip('/')}", "/health/")):
         return False
-    return (request.get_host().partition(":")[0] == own) is not is_page
+    return (split_domain_port(request.get_host())[0] == own) is not is_page
 
 
 def _begin(sender: object, request: HttpRequest, **_: Any) -> None:

@@ -105,10 +105,14 @@ def test_pages_follow_each_other_without_a_gap(
 
 def test_no_cell_is_a_formula(admin_client: Client) -> None:
     PartnerFactory(name='=HYPERLINK("http://x";"y")')
-    PartnerFactory(name="@SUM(1)")
+    hidden = ["@SUM(1)", "\uff1dSUM(1)", "\ufeff=SUM(1)", "\u200b +SUM(1)", "\uff0dSUM(1)"]
+    for name in hidden:
+        PartnerFactory(name=name)
+    PartnerFactory(name="\ufeffFinanceira = Um")
     assert {row[0] for row in exported(admin_client, "partners_partner")[1:]} == {
         '\'=HYPERLINK("http://x";"y")',
-        "'@SUM(1)",
+        "\ufeffFinanceira = Um",
+        *(f"'{name}" for name in hidden),
     }
 
 

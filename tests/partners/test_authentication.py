@@ -228,8 +228,9 @@ def test_a_proxys_word_for_the_address_counts_only_where_it_is_trusted(client, s
     assert client.get(URL, headers=headers, REMOTE_ADDR="10.0.0.1").status_code == 200
 
 
-def test_an_open_stream_ends_at_the_next_event_after_the_suspension(rf, monkeypatch):
-    """Before the fix, a suspended partner's stream continued to its end."""
+@pytest.mark.parametrize("end", [lambda key: key.partner.suspend(), ApiKey.revoke], ids=["suspension", "revocation"])
+def test_an_open_stream_ends_at_the_next_event(rf, monkeypatch, end):
+    """Before the fix, the stream continued to its end; at the key's revocation longer than at a suspension."""
     monkeypatch.setattr(standing, "LOOK_EVERY_S", 0)
     key, secret = issue_key()
     ends = []
@@ -247,7 +248,7 @@ def test_an_open_stream_ends_at_the_next_event_after_the_suspension(rf, monkeypa
     response = Stream.as_view()(rf.get("/", headers={"X-Partner-Api-Key": secret}))
     taken = iter(response)
     assert next(taken) == b"one"
-    key.partner.suspend()
+    end(key)
     assert list(taken) == []
     response.close()
     assert ends == [True], "what the stream held is freed"
