@@ -2,7 +2,11 @@
 
 Environment: SIMULATOR_HOST (127.0.0.1), SIMULATOR_PORT (8100), SIMULATOR_CONTROL_TOKEN (dev-control),
 SIMULATOR_PUBLIC_URL (the base of the holder's URLs, http://127.0.0.1:PORT), CALLBACK_BASE_URL (the service that
-receives callbacks, http://127.0.0.1:8000).
+receives callbacks, http://127.0.0.1:8000), SIMULATOR_CONTROL_PORT.
+
+Whoever has the controls reads every body and slows every bank. On loopback they are at SIMULATOR_PORT. Where others can
+reach the simulator, by SIMULATOR_HOST or SIMULATOR_PUBLIC_URL, they are only at SIMULATOR_CONTROL_PORT on 127.0.0.1,
+nowhere without that variable, and the token must not be the public one.
 """
 
 from __future__ import annotations
@@ -12,6 +16,9 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import uvloop
 from aiohttp import web
@@ -19,20 +26,36 @@ from aiohttp import web
 from simulator.app import Settings, create_app
 
 BACKLOG = 2048
+DEFAULT_TOKEN = "dev-control"  # noqa: S105 - known to everybody
 LEAVE_AFTER_S = 0.2
 
 logger = logging.getLogger("simulator")
 
 
-async def run() -> None:
-    """Serve until SIGTERM or SIGINT. Raises `OSError` if the address cannot be bound."""
-    host = os.environ.get("SIMULATOR_HOST", "127.0.0.1")
-    port = int(os.environ.get("SIMULATOR_PORT", "8100"))
-    settings = Settings(
-        public_url=os.environ.get("SIMULATOR_PUBLIC_URL", f"http://127.0.0.1:{port}"),
-        callback_base_url=os.environ.get("CALLBACK_BASE_URL", "http://127.0.0.1:8000"),
-        control_token=os.environ.get("SIMULATOR_CONTROL_TOKEN", "dev-control"),
-    )
+def configured(environment: Mapping[str, str]) -> tuple[Settings, list[tuple[str, int]]]:
+    """The settings in `environment`, and the addresses to serve at. Raises ValueError for the public token where others
+    can reach the simulator."""
+    host, port = environment.get("SIMULATOR_HOST", "127.0.0.1"), int(environment.get("SIMULATOR_PORT", "8100"))
+    public_url = environment.get("SIMULATOR_PUBLIC_URL", f"http://127.0.0.1:{port}")
+    token = environment.get("SIMULATOR_CONTROL_TOKEN", DEFAULT_TOKEN)
+    is_reachable = not (_is_loopback(host) and _is_loopback(urlsplit(public_url).hostname or ""))
+    if is_reachable and token == DEFAULT_TOKEN:
+        raise ValueError(f"SIMULATOR_CONTROL_TOKEN must not be {DEFAULT_TOKEN}: others can reach this simulator")
+    control_port = int(environment.get("SIMULATOR_CONTROL_PORT") or 0) if is_reachable else port
+    callback_base_url = environment.get("CALLBACK_BASE_URL", "http://127.0.0.1:8000")
+    further = [("127.0.0.1", control_port)] if control_port not in (0, port) else []
+    return Settings(public_url, callback_base_url, token, control_port), [(host, port), *further]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def run(settings: Settings, addresses: list[tuple[str, int]]) -> None:
+    """Serve at `addresses` until SIGTERM or SIGINT. Raises `OSError` if one of them cannot be bound."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -43,8 +66,9 @@ async def run() -> None:
     )
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
-        logger.info("ready on http://%s:%d", host, port)
+        for host, port in addresses:
+            await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
+        logger.info("ready on http://%s:%d", *addresses[0])
         await stop.wait()
     finally:
         await runner.cleanup()
@@ -55,9 +79,10 @@ def main() -> int:
     """The process's exit code."""
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
+        configuration = configured(os.environ)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run())
-    except OSError as error:
+            runner.run(run(*configuration))
+    except (OSError, ValueError) as error:
         logger.error("can't start: %s", error)
         return 1
     return 0

@@ -28,11 +28,12 @@ LARGEST_BODY_BYTES = 1024 * 1024
 @dataclass(frozen=True)
 class Settings:
     """`public_url` is the simulator's base URL for holders' browsers, `callback_base_url` the service's base URL for
-    callbacks."""
+    callbacks. The controls answer at `control_port` only."""
 
     public_url: str
     callback_base_url: str
     control_token: str
+    control_port: int
 
 
 def create_app(settings: Settings) -> web.Application:
@@ -40,7 +41,7 @@ def create_app(settings: Settings) -> web.Application:
     pages."""
     world = World(settings.public_url, settings.callback_base_url)
     banks = {kind.name: kind(world) for kind in BANKS}
-    controls = Controls(world, banks, settings.control_token)
+    controls = Controls(world, banks, settings.control_token, settings.control_port)
     app = web.Application(client_max_size=LARGEST_BODY_BYTES, middlewares=[controls.guard])
     controls.add_to(app)
     Lab(world, banks).add_to(app)

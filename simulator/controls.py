@@ -35,10 +35,11 @@ LONGEST_ADVANCE_S = 10 * 365 * 24 * 3600
 class Controls:
     """The routes below `/_control`."""
 
-    def __init__(self, world: World, banks: dict[str, Bank], token: str) -> None:
+    def __init__(self, world: World, banks: dict[str, Bank], token: str, port: int) -> None:
         self._world = world
         self._banks = banks
         self._token = token.encode()
+        self._port = port
 
     def add_to(self, app: web.Application) -> None:
         """Register the routes."""
@@ -51,8 +52,11 @@ class Controls:
 
     @web.middleware
     async def guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        """401 without the token, for every path below `/_control`. Before that, runs the actions that are due."""
+        """For every path below `/_control`: 404 at any other port than that of the controls, 401 without the token, and
+        runs the actions that are due."""
         if request.path.startswith("/_control"):
+            if request.transport is None or request.transport.get_extra_info("sockname")[1] != self._port:
+                return answer({"message": "no such path"}, 404)
             token = request.headers.get("X-Control-Token", "").encode("utf-8", "surrogateescape")
             if not hmac.compare_digest(token, self._token):
                 return answer({"message": "X-Control-Token is missing or wrong"}, 401)

@@ -239,7 +239,7 @@ def test_a_field_that_is_null_counts_as_absent_and_the_reference_says_so(lab: La
 
 def test_the_reference_names_every_route_and_loads_nothing_from_elsewhere(simulator: HttpSimulator) -> None:
     told = simulator.get("/lab/openapi.json").json()
-    app = create_app(Settings("http://simulator", "http://service", "token"))
+    app = create_app(Settings("http://simulator", "http://service", "token", 0))
     served = {
         (route.method, "/lab/holders/{cpf}" + verb)
         for route in app.router.routes()

@@ -19,11 +19,11 @@ from tests.simulator.ipe_client import FULL_FLOW, IpeClient
 TOKEN = "a-token-of-its-own"
 
 
-def start(port: int) -> subprocess.Popen[str]:
+def start(port: int, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "simulator"],
         cwd=ROOT,
-        env={**os.environ, "SIMULATOR_PORT": str(port), "SIMULATOR_CONTROL_TOKEN": TOKEN},
+        env={**os.environ, "SIMULATOR_PORT": str(port), "SIMULATOR_CONTROL_TOKEN": TOKEN, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -64,3 +64,33 @@ def test_a_port_in_use_is_said_in_one_line() -> None:
     assert process.returncode == 1
     assert len(written.splitlines()) == 1
     assert "can't start" in written
+
+
+PUBLIC = {"SIMULATOR_PUBLIC_URL": "https://banks.sandbox.example"}
+
+
+def test_where_others_reach_it_the_controls_have_a_port_of_their_own() -> None:
+    """Before the fix, they shared the port of the laboratory, which partners of a sandbox need."""
+    port, control_port = free_port(), free_port()
+    process = start(port, SIMULATOR_CONTROL_PORT=str(control_port), **PUBLIC)
+    try:
+        wait_until(lambda: answers(f"http://127.0.0.1:{control_port}/"), 30, "the simulator answers")
+        statuses = {}
+        for each in (port, control_port):
+            with closing(HttpSimulator(f"http://127.0.0.1:{each}", TOKEN)) as asked:
+                headers = asked.control_headers
+                statuses[each] = asked.get("/_control/banks/ipe/calls", headers=headers).status_code
+                assert asked.get("/lab/").status_code == 200
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+    assert statuses == {port: 404, control_port: 200}
+
+
+@pytest.mark.parametrize("reach", [PUBLIC, {"SIMULATOR_HOST": "0.0.0.0"}], ids=["by its address", "by its host"])
+def test_where_others_reach_it_the_public_token_is_refused(reach: dict[str, str]) -> None:
+    """Before the fix, everybody could read all bodies and slow the banks."""
+    process = start(free_port(), SIMULATOR_CONTROL_TOKEN="dev-control", **reach)
+    written, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "SIMULATOR_CONTROL_TOKEN must not be dev-control" in written
