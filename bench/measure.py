@@ -232,9 +232,10 @@ def _share(ordered: Sequence[float], share: float) -> float:
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 1)
 
 
-def webhooks(rate: float, seconds: float) -> dict[str, Any]:
+def webhooks(rate: float, workers: int, seconds: float) -> dict[str, Any]:
     """Deliveries at `rate` events a second, by the load program of the fault tests, on servers of its own."""
-    command = [sys.executable, "-m", "tests.faults.webhooks_load", "--rate", str(rate), "--seconds", str(seconds)]
+    program = [sys.executable, "-m", "tests.faults.webhooks_load"]
+    command = [*program, "--rate", str(rate), "--workers", str(workers), "--seconds", str(seconds)]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     report: dict[str, Any] = json.loads(process.stdout)
     return {name: report[name] for name in ("rate", "accepted", "missing", "latency_ms", "cpu_ms_per_event")}

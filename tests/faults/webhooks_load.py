@@ -1,6 +1,6 @@
 """Events at a constant rate, a receiver that records every id, and the time from storing to arrival.
 
-python -m tests.faults.webhooks_load --seconds 30 --rate 100 [--tarpits 1]
+python -m tests.faults.webhooks_load --seconds 30 --rate 100 [--workers 2] [--tarpits 1]
 
 With `--tarpits`, that many more partners get a tenth of the rate each, at endpoints that never answer. Prints one JSON
 object. The exit code is 1 if an event is missing.
@@ -21,10 +21,10 @@ from pathlib import Path
 from tests.faults.webhooks_rig import Rig, make_partners
 
 
-def run(seconds: float, rate: float, tarpits: int) -> int:
+def run(seconds: float, rate: float, workers: int, tarpits: int) -> int:
     """Run the load. Returns the exit code."""
     with ExitStack() as stack:
-        rig = Rig(Path(stack.enter_context(tempfile.TemporaryDirectory())), publishers=1)
+        rig = Rig(Path(stack.enter_context(tempfile.TemporaryDirectory())), couriers=workers)
         stack.enter_context(rig.running())
         partners = make_partners(4, rig.receiver_url)
         dead = []
@@ -42,6 +42,7 @@ def run(seconds: float, rate: float, tarpits: int) -> int:
         tally = rig.wait_until_settled(partners, 60)
         report = {
             "rate": rate,
+            "workers": workers,
             "tarpits": tarpits,
             "accepted": tally.accepted,
             "missing": tally.missing,
@@ -67,5 +68,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--rate", type=float, default=100, help="events a second")
+    parser.add_argument("--workers", type=int, default=1, help="webhooks workers")
     parser.add_argument("--tarpits", type=int, default=0, help="partners whose endpoint never answers")
     sys.exit(run(**vars(parser.parse_args())))
