@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
+from django.db import InterfaceError, OperationalError
 from django.db.models import QuerySet
 from django.utils import timezone
 from gevent.pool import Pool
@@ -67,10 +68,12 @@ def _prepared(query: Query) -> end.Ending | None:
 
 
 def _end(endings: Sequence[end.Ending]) -> None:
-    """Store these ends together. If that fails, halves of them, so that a query that cannot be ended, for whatever
-    reason, blocks no other."""
+    """Store these ends together. If that fails, halves of them, so that a query that cannot be ended blocks no other.
+    Raises the database's error if the database stays away: a later sweep takes them again."""
     try:
         results = end.store(endings) if endings else {}
+    except (OperationalError, InterfaceError):
+        raise
     except Exception:
         if len(endings) == 1:
             log.exception("query_not_ended", query=str(endings[0].query.id))
