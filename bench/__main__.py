@@ -83,8 +83,8 @@ def main() -> int:
         if "growth" in arguments.only:
             report["growth"] = growth.growth(rig, 60, 3, arguments.rows)
     if "webhooks" in arguments.only:
-        loads = {"1 event/s": (1, 1), "100 events/s": (100, 1), "1000 events/s, two workers": (1000, 2)}
-        report["webhooks"] = {name: measure.webhooks(rate, workers, 10) for name, (rate, workers) in loads.items()}
+        rates = {"1 event/s": (1, 1), "100 events/s": (100, 1), "1000 events/s, two workers": (1000, 2)}
+        report["webhooks"] = {name: measure.webhooks(rate, workers, 10) for name, (rate, workers) in rates.items()}
     shutil.rmtree(HOME)
     report_files.write(report, COMMITTED if arguments.commit else REPORT)
     print(report_files.page(report))
