@@ -21,15 +21,28 @@ from foundation.models import AuditEntry
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.health import Kind, health_of
+from providers.models import certificate_ends
 from webhooks import health as deliveries
 from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
+#: What leads to a bank, as the form and the command name it in the trail.
+_WAY = (
+    "base_url",
+    "new_certificate",
+    "new_authorities",
+    "new_proxy",
+    "certificate",
+    "authorities",
+    "way_secrets",
+)
 #: For how long a bank's new address stays on the page.
 MOVED_SHOWN = timedelta(days=1)
 #: A key without expiry that is older should be replaced.
 OLD_KEY = timedelta(days=365)
+#: A bank's certificate that ends sooner has to be renewed.
+CERTIFICATE_ENDS = timedelta(days=30)
 #: The maximum number of names in one line.
 _NAMES = 5
 
@@ -91,20 +104,33 @@ def _banks() -> Iterator[Problem]:
 
 
 def _moved_banks() -> Iterator[Problem]:
-    """Changes of a bank's address, which decides where its credentials and holders' data go."""
+    """Changes of a bank's address and of the way there, which decide where its credentials and holders' data go."""
     entries = AuditEntry.objects.filter(
-        model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_key="base_url"
+        model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_any_keys=_WAY
     )
     for entry in entries.order_by("-at"):
-        old, new = entry.changes["base_url"]
+        old, new = entry.changes.get("base_url", ("", ""))
+        address = f"De {old or 'nenhum'} para {new}" if new else "Certificado, autoridades ou proxy"
         yield Problem(
-            f"{label(entry.object_id)}: novo endereço",
-            f"De {old or 'nenhum'} para {new}, por {entry.who}",
+            f"{label(entry.object_id)}: {'novo endereço' if new else 'novo caminho'}",
+            f"{address}, por {entry.who}",
             reverse("admin:providers_provider_change", args=[quote(entry.object_id)]),
             "Página do banco",
             "Para lá vão as credenciais e os dados dos titulares. Confirme o endereço com o banco.",
             entry.at,
         )
+
+
+def _certificates() -> Iterator[Problem]:
+    for name, ends_at in certificate_ends():
+        if ends_at < timezone.now() + CERTIFICATE_ENDS:
+            yield Problem(
+                f"{label(name)}: o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y}",
+                "Depois disso o banco recusa as nossas conexões.",
+                reverse("admin:providers_provider_change", args=[quote(name)]),
+                "Página do banco",
+                "Peça outro ao banco e ponha-o ao lado deste: este serve até o banco aceitar o novo.",
+            )
 
 
 def _partners() -> Iterator[Problem]:
@@ -228,6 +254,7 @@ def _named(names: list[str]) -> str:
 
 CHECKS = (
     Check("providers.view_provider", "Nenhum banco falha.", _banks),
+    Check("providers.view_provider", "Nenhum certificado para bancos vence em 30 dias.", _certificates),
     Check("webhooks.view_event", "Os parceiros recebem os seus eventos.", _partners),
     Check("webhooks.view_event", "Nenhum evento ficou sem entrega.", _failed_events),
     Check("webhooks.view_event", "Nenhum evento está atrasado ou retido.", _waiting_events),

@@ -32,6 +32,7 @@ from foundation.redis import redis
 from proposals.models import Proposal
 from providers import registry
 from providers.health import Kind, health_of
+from providers.models import certificate_ends
 from webhooks.metrics import OutboxCollector
 
 log = structlog.get_logger(__name__)
@@ -96,6 +97,7 @@ class StateCollector(Collector):
         try:
             families = [
                 *self._banks(),
+                self._certificates(),
                 *self._steps(),
                 *self._unknown(),
                 self._refreshes(),
@@ -118,6 +120,14 @@ class StateCollector(Collector):
                 state.add_metric([name, kind], kind is health.kind)
         yield GaugeMetricFamily("redis_up", "Whether Redis answered.", value=_redis_answers())
         yield state
+
+    def _certificates(self) -> GaugeMetricFamily:
+        ends = GaugeMetricFamily(
+            "bank_certificate_ends_at_seconds", "When our client certificate for the bank ends.", labels=["bank"]
+        )
+        for bank, ends_at in certificate_ends():
+            ends.add_metric([bank], ends_at.timestamp())
+        return ends
 
     def _steps(self) -> Iterator[GaugeMetricFamily]:
         steps = GaugeMetricFamily("external_steps_open", "Steps that holders still owe a bank.", labels=["bank"])

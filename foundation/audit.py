@@ -38,7 +38,9 @@ log = structlog.get_logger("audit")
 Changes = dict[str, list[Any]]
 #: Replaces a value that nobody may read in the trail. The entry still shows that the value changed.
 HIDDEN = "[oculto]"
-_HIDDEN_NAMES = re.compile(r"secret|password|credential|token|digest|cpf|phone|e_?mail|first_name|last_name", re.ASCII)
+_HIDDEN_NAMES = re.compile(
+    r"secret|password|credential|token|digest|cpf|phone|e_?mail|first_name|last_name|private_key|proxy", re.ASCII
+)
 _LONGEST_VALUE = 300
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 #: Fields of a formset's forms that are not fields of the row.
@@ -178,10 +180,12 @@ def _terminal_address() -> str:
 
 def state(row: models.Model) -> dict[str, Any]:
     """The loaded values of `row` by field, and of the related rows that its class lists in `audited_relations`. Fields
-    that change automatically are left out."""
+    that change automatically are left out. The class's `audited_as` has functions for fields whose values the trail
+    shows in other words."""
     unread = row.get_deferred_fields()
+    words: Mapping[str, Any] = getattr(row, "audited_as", {})
     values = {
-        each.name: getattr(row, each.attname)
+        each.name: words.get(each.name, _same)(getattr(row, each.attname))
         for each in row._meta.concrete_fields
         if each.attname not in unread and not each.primary_key and not getattr(each, "auto_now", False)
     }
@@ -191,6 +195,10 @@ def state(row: models.Model) -> dict[str, Any]:
             kind = f"{each._meta.model_name} {each}"
             values |= {f"{kind}: {field.name}": getattr(each, field.attname) for field in own if not field.primary_key}
     return values
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Changes:

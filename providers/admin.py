@@ -4,7 +4,9 @@ entry ever shows their values."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import fields
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any
@@ -33,6 +35,7 @@ from foundation.boxes import merged
 from foundation.http import NeverSent, Why, origin_of
 from foundation.http.addresses import host_of, parsed
 from providers import registry
+from providers.certificates import REMOVE, Change, described
 from providers.health import Health, Kind, health_of
 from providers.maintenance import Maintenance
 from providers.models import Provider, rules_of_addresses
@@ -46,9 +49,15 @@ class BankFilter(FixedChoicesFilter):
     choices_offered = tuple((name, name) for name in registry.names())
 
 
+def _secret_text(label: str, help_text: str, rows: int = 4) -> forms.CharField:
+    """A field for a text that no page shows again."""
+    widget = UnfoldAdminTextareaWidget(attrs={"rows": rows, "autocomplete": "off", "spellcheck": "false"})
+    return forms.CharField(label=label, required=False, strip=True, widget=widget, help_text=help_text)
+
+
 class ProviderForm(forms.ModelForm):
     """`new_credentials` is merged into the stored credentials, so that an operator can renew one secret without typing
-    the others."""
+    the others. The fields of the way to the bank are those of `providers.certificates.Change`."""
 
     base_url = forms.CharField(
         label="Endereço base",
@@ -56,15 +65,25 @@ class ProviderForm(forms.ModelForm):
         widget=UnfoldAdminTextInputWidget,
         help_text="Como https://api.banco.com.br, sem barra no fim.",
     )
-    new_credentials = forms.CharField(
-        label="Novas credenciais",
-        required=False,
-        strip=True,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 4, "autocomplete": "off", "spellcheck": "false"}),
-        help_text='Objeto JSON de textos, como {"client_secret": "…"}. As demais ficam como estão; '
-        "null apaga uma; em branco, nada muda.",
+    new_credentials = _secret_text(
+        "Novas credenciais",
+        'Objeto JSON de textos, como {"client_secret": "…"}. As demais ficam como estão; null apaga uma; '
+        "em branco, nada muda.",
     )
-
+    new_certificate = _secret_text(
+        "Novo certificado de cliente",
+        "Em PEM, com os emissores. O anterior serve até o banco aceitar este. Em branco, nada muda; um hífen apaga.",
+    )
+    new_private_key = _secret_text("Chave privada do certificado", "Em PEM, sem senha.")
+    new_authorities = _secret_text(
+        "Novas autoridades do banco",
+        "Em PEM. Só elas podem ter emitido o certificado do banco. Em branco, nada muda; um hífen volta às da máquina.",
+    )
+    new_proxy = _secret_text(
+        "Novo proxy de saída",
+        "Como http://usuario:senha@host:porta. Em branco, nada muda; um hífen apaga.",
+        rows=1,
+    )
     new_callback_secret = forms.CharField(
         label="Novo segredo dos avisos",
         required=False,
@@ -123,18 +142,36 @@ class ProviderForm(forms.ModelForm):
         return credentials
 
     def clean(self) -> dict[str, Any]:
-        """With a new origin all credentials must be typed again, because they were sealed for the old one."""
+        """With a new origin all secrets must be typed again, because they were sealed for the old one."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         is_elsewhere = origin_of(cleaned.get("base_url", "")) != origin_of(self.initial.get("base_url", ""))
         if is_elsewhere and self.initial and "base_url" in cleaned and "new_credentials" in cleaned:
-            typed = cleaned["new_credentials"]
-            if missing := sorted(name for name in self.instance.credentials if name not in typed):
-                text = f"As credenciais guardadas são de outro endereço: digite todas de novo ({', '.join(missing)})."
-                self.add_error("new_credentials", text)
-            self.instance.credentials = {}
+            self._forget_secrets(cleaned)
+        self.change = Change(**{each.name: cleaned.get(f"new_{each.name}", "") for each in fields(Change)})
+        try:
+            self.change.check()
+        except ValidationError as fault:
+            for name, messages in fault.message_dict.items():
+                self.add_error(f"new_{name}", messages)
+        else:  # the trail shows fingerprints
+            cleaned |= {name: described(cleaned[name]) for name in _PEM if cleaned.get(name, REMOVE) != REMOVE}
         return cleaned
 
+    def _forget_secrets(self, typed: Mapping[str, Any]) -> None:
+        """Remove the stored secrets. The form is refused unless each of them is typed again, or removed."""
+        provider = self.instance
+        if missing := sorted(name for name in provider.credentials if name not in typed["new_credentials"]):
+            text = f"As credenciais guardadas são de outro endereço: digite todas de novo ({', '.join(missing)})."
+            self.add_error("new_credentials", text)
+        stored = {"new_certificate": provider.certificate, "new_proxy": "proxy" in provider.way_secrets}
+        for name, is_stored in stored.items():
+            if is_stored and not typed.get(name):
+                self.add_error(name, "O que está guardado é de outro endereço: digite de novo, ou um hífen.")
+        provider.credentials, provider.way_secrets = {}, {}
+        provider.certificate = provider.former_certificate = ""
+
     def save(self, commit: bool = True) -> Provider:
+        self.instance.change_way(self.change)
         if "new_credentials" in self.cleaned_data:
             self.instance.credentials = merged(self.instance.credentials, self.cleaned_data["new_credentials"])
             self.instance.callback_secret = self.cleaned_data["new_callback_secret"] or self.instance.callback_secret
@@ -152,7 +189,8 @@ def check_address(url: str) -> None:
 
 
 #: Form fields in which an operator types a secret. They are not columns.
-_SECRETS_IN = ("new_credentials", "new_callback_secret")
+_SECRETS_IN = ("new_credentials", "new_callback_secret", *(f"new_{each.name}" for each in fields(Change)))
+_PEM = ("new_certificate", "new_authorities")
 #: Who may change a bank's address and type its secrets.
 _ACCOUNT = "providers.change_account"
 
@@ -191,10 +229,11 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     actions_detail = ("close", "reopen")
     list_display = ("name", "label", "standing", "timeout_s", "max_in_flight", "updated_at")
     list_filter = ("enabled", "circuit")
-    readonly_fields = ("stored_credentials", "stored_callback_secret", "standing_now", "updated_at")
+    readonly_fields = ("stored_credentials", "stored_callback_secret", "stored_way", "standing_now", "updated_at")
     fieldsets = (
         (None, {"fields": ("name", "standing_now", "enabled", "circuit", "base_url", "portfolio")}),
         ("Credenciais", {"fields": ("stored_credentials", "new_credentials")}),
+        ("Caminho até o banco", {"fields": ("stored_way", *_SECRETS_IN[2:])}),
         ("Avisos do banco", {"fields": ("stored_callback_secret", "new_callback_secret")}),
         ("Limites", {"fields": ("timeout_s", "max_in_flight", "updated_at")}),
     )
@@ -202,7 +241,7 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Provider]:
         """Leave the encrypted columns out of the list's query. A bank's own page loads them when needed."""
         banks: QuerySet[Provider] = super().get_queryset(request)
-        return banks.defer("credentials", "callback_secret")
+        return banks.defer("credentials", "callback_secret", "way_secrets", "certificate", "authorities")
 
     def get_inlines(self, request: HttpRequest, obj: Model | None) -> Any:
         return self.inlines if obj else ()
@@ -333,6 +372,17 @@ class ProviderAdmin(ConfirmedActionsAdmin):
     def stored_credentials(self, provider: Provider) -> str:
         """The names of the stored credentials, without their values."""
         return ", ".join(sorted(provider.credentials)) or "nenhuma"
+
+    @display(description="Guardado")
+    def stored_way(self, provider: Provider) -> str:
+        """Fingerprints and ends of the certificates, and whether there is a proxy."""
+        named = {
+            "certificado": described(provider.certificate),
+            "anterior, até o banco aceitar o novo": described(provider.former_certificate),
+            "autoridades": described(provider.authorities),
+            "proxy": "guardado" if "proxy" in provider.way_secrets else "",
+        }
+        return " — ".join(f"{name}: {words}" for name, words in named.items() if words) or "nada"
 
     @display(description="Segredo dos avisos")
     def stored_callback_secret(self, provider: Provider) -> str:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -20,6 +20,7 @@ import structlog
 
 from foundation.errors import ApiError, Detail, NotSupported
 from foundation.http import Rules, Way
+from providers.certificates import Certificates, identity_of
 from providers.errors import BankTimedOut, LoginRefused, ProviderError, ProviderUnavailable
 from providers.http import Body, Content, Draft, Reply
 from providers.reasons import Reason, ReasonCode, folded, refusals_of
@@ -59,11 +60,19 @@ class Connection:
     closed: str | None = None
     #: Which addresses may be called.
     rules: Rules = _ANYWHERE
+    #: Our client certificate (PEM) and, until the bank accepts it, the one before. `way_secrets` holds their private
+    #: keys by fingerprint, and `proxy`. `authorities` may issue the bank's certificate.
+    certificates: tuple[str, ...] = ()
+    authorities: str = ""
+    way_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def way(self) -> Way:
-        """The way to the bank."""
-        return Way(self.rules, most_idle=self.max_in_flight)
+    def ways(self) -> tuple[Way, ...]:
+        """The ways to the bank, by the newest certificate first."""
+        secrets = self.way_secrets
+        identities = [identity_of(each, secrets[Certificates(each).fingerprint]) for each in self.certificates]
+        way = Way(self.rules, self.max_in_flight, "", self.authorities, secrets.get("proxy", ""))
+        return tuple(replace(way, identity=each) for each in identities or [""])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, TypeVar, Unpack
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 import structlog
 
-from foundation.http import Broken, Malformed, NeverSent, Request, TooLarge, Way, Why, request
+from foundation.http import Broken, Exchange, Malformed, NeverSent, Request, TooLarge, Way, Why, request
 from providers import xml as xml_bodies
 from providers.errors import BankTimedOut, ProviderError, ProviderUnavailable
 
@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 MAX_REPLY_BYTES = 2 * 1024 * 1024
 CONNECT_TIMEOUT_S = 5.0
+#: How long a new certificate that the bank refused is left alone, in seconds. The one before it serves meanwhile.
+REFUSED_S = 30.0
+_refused_at: dict[Way, float] = {}
 # Decimals become JSON numbers with the same digits. No value is converted to a binary float.
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
@@ -33,6 +36,8 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
+    #: By which way the bank answered.
+    way: Way | None = field(default=None, repr=False)
 
     def read(self, shape: type[T]) -> T:
         """The JSON body as `shape` (a msgspec Struct or any other type of msgspec). Raises ProviderError."""
@@ -117,22 +122,23 @@ class Draft:
         return Request(self.method, self.path, self.body.encode(content), headers, self.safe)
 
 
-def send(call: Request, base_url: str, way: Way, *, deadline: float, timeout_s: float) -> Reply:
-    """Send `call` and return the bank's answer, before `deadline` (monotonic seconds) and within `timeout_s` seconds.
+def send(call: Request, base_url: str, ways: Sequence[Way], *, deadline: float, timeout_s: float) -> Reply:
+    """Send `call` by the first of `ways` whose certificate the bank does not refuse, and return the bank's answer,
+    before `deadline` (monotonic seconds) and within `timeout_s` seconds.
 
     A safe request whose connection broke before an answer is sent once more. Raises ProviderUnavailable or
     ProviderError.
     """
     try:
-        return _once(call, base_url, way, deadline, timeout_s)
+        return _once(call, base_url, ways, deadline, timeout_s)
     except ProviderUnavailable as failure:
         if not (call.safe and failure.broken):
             raise
         # The bank may have closed a pooled connection in the meantime. One more attempt opens a new connection.
-        return _once(call, base_url, way, deadline, timeout_s)
+        return _once(call, base_url, ways, deadline, timeout_s)
 
 
-def _once(call: Request, base_url: str, way: Way, deadline: float, timeout_s: float) -> Reply:
+def _once(call: Request, base_url: str, ways: Sequence[Way], deadline: float, timeout_s: float) -> Reply:
     started = time.monotonic()
     remaining = min(deadline - started, timeout_s)
     if remaining <= 0:
@@ -140,7 +146,7 @@ def _once(call: Request, base_url: str, way: Way, deadline: float, timeout_s: fl
     headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "origination/1"}
     call = replace(call, headers=headers | dict(call.headers))
     try:
-        answer = request(call, base_url, way, end=started + remaining, connect_s=CONNECT_TIMEOUT_S)
+        way, answer = _begun(call, base_url, ways, started + remaining)
     except NeverSent as failure:
         if failure.why in (Why.TLS, Why.PROXY, Why.BLOCKED):  # waiting does not cure it
             log.warning("bank_not_reached", address=base_url, why=failure.why, detail=failure.detail)
@@ -160,7 +166,23 @@ def _once(call: Request, base_url: str, way: Way, deadline: float, timeout_s: fl
         raise BankTimedOut from None
     except (OSError, Malformed):
         raise ProviderUnavailable from None
-    return Reply(answer.status, answer.headers, body)
+    return Reply(answer.status, answer.headers, body, way)
+
+
+def _begun(call: Request, base_url: str, ways: Sequence[Way], end: float) -> tuple[Way, Exchange]:
+    """The way that served, and the head of the answer. A way that was refused is not tried for REFUSED_S."""
+    *preferred, last = ways
+    for way in preferred:
+        if _refused_at.get(way, -REFUSED_S) > time.monotonic() - REFUSED_S:
+            continue
+        try:
+            return way, request(call, base_url, way, end=end, connect_s=CONNECT_TIMEOUT_S)
+        except NeverSent as failure:
+            if failure.why is not Why.TLS:
+                raise
+            _refused_at[way] = time.monotonic()
+            log.warning("bank_certificate_not_accepted", address=base_url, detail=failure.detail)
+    return last, request(call, base_url, last, end=end, connect_s=CONNECT_TIMEOUT_S)
 
 
 def _broken(failure: ProviderUnavailable) -> ProviderUnavailable:

@@ -1,19 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import ClassVar
 
 import msgspec
 from django.conf import settings
-from django.db import models
+from django.db import models, transaction
 
-from foundation import statements
-from foundation.boxes import BoxesField
+from foundation import audit, statements
+from foundation.boxes import BoxesField, merged
 from foundation.encryption import EncryptedTextField
 from foundation.formats import sentence
 from foundation.http import Rules, origin_of
 from providers.bank import Connection
+from providers.certificates import REMOVE, Certificates, Change, described
 from providers.maintenance import Maintenance, out_of_service, window_sql
 
 __all__ = ["Circuit", "Maintenance", "Provider"]
@@ -35,11 +37,21 @@ class Provider(models.Model):
     #: The key with which the bank signs its callbacks. Stored apart from the credentials, because the process that
     #: receives callbacks must not have those.
     callback_secret = EncryptedTextField("segredo dos avisos", null=True, blank=True)
+    #: Our client certificate, with those of its issuers, and the one before it, which serves until the bank accepts the
+    #: new one. The authorities that may issue the bank's certificate; if empty, those that the machine trusts. PEM.
+    certificate = models.TextField("certificado de cliente", blank=True)
+    former_certificate = models.TextField("certificado anterior", blank=True, editable=False)
+    authorities = models.TextField("autoridades do banco", blank=True)
+    #: The private keys by their certificate's fingerprint, and `proxy`, a URL with user and password.
+    way_secrets = BoxesField("segredos do caminho", default=dict, blank=True)
     portfolio = models.CharField("carteira padrão", max_length=60, blank=True)
     timeout_s = models.PositiveIntegerField("tempo limite (s)", null=True, blank=True)
     max_in_flight = models.PositiveIntegerField("chamadas simultâneas", default=512)
     circuit = models.CharField("chamar o banco", max_length=10, choices=Circuit.choices, default=Circuit.AUTO)
     updated_at = models.DateTimeField("atualizado em", auto_now=True)
+
+    #: How the audit trail shows these fields.
+    audited_as: ClassVar = dict.fromkeys(("certificate", "former_certificate", "authorities"), described)
 
     class Meta:
         verbose_name = "banco"
@@ -65,7 +77,60 @@ class Provider(models.Model):
             circuit=self.circuit,
             closed=closed,
             rules=rules_of_addresses(),
+            certificates=tuple(filter(None, (self.certificate, self.former_certificate))),
+            authorities=self.authorities,
+            way_secrets=self.way_secrets,
         )
+
+    def change_way(self, change: Change) -> None:
+        """Apply `change`, which `Change.check` accepted. A new certificate stands beside the one before it, which the
+        bank knows."""
+        if change.certificate == REMOVE:
+            self.certificate = self.former_certificate = ""
+        elif change.certificate and change.certificate != self.certificate:
+            self.former_certificate = self.former_certificate or self.certificate
+            self.certificate = change.certificate
+        secrets: dict[str, str | None] = {}
+        if change.certificate not in ("", REMOVE):
+            secrets[Certificates(change.certificate).fingerprint] = change.private_key
+        if change.authorities:
+            self.authorities = "" if change.authorities == REMOVE else change.authorities
+        if change.proxy:
+            secrets["proxy"] = None if change.proxy == REMOVE else change.proxy
+        self.way_secrets = merged(self.way_secrets, secrets)
+        self._drop_keys()
+
+    def drop_former_certificate(self) -> None:
+        """Remove the certificate before the present one, with its key."""
+        self.former_certificate = ""
+        self._drop_keys()
+
+    def _drop_keys(self) -> None:
+        """Remove the keys of certificates that are gone."""
+        kept = [Certificates(pem).fingerprint for pem in (self.certificate, self.former_certificate) if pem]
+        gone = [name for name in self.way_secrets if name not in ("proxy", *kept)]
+        self.way_secrets = merged(self.way_secrets, dict.fromkeys(gone))
+
+
+def certificate_ends() -> Iterator[tuple[str, datetime]]:
+    """The banks with a client certificate, and its end."""
+    rows = Provider.objects.exclude(certificate="").values_list("name", "certificate")
+    yield from ((name, Certificates(pem).ends_at) for name, pem in rows)
+
+
+def certificate_accepted(name: str, certificate: str) -> None:
+    """The bank `name` accepted `certificate`: the one before it goes. Does nothing if the bank has another one now."""
+    with transaction.atomic():
+        rows = Provider.objects.select_for_update().filter(pk=name, certificate=certificate)
+        provider = rows.exclude(former_certificate="").first()
+        if provider is None:
+            return
+        former = described(provider.former_certificate)
+        provider.drop_former_certificate()
+        provider.save(update_fields=["former_certificate", "way_secrets"])
+        changes = {"former_certificate": [former, None]}
+        detail = "O banco aceitou o certificado novo; o anterior foi apagado."
+        audit.record(audit.Action.CHANGED, obj=provider, changes=changes, detail=detail)
 
 
 def rules_of_addresses() -> Rules:

@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import gevent
 import structlog
+from django.db import DatabaseError
 from gevent.monkey import is_module_patched
 
 from foundation.database import give_back_connection, outlasts_restart
@@ -38,7 +40,7 @@ from providers.errors import (
 )
 from providers.http import Draft, Reply
 from providers.metrics import bank_call
-from providers.models import enabled_connections
+from providers.models import certificate_accepted, enabled_connections
 from providers.outcomes import Outcome, outcome_of
 from providers.places import Places
 from providers.tokens import Token, TokenCache, tokens
@@ -158,7 +160,12 @@ class BankClient:
         give_back_connection()  # no connection is held while waiting for the bank
         operation = Operation(self, about_to_send)
         seconds = max(0.0, self.deadline - time.monotonic()) + TIMER_MARGIN_S
-        with bank_call(self.name, name), operation.reported_to_breaker(), _timer(seconds):
+        with (
+            operation.certificates_settled(),
+            bank_call(self.name, name),
+            operation.reported_to_breaker(),
+            _timer(seconds),
+        ):
             try:
                 return ask(self.adapter(self.connection, operation))
             except BankFailure as failure:
@@ -188,6 +195,25 @@ class Operation:
         self._about_to_send = about_to_send
         self._breaker = Breaker(client.name, client.partner)
         self._is_admitted = False
+        self._has_proved_certificate = False
+
+    # --- certificates
+
+    @contextmanager
+    def certificates_settled(self) -> Iterator[None]:
+        """After the operation inside: if the bank accepted a new certificate, remove the one before it."""
+        try:
+            yield
+        finally:
+            if self._has_proved_certificate:
+                self._drop_former_certificate()
+
+    def _drop_former_certificate(self) -> None:
+        try:
+            certificate_accepted(self._client.name, self._client.connection.certificates[0])
+        except DatabaseError as fault:  # the next call that the bank accepts tries again
+            log.warning("former_certificate_kept", bank=self._client.name, fault=type(fault).__name__)
+        give_back_connection()
 
     # --- the breaker
 
@@ -270,16 +296,20 @@ class Operation:
 
     def _send(self, request: Request, *, announce: bool = False) -> Reply:
         connection = self._client.connection
+        ways = connection.ways  # raises WrongKey before anything counts as sent
         with self._place_in_flight():
             if announce and time.monotonic() < self.deadline:
                 self._announce()
-            return http.send(
+            reply = http.send(
                 replace(request, headers={"X-Request-Id": self._client.request_id, **request.headers}),
                 connection.base_url,
-                connection.way,
+                ways,
                 deadline=self.deadline,
                 timeout_s=connection.timeout_s,
             )
+        if len(ways) > 1 and reply.way == ways[0] and reply.status < HTTPStatus.BAD_REQUEST:
+            self._has_proved_certificate = True
+        return reply
 
     def _announce(self) -> None:
         callback, self._about_to_send = self._about_to_send, None

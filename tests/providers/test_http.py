@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
 def ask(server: Server, *, safe: bool = False, seconds: float = 5, **changes: object) -> Reply:
     asked = {"method": "POST", "path": "/query", "body": b'{"a":1}', "headers": {"X-Request-Id": "r-1"}, **changes}
     request = Request(safe=safe, **asked)  # type: ignore[arg-type]
-    return send(request, server.url, WAY, deadline=time.monotonic() + seconds, timeout_s=20)
+    return send(request, server.url, [WAY], deadline=time.monotonic() + seconds, timeout_s=20)
 
 
 def failure(server: Server, **options: object) -> ProviderUnavailable:
@@ -234,7 +234,7 @@ def test_a_body_in_an_encoding_that_was_not_asked_for_is_refused(server: Server)
 def test_where_nobody_listens_nothing_was_sent() -> None:
     request = Request("POST", "/query", b"", {})
     with pytest.raises(ProviderUnavailable) as raised:
-        send(request, f"http://127.0.0.1:{free_port()}", WAY, deadline=time.monotonic() + 5, timeout_s=5)
+        send(request, f"http://127.0.0.1:{free_port()}", [WAY], deadline=time.monotonic() + 5, timeout_s=5)
     assert not raised.value.sent
 
 

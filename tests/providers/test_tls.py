@@ -103,7 +103,7 @@ def by(proxy: Server, user: str = "") -> str:
 
 def ask(bank: Server, way: Way, **changes: Any) -> Reply:
     request = Request(**{"method": "POST", "path": "/proposals", "body": b"{}", "headers": {}, **changes})
-    return send(request, bank.url, way, deadline=time.monotonic() + 5, timeout_s=5)
+    return send(request, bank.url, [way], deadline=time.monotonic() + 5, timeout_s=5)
 
 
 def refused(bank: Server, way: Way) -> tuple[bool, str, str]:
