@@ -27,16 +27,8 @@ from webhooks.models import UNREACHABLE, Event
 
 #: Sweeps run every few seconds. If a row has been due for longer, a process is probably not running.
 OVERDUE = timedelta(minutes=2)
-#: What leads to a bank, as the form and the command name it in the trail.
-_WAY = (
-    "base_url",
-    "new_certificate",
-    "new_authorities",
-    "new_proxy",
-    "certificate",
-    "authorities",
-    "way_secrets",
-)
+#: What leads to a bank besides its address, as the form and the command name it in the trail.
+_WAY = {"new_certificate", "new_authorities", "new_proxy", "certificate", "authorities", "way_secrets"}
 #: For how long a bank's new address stays on the page.
 MOVED_SHOWN = timedelta(days=1)
 #: A key without expiry that is older should be replaced.
@@ -106,13 +98,16 @@ def _banks() -> Iterator[Problem]:
 def _moved_banks() -> Iterator[Problem]:
     """Changes of a bank's address and of the way there, which decide where its credentials and holders' data go."""
     entries = AuditEntry.objects.filter(
-        model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_any_keys=_WAY
+        model="providers.provider", at__gt=timezone.now() - MOVED_SHOWN, changes__has_any_keys=["base_url", *_WAY]
     )
     for entry in entries.order_by("-at"):
         old, new = entry.changes.get("base_url", ("", ""))
-        address = f"De {old or 'nenhum'} para {new}" if new else "Certificado, autoridades ou proxy"
+        is_moved = old != new
+        if not is_moved and not _WAY.intersection(entry.changes):
+            continue
+        address = f"De {old or 'nenhum'} para {new}" if is_moved else "Certificado, autoridades ou proxy"
         yield Problem(
-            f"{label(entry.object_id)}: {'novo endereço' if new else 'novo caminho'}",
+            f"{label(entry.object_id)}: {'novo endereço' if is_moved else 'novo caminho'}",
             f"{address}, por {entry.who}",
             reverse("admin:providers_provider_change", args=[quote(entry.object_id)]),
             "Página do banco",

@@ -100,8 +100,10 @@ class Boxes(Mapping[str, str]):
         return len(self.tokens | self.plain)
 
     def __eq__(self, other: object) -> bool:
-        """True for the same boxes. Nothing is decrypted."""
-        return isinstance(other, Boxes) and (self.tokens, self.plain) == (other.tokens, other.plain)
+        """True for the same secrets. Other boxes are compared without being decrypted."""
+        if isinstance(other, Boxes):
+            return (self.tokens, self.plain) == (other.tokens, other.plain)
+        return super().__eq__(other)
 
     __hash__ = None  # type: ignore[assignment]
 

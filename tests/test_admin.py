@@ -27,7 +27,10 @@ from backoffice.problems import CHECKS, Problem
 from partners.models import ApiKey
 from proposals.models import Proposal
 from providers.breaker import ALL, Breaker
+from providers.certificates import Certificates
 from providers.maintenance import Maintenance
+from providers.models import Provider
+from tests.certificates import Authority
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
 from tests.proposals.rows import a_proposal, a_step, an_offer
 from tests.webhooks.deliveries import leave_attempts
@@ -206,12 +209,16 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
     a_step(offer, due_at=now - timedelta(minutes=3))
     a_proposal(offer, submission=Proposal.Submission.UNKNOWN, due_at=now)
     open_breaker()
+    certificate = Authority().issue("partner").partition("-----BEGIN PRIVATE")[0]
+    Provider.objects.filter(name="ipe").update(certificate=certificate)
+    last_day = f"{timezone.localtime(Certificates(certificate).ends_at):%d/%m/%Y}"
     for days, expires_in in ((366, None), (366, timedelta(days=400)), (364, None)):
         key, _ = issue_key(partner, expires_in=expires_in)
         ApiKey.objects.filter(pk=key.pk).update(created_at=now - timedelta(days=days))
     found = problems(admin_client)
     assert {title: each.cause for title, each in found.items()} == {
         "Ipê: fora: falhas seguidas": "",
+        f"Ipê: o certificado de cliente vence em {last_day}": "Depois disso o banco recusa as nossas conexões.",
         "Um: não recebe eventos": "não recebe: 1 das últimas 1 tentativas falharam (conexão recusada)",
         "1 evento de webhook não foi entregue": "De Um",
         "1 evento de webhook atrasado": "De Um",
@@ -221,7 +228,7 @@ def test_the_first_page_says_what_needs_a_person(admin_client: Client, open_brea
         "1 chave sem validade tem mais de um ano": "De Um",
     }
     shown = admin_client.get("/admin/")
-    assert (shown.context["verdict"], shown.context["well"]) == ("8 problemas", [])
+    assert (shown.context["verdict"], shown.context["well"]) == ("9 problemas", [])
     assert "há 1\xa0ano" in shown.content.decode()
     for each in found.values():
         page = admin_client.get(each.address)

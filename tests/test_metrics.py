@@ -201,8 +201,9 @@ def test_proposals_of_unknown_outcome(db: None, client: Web) -> None:
 
 
 def test_it_costs_few_queries(db: None, client: Web, django_assert_max_num_queries: Any) -> None:
-    """Three for the outbox and partners; one each for banks, steps, unknown submissions, overdue checks and figures."""
-    with django_assert_max_num_queries(8):
+    """Three for the outbox and partners; one each for banks, their certificates, steps, unknown submissions, overdue
+    checks and figures."""
+    with django_assert_max_num_queries(9):
         scrape(client)
 
 

@@ -54,7 +54,12 @@ def keys(*configured: str) -> override_settings:
 
 def a_row_of_everything() -> None:
     """A row of every model, with a value in every encrypted column."""
-    ProviderFactory(name="ipe", credentials={"client_id": "c", "secret": "s"}, callback_secret="callback")
+    ProviderFactory(
+        name="ipe",
+        credentials={"client_id": "c", "secret": "s"},
+        callback_secret="callback",
+        way_secrets={"proxy": "p"},
+    )
     partner = PartnerFactory(webhook_events=["lead"])
     partner.rotate_webhook_secret()
     partner.rotate_webhook_secret()

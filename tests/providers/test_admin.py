@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
+from io import StringIO
 
 import pytest
 from cryptography.fernet import Fernet
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.urls import reverse
 from django.utils import timezone
 
+from config.metrics import _gauges
 from foundation.models import AuditEntry
 from providers import operation, registry
 from providers.breaker import ALL, Breaker
+from providers.certificates import Certificates
 from providers.errors import LoginRefused, ProviderUnavailable
 from providers.models import Provider
 from providers.outcomes import Outcome
+from tests.certificates import Authority
 from tests.factories import ProviderFactory, move_bank
 from tests.privacy import overheard
 from tests.providers.samples import CREDENTIALS
@@ -260,3 +266,150 @@ def test_a_new_address_stands_on_the_first_page_for_a_day(admin_client, bank):
     changes = {"base_url": ["https://antigo", "https://mais-antigo"]}
     AuditEntry.objects.create(at=timezone.now() - timedelta(hours=25), changes=changes, **older)
     assert "https://mais-antigo" not in admin_client.get("/admin/").content.decode()
+
+
+# --- The way to the bank
+
+
+OURS = Authority()
+
+
+def pair(authority: Authority = OURS, **options: float) -> tuple[str, str]:
+    """A certificate and its key."""
+    certificate, begin, key = authority.issue("partner", **options).partition("-----BEGIN PRIVATE")
+    return certificate, begin + key
+
+
+def test_the_way_to_a_bank_is_stored_sealed_and_shown_by_fingerprints(admin_client, bank):
+    certificate, key = pair()
+    typed = {"new_certificate": certificate, "new_private_key": key, "new_authorities": OURS.pem}
+    pages = [admin_client.post(url_of(bank), form(**typed, new_proxy="http://us:palavra@proxy:3128"), follow=True)]
+    pages.append(admin_client.get(url_of(bank)))
+    pages.append(admin_client.get("/admin/"))
+    pages.append(admin_client.get(reverse("admin:providers_provider_history", args=[bank.pk])))
+    fingerprint = Certificates(certificate).fingerprint
+    assert fingerprint in pages[1].content.decode()
+    assert "Certificado, autoridades ou proxy, por admin" in pages[2].content.decode()
+    [entry] = AuditEntry.objects.filter(changes__has_key="new_certificate")
+    assert fingerprint in entry.changes["new_certificate"][1]
+    assert (entry.changes["new_private_key"][1], entry.changes["new_proxy"][1]) == ("[oculto]", "[oculto]")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT way_secrets FROM providers_provider")
+        seen = [*(page.content.decode() for page in pages), str(entry.changes), cursor.fetchone()[0]]
+    assert not any(secret in text for text in seen for secret in ("palavra", "PRIVATE", key.splitlines()[1]))
+    [way] = Provider.objects.get().connection().ways
+    assert (way.authorities, way.proxy) == (OURS.pem.strip(), "http://us:palavra@proxy:3128")
+    assert way.identity == f"{certificate.strip()}\n{key.strip()}\n"
+
+
+def test_a_renewed_certificate_stands_beside_the_one_before_and_a_hyphen_removes(admin_client, bank):
+    former, new, newest = pair(), pair(), pair()
+    for certificate, key in (former, new, newest):
+        admin_client.post(url_of(bank), form(new_certificate=certificate, new_private_key=key))
+    bank.refresh_from_db()
+    assert (bank.certificate, bank.former_certificate) == (newest[0].strip(), former[0].strip())
+    assert [way.identity.split("-----BEGIN PRIVATE")[0].strip() for way in bank.connection().ways] == [
+        newest[0].strip(),
+        former[0].strip(),
+    ]
+    admin_client.post(url_of(bank), form(new_certificate="-"))
+    bank.refresh_from_db()
+    assert (bank.certificate, bank.former_certificate, dict(bank.way_secrets)) == ("", "", {})
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        ({"new_certificate": "xpto", "new_private_key": "xpto"}, "new_certificate"),
+        ({"new_certificate": pair(days=-1)[0], "new_private_key": "xpto"}, "new_certificate"),
+        ({"new_certificate": pair()[0], "new_private_key": pair()[1]}, "new_private_key"),
+        ({"new_certificate": pair()[0]}, "new_private_key"),
+        ({"new_private_key": pair()[1]}, "new_certificate"),
+        ({"new_authorities": "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----"}, "new_authorities"),
+        ({"new_proxy": "https://proxy:3128"}, "new_proxy"),
+        ({"new_proxy": "http://us:palavra@proxy:abc"}, "new_proxy"),
+        ({"new_proxy": "http://us:palavra@proxy"}, "new_proxy"),
+    ],
+)
+def test_a_way_that_cannot_work_is_refused_at_its_field(admin_client, bank, typed, field):
+    refused = admin_client.post(url_of(bank), form(**typed))
+    assert list(refused.context["adminform"].errors) == [field]
+    assert "palavra" not in str(refused.context["adminform"].errors)
+    assert not Provider.objects.get().certificate
+
+
+def test_a_new_origin_takes_no_certificate_and_no_proxy_with_it(admin_client, bank):
+    certificate, key = pair()
+    way = {"new_certificate": certificate, "new_private_key": key, "new_proxy": "http://proxy:3128"}
+    admin_client.post(url_of(bank), form(**way))
+    moved = form(base_url=ELSEWHERE, new_credentials='{"client_id": "a", "client_secret": "b"}')
+    refused = admin_client.post(url_of(bank), moved)
+    assert set(refused.context["adminform"].errors) == {"new_certificate", "new_proxy"}
+    assert admin_client.post(url_of(bank), moved | way | {"new_proxy": "-"}).status_code == 302
+    [way] = Provider.objects.get().connection().ways
+    assert (certificate.strip() in way.identity, way.proxy) == (True, "")
+
+
+@pytest.mark.parametrize(("days", "is_shown"), [(29, True), (31, False)])
+def test_a_certificate_that_ends_within_30_days_stands_on_the_first_page_and_in_metrics(
+    admin_client, bank, days, is_shown
+):
+    certificate, key = pair(days=days)
+    admin_client.post(url_of(bank), form(new_certificate=certificate, new_private_key=key))
+    ends_at = Certificates(certificate).ends_at
+    told = f"o certificado de cliente vence em {timezone.localtime(ends_at):%d/%m/%Y}"
+    assert (told in admin_client.get("/admin/").content.decode()) is is_shown
+    [ends] = [each for each in _gauges.collect() if each.name == "bank_certificate_ends_at_seconds"]
+    assert [(sample.labels, sample.value) for sample in ends.samples] == [({"bank": BANK.name}, ends_at.timestamp())]
+
+
+# --- The same by command
+
+
+def run(*arguments: str) -> dict[str, object]:
+    out = StringIO()
+    call_command("set_bank_connection", *arguments, stdout=out)
+    return json.loads(out.getvalue())
+
+
+def test_the_command_stores_the_way_and_says_it_by_fingerprints(bank, tmp_path):
+    certificate, key = pair()
+    files = {"certificate": certificate, "key": key, "authorities": OURS.pem}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    options = [f"--{name}={tmp_path / name}" for name in files]
+    told = run(BANK.name, *options, "--proxy=http://us:palavra@proxy:3128")
+    assert Certificates(certificate).fingerprint in str(told["certificate"])
+    assert (told["bank"], told["former_certificate"], told["proxy"]) == (BANK.name, "", True)
+    [entry] = AuditEntry.objects.filter(object_id=BANK.name)
+    assert Certificates(certificate).fingerprint in entry.changes["certificate"][1]
+    assert set(entry.changes) == {"certificate", "authorities", "way_secrets"}
+    for text in (str(told), str(entry.changes), entry.detail):
+        assert not any(secret in text for secret in ("palavra", "PRIVATE", "BEGIN"))
+    [way] = Provider.objects.get().connection().ways
+    assert way.proxy == "http://us:palavra@proxy:3128"
+    assert run(BANK.name, "--certificate=-", "--authorities=-", "--proxy=-") == {
+        "bank": BANK.name,
+        "certificate": "",
+        "former_certificate": "",
+        "authorities": "",
+        "proxy": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--certificate=/nowhere"], "Não se lê o arquivo /nowhere."),
+        (["--proxy=http://us:palavra@proxy"], "Informe o proxy como http://usuario:senha@host:porta."),
+    ],
+)
+def test_the_command_refuses_in_a_sentence_and_changes_nothing(bank, arguments, words):
+    with pytest.raises(CommandError, match=re.escape(words)):
+        run(BANK.name, *arguments)
+    assert not AuditEntry.objects.exists()
+
+
+def test_the_command_names_an_unknown_bank(bank):
+    with pytest.raises(CommandError, match="Não há banco xpto"):
+        run("xpto", "--proxy=-")

@@ -19,13 +19,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from config.local.servers import free_port
+from foundation.errors import ApiError
 from foundation.http import Request, Rules, Way
 from foundation.http.way import load_identity
-from providers import http
+from foundation.models import AuditEntry
+from providers import http, operation
+from providers.certificates import Change
 from providers.errors import ProviderUnavailable
 from providers.http import Reply, send
+from providers.models import Provider, certificate_accepted
 from tests.certificates import Authority
 from tests.processes import wait_until
+from tests.providers.samples import CREDENTIALS
 from tests.raw_server import Server
 
 AWAY = "Banco indisponível no momento. Tente novamente em instantes."
@@ -316,3 +321,79 @@ def test_a_tunnel_that_closes_behind_the_request_leaves_the_outcome_open(
     server.answers = [lambda _: proxy.hang_up()]
     assert refused(server, way(OURS.issue("partner"), proxy=by(proxy))) == (True, "", "")
     assert len(server.requests) == 1
+
+
+# --- renewal of our certificate ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """No way counts as refused."""
+    yield
+    http._refused_at.clear()
+
+
+def send_by(bank: Server, *ways: Way) -> Reply:
+    request = Request("POST", "/proposals", b"{}", {})
+    return send(request, bank.url, ways, deadline=time.monotonic() + 5, timeout_s=5)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_former_certificate_serves_until_the_bank_accepts_the_new_one(
+    bank: Callable[..., Server], version: ssl.TLSVersion, forgotten: None
+) -> None:
+    server, new, former = bank(version), way(OTHERS.issue("partner")), way(OURS.issue("partner"))
+    assert [send_by(server, new, former).way for _ in range(3)] == [former] * 3
+    assert (server.opened, len(server.requests)) == (2, 3), "the new one is tried once, and nothing is sent with it"
+    accepting = bank(version)
+    assert send_by(accepting, former, new).way == former
+
+
+def test_another_failure_is_not_tried_again_with_the_former_certificate(
+    bank: Callable[..., Server], forgotten: None
+) -> None:
+    server = bank()
+    server.answers = [close]
+    with pytest.raises(ProviderUnavailable) as raised:
+        send_by(server, way(OURS.issue("partner")), way(OURS.issue("partner")))
+    assert (raised.value.sent, len(server.requests)) == (True, 1)
+
+
+def stored(server: Server, certificate: str, former: str) -> Provider:
+    """The row of a bank whose certificate was renewed."""
+    row = Provider(name="ipe", base_url=server.url, credentials=CREDENTIALS["ipe"], authorities=OURS.pem)
+    for each in (former, certificate):
+        pem, _, key = each.partition("-----BEGIN PRIVATE")
+        row.change_way(Change(pem, f"-----BEGIN PRIVATE{key}"))
+    row.save()
+    return row
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_the_first_success_of_a_new_certificate_removes_the_former_one_and_its_key(
+    bank: Callable[..., Server], forgotten: None, is_accepted: bool
+) -> None:
+    server = bank()
+    row = stored(server, (OURS if is_accepted else OTHERS).issue("partner"), OURS.issue("partner"))
+    assert len(row.way_secrets) == 2
+    with pytest.raises(ApiError):  # the answers are no words of this bank
+        operation.client("ipe", request_id="r", partner="p").status("N-1")
+    assert server.requests
+    now = Provider.objects.get()
+    assert (bool(now.former_certificate), len(now.way_secrets)) == ((False, 1) if is_accepted else (True, 2))
+    assert now.updated_at == row.updated_at, "what the bank did before still counts"
+    entries = AuditEntry.objects.filter(changes__has_key="former_certificate")
+    assert entries.count() == is_accepted
+    for entry in entries:
+        assert "SHA-256" in entry.changes["former_certificate"][0]
+        assert "BEGIN" not in str(entry.changes)
+
+
+@pytest.mark.django_db
+def test_where_the_bank_has_another_certificate_by_now_nothing_is_removed() -> None:
+    server = Server()
+    row = stored(server, OURS.issue("partner"), OURS.issue("partner"))
+    certificate_accepted("ipe", OTHERS.issue("partner"))
+    server.close()
+    assert Provider.objects.get().former_certificate == row.former_certificate

@@ -13,7 +13,7 @@ from django.db import models
 
 from consultas.models import Query
 from foundation import boxes
-from foundation.boxes import Boxes, merged
+from foundation.boxes import Boxes, BoxesField, merged
 from foundation.encryption import Sealed, WrongKey
 from foundation.rotation import Column, columns
 from partners.models import Partner
@@ -35,7 +35,7 @@ def with_identity(model: type[models.Model], identity: str = "the same") -> mode
 
 
 def a_value(column: Column) -> Any:
-    return {"client_secret": "s3cr3t"} if column.field == "credentials" else "90000000175"
+    return {"client_secret": "s3cr3t"} if isinstance(column.sealing, BoxesField) else "90000000175"
 
 
 def opened(column: Column, token: str, row: models.Model) -> Any:
