@@ -59,6 +59,7 @@ API_REFERENCE: dict[str, Any] = {
         "ResultStatus": "consultas.result_schema.RESULT_STATUSES",
         "ActionType": "consultas.result_schema.ACTION_TYPES",
         "ProposalStatus": "proposals.proposal_schema.STATUSES",
+        "ProposalStatusOrUnknown": "proposals.proposal_schema.SHOWN_STATUSES",
         "UF": "foundation.format_fields.STATES",
         "AccountType": "proposals.serializers.ACCOUNT_KINDS",
         "PixKeyType": "proposals.serializers.PIX_KINDS",

@@ -18,6 +18,7 @@ from partners.limits import Usage
 from partners.models import Partner
 from proposals.calls import adapter, call_bank
 from proposals.models import BankCall, Cause, Proposal
+from proposals.statuses import UNKNOWN
 from providers import registry
 from providers.errors import BankFailure, ProviderError, ProviderUnavailable
 from providers.types.proposal import ProposalStatus
@@ -57,7 +58,7 @@ def formalize(
     Raises InvalidState if the proposal's status does not allow it, RateLimited if the partner's `usage` gives no place,
     and the bank's failure if there is no URL yet.
     """
-    if proposal.is_final:
+    if proposal.is_final or proposal.shown_status == UNKNOWN:
         raise InvalidState
     try:
         with admission.place(usage):
@@ -73,6 +74,8 @@ def cancel(proposal: Proposal, reason: str | None, request_id: str, usage: Usage
     """Cancel at the bank. Does nothing for a proposal that is already cancelled. Raises NotSupported if the bank does
     not cancel, InvalidState if the status does not allow it, and RateLimited if the partner's `usage` gives no
     place."""
+    if proposal.shown_status == UNKNOWN:
+        raise InvalidState
     if not adapter(proposal.provider).cancels():
         raise NotSupported("Este banco não permite cancelamento.")
     if proposal.status == ProposalStatus.CANCELLED:
@@ -85,9 +88,9 @@ def cancel(proposal: Proposal, reason: str | None, request_id: str, usage: Usage
 
 def refreshed(proposal: Proposal, request_id: str, usage: Usage) -> tuple[Proposal, dict[str, Any] | None]:
     """The proposal with its current status at the bank. The bank is asked at most once per `STATUS_EVERY`, and never
-    about a final proposal. The second value is the error to show if the partner's `usage` gave no place or no worker
-    answered; otherwise it is None."""
-    if proposal.is_final:
+    about a final proposal, nor about one of unknown outcome, which has its own checks. The second value is the error to
+    show if the partner's `usage` gave no place or no worker answered; otherwise it is None."""
+    if proposal.is_final or proposal.shown_status == UNKNOWN:
         return proposal, None
     if not proposal.may_look(STATUS_EVERY):
         return proposal, None

@@ -8,6 +8,7 @@ from consultas import offer_json
 from foundation.formats import iso_utc, mask_account, mask_phone
 from proposals import dataset
 from proposals.dataset import CHANNELS
+from proposals.statuses import UNKNOWN
 from providers import registry
 from providers.bank import Bank
 from providers.types.proposal import ProposalStatus
@@ -24,7 +25,7 @@ def shown(proposal: Proposal, error: dict[str, Any] | None = None) -> dict[str, 
         "proposal_id": str(proposal.pk),
         "partner_reference": proposal.partner_reference or None,
         "provider": proposal.provider,
-        "status": proposal.status,
+        "status": proposal.shown_status,
         "offer": offer_json.completed(proposal.terms),
         "action": _action(proposal),
         "error": error or proposal.error,
@@ -84,6 +85,8 @@ def history(proposal: Proposal) -> list[dict[str, Any]]:
 def next_actions(proposal: Proposal, refused: str = "") -> list[str]:
     """What the partner can do now: the calls that the status allows, except the one that was just `refused`; `wait` if
     the bank must act; `none` if nothing more will happen."""
+    if proposal.shown_status == UNKNOWN:
+        return ["wait"]
     if proposal.is_final:
         return ["none"]
     may_formalize = proposal.status in (ProposalStatus.CREATED, ProposalStatus.AWAITING_SIGNATURE)

@@ -11,12 +11,12 @@ from django.db.models import Q
 from foundation import cursors
 from foundation.encryption import blind_index
 from partners.models import Partner
+from proposals import statuses
 from proposals.models import Proposal
 from proposals.serializers import PAGE
 
 #: The look-ups of the filters that compare a column with a value.
 _LOOKUPS = {
-    "status": "status",
     "provider": "provider",
     "partner_reference": "partner_reference",
     "created_from": "created_at__gte",
@@ -35,6 +35,13 @@ def page(partner: Partner, filters: dict[str, Any]) -> tuple[list[Proposal], str
     size = filters.get("limit") or PAGE
     conditions = {lookup: filters[name] for name, lookup in _LOOKUPS.items() if filters.get(name) is not None}
     rows = Proposal.of(partner).filter(**conditions)
+    match filters.get("status"):
+        case None:
+            pass
+        case statuses.UNKNOWN:
+            rows = rows.filter(Proposal.is_unknown())
+        case status:
+            rows = rows.filter(~Proposal.is_unknown(), status=status)
     if "partner_reference" in conditions:
         rows = rows.filter(partner_reference__gt="")  # the condition of the partial index
     if cpf := filters.get("cpf"):

@@ -21,7 +21,7 @@ from partners.models import Partner
 from proposals import envelope, reasons
 from proposals.attempts import NEVER_ACCEPTED, Submittable, next_look
 from proposals.killpoints import die_at
-from proposals.statuses import MOVES, NOT_LIVE, moves_between
+from proposals.statuses import MOVES, NOT_LIVE, UNKNOWN, moves_between
 from proposals.trail import BankCall, Cause, Move
 from providers.errors import OfferExpired, ProviderRejected, ProviderUnavailable
 from providers.reasons import Reason
@@ -39,8 +39,8 @@ SLOWEST_REFRESH = timedelta(minutes=10)
 class Proposal(Submittable):
     """One proposal at one bank, made from one offer.
 
-    `status` is the contract's. Partners see only proposals that the bank accepted or refused, because before that
-    nothing is known. Every change of a row is a method, which stores it under the row's lock or a condition.
+    `status` is the contract's. Partners see proposals that the bank accepted, refused or may have. Every change of a
+    row is a method, which stores it under the row's lock or a condition.
     """
 
     _changed: frozenset[str] = frozenset()
@@ -118,10 +118,27 @@ class Proposal(Submittable):
 
     @classmethod
     def of(cls, partner: Partner) -> models.QuerySet[Proposal]:
-        """The proposals that `partner` may see: its own, at banks of its contract, accepted or refused by the bank."""
+        """The proposals that `partner` may see: its own, at banks of its contract, that the bank accepted, refused or
+        may have."""
         allowed = [bank.name for bank in partner.allowed_banks()]
         answered = (cls.Submission.ACCEPTED, cls.Submission.REFUSED)
-        return cls.objects.filter(partner=partner, provider__in=allowed, submission__in=answered)
+        visible = Q(submission__in=answered) | cls.is_unknown()
+        return cls.objects.filter(visible, partner=partner, provider__in=allowed)
+
+    @classmethod
+    def is_unknown(cls) -> Q:
+        """The condition of a submission that may have reached the bank, as far as anybody knows."""
+        return Q(submission=cls.Submission.UNKNOWN) | Q(submission=cls.Submission.SENDING, sent_until__isnull=False)
+
+    @property
+    def shown_status(self) -> str:
+        """The status as partners read it. Of a row that `of` returns."""
+        is_unknown = self.submission in (self.Submission.UNKNOWN, self.Submission.SENDING)
+        return UNKNOWN if is_unknown else self.status
+
+    def was_found(self) -> bool:
+        """True if the bank had the proposal already, under our reference, when it was asked."""
+        return self.moves.filter(from_status="").exclude(cause=Cause.SUBMIT).exists()
 
     @property
     def is_final(self) -> bool:

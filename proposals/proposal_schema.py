@@ -10,10 +10,12 @@ from consultas.offer_schema import OFFER, OfferSchema
 from partners.schema import ErrorSchema, ReasonSchema
 from proposals.envelope import NEXT_ACTIONS
 from proposals.serializers import ACCOUNT_KINDS, PIX_KINDS
+from proposals.statuses import UNKNOWN
 from providers.types.proposal import ProposalStatus
 from webhooks.schema import EventSchema
 
 STATUSES = [item.value for item in ProposalStatus]
+SHOWN_STATUSES = [*STATUSES, UNKNOWN]
 
 
 class DeliverySchema(drf.Serializer[Any]):
@@ -73,7 +75,9 @@ class ProposalSchema(FactsSchema):
     proposal_id = drf.UUIDField(help_text="Identificador da proposta neste serviço.")
     provider = drf.CharField(help_text="Identificador do banco, como `ipe`.")
     status = drf.ChoiceField(
-        STATUSES, help_text="Situação da proposta. `disbursed`, `rejected`, `cancelled` e `expired` são finais."
+        SHOWN_STATUSES,
+        help_text="Situação da proposta. `disbursed`, `rejected`, `cancelled` e `expired` são finais. "
+        "`unknown`: não se sabe se o banco a tem; o serviço pergunta até saber.",
     )
     offer = OfferSchema(help_text="A oferta enviada, como a consulta a deu.")
     action = SignatureActionSchema(allow_null=True, help_text="O link de assinatura, com `awaiting_signature`.")

@@ -18,7 +18,7 @@ from proposals.proposal_schema import (
     DETAIL,
     FACTS,
     PROPOSAL,
-    STATUSES,
+    SHOWN_STATUSES,
     ProposalDetailSchema,
     ProposalEventSchema,
     ProposalPageSchema,
@@ -115,7 +115,7 @@ listed = extend_schema(
         "`POST /proposals/search`: um endereço fica em registros de servidores e proxies, um corpo não."
     ),
     parameters=[
-        _filter("status", "Só com esta situação.", enum=STATUSES),
+        _filter("status", "Só com esta situação.", enum=SHOWN_STATUSES),
         _filter("provider", "Só deste banco."),
         _filter("cpf", "Só deste titular, 11 dígitos. Prefira `POST /proposals/search`."),
         _filter("partner_reference", "Só com este nome seu."),

@@ -27,6 +27,7 @@ from foundation.formats import cpf_is_valid, only_digits, pix_phone, pix_random_
 from proposals import compe
 from proposals.dataset import CHANNELS
 from proposals.models import Proposal
+from proposals.statuses import UNKNOWN
 
 #: The maximum number of proposals on one page of the list.
 PAGE = 100
@@ -252,7 +253,7 @@ class SearchRequest(Block):
 
     status = may_lack(
         ChoiceField,
-        choices=[value for value, _ in Proposal._meta.get_field("status").choices or ()],
+        choices=[*(value for value, _ in Proposal._meta.get_field("status").choices or ()), UNKNOWN],
         help_text="Só com esta situação.",
     )
     provider = may_lack(TextField, help_text="Só deste banco.")

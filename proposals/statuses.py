@@ -28,6 +28,8 @@ MOVES: dict[ProposalStatus, tuple[ProposalStatus, ...]] = {
     ),
     ProposalStatus.SIGNED: (ProposalStatus.DISBURSED, ProposalStatus.REJECTED, ProposalStatus.CANCELLED),
 }
+#: What partners read as the status of a submission of which nobody knows whether the bank has it.
+UNKNOWN = "unknown"
 #: A partner has at most one proposal per offer that is in none of these statuses.
 NOT_LIVE = (ProposalStatus.REJECTED, ProposalStatus.CANCELLED, ProposalStatus.EXPIRED)
 

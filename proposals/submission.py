@@ -49,7 +49,7 @@ def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Proposal, bool]:
-    """The proposal for the validated dataset `data`, and True if this request created it.
+    """The proposal for the validated dataset `data`, and True if this request had the bank make it.
 
     Raises NotFound for a bank outside the contract, InvalidInput before any call, OtherData if the offer has a proposal
     with other data, and the bank's own refusal. Raises ProviderUnavailable while the outcome is unknown; a repeat is
@@ -71,7 +71,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     if proposal.submission == Phase.ACCEPTED:
         # The bank may have an earlier dataset than this request's.
         _refuse_other_data(proposal, proposal.dataset, _split(data)[0])
-        return proposal, is_ours
+        return proposal, is_ours and not proposal.was_found()
     error = error_of(proposal).with_facts(proposal_id=str(proposal.pk))
     if proposal.reason:
         error.with_facts(reason=proposal.reason)

@@ -24,7 +24,7 @@ def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
         yield
     except ApiError as error:
         if isinstance(error, InvalidState):
-            error.with_facts(status=proposal.status, next_actions=envelope.next_actions(proposal, refused=call))
+            error.with_facts(status=proposal.shown_status, next_actions=envelope.next_actions(proposal, refused=call))
         error.with_facts(proposal_id=str(proposal.pk))
         if proposal.reason:
             error.with_facts(reason=proposal.reason)

@@ -107,11 +107,31 @@ def test_a_page_whole(http: DjangoClient, partner: Partner) -> None:
     }
 
 
-def test_only_what_a_bank_answered_is_listed(http: DjangoClient, partner: Partner) -> None:
-    for submission in ("sending", "unknown", "not_sent"):
+def test_only_what_a_bank_answered_or_may_have_is_listed(http: DjangoClient, partner: Partner) -> None:
+    """Before the fix, a submission of unknown outcome was nowhere (404), although its 502 named it."""
+    for submission in ("sending", "not_sent"):
         a_proposal(partner, submission=submission)
     refused = a_proposal(partner, submission="refused", status="rejected")
-    assert ids(listed(http)) == [str(refused.pk)]
+    lost = a_proposal(partner, submission="unknown", sent_until=timezone.now())
+    dying = a_proposal(partner, submission="sending", sent_until=timezone.now())
+    assert ids(listed(http)) == [str(dying.pk), str(lost.pk), str(refused.pk)]
+    assert ids(listed(http, status="unknown")) == ids(searched(http, status="unknown")) == [str(dying.pk), str(lost.pk)]
+    assert ids(listed(http, status="created")) == []
+
+
+@pytest.mark.parametrize("submission", ["unknown", "sending"])
+def test_a_submission_of_unknown_outcome_waits(http: DjangoClient, partner: Partner, submission: str) -> None:
+    row = a_proposal(partner, submission=submission, sent_until=timezone.now())
+    address = f"/partners/v1/proposals/{row.pk}"
+    shown = http.get(address).json()
+    assert (shown["status"], shown["next_actions"], shown["history"]) == ("unknown", ["wait"], [])
+    for call in ("formalize", "cancel"):
+        refused = http.post(f"{address}/{call}")
+        told = refused.json()
+        assert (refused.status_code, told["code"]) == (409, "invalid_state")
+        assert (told["status"], told["next_actions"]) == ("unknown", ["wait"])
+    Proposal.objects.update(submission="not_sent", sent_until=None)
+    assert http.get(address).status_code == 404, "the bank never had it"
 
 
 def test_filters(http: DjangoClient, partner: Partner) -> None:
