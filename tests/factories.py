@@ -25,11 +25,11 @@ class ProviderFactory(DjangoModelFactory):
 
 
 def move_bank(name: str, base_url: str) -> None:
-    """Give the bank `name` another address, and seal its credentials for that."""
+    """Give the bank `name` another address, and seal its secrets for that."""
     bank = Provider.objects.get(name=name)
-    credentials = dict(bank.credentials)
-    bank.base_url, bank.credentials = base_url, credentials
-    bank.save(update_fields=["base_url", "credentials"])
+    bank.credentials, bank.way_secrets = dict(bank.credentials), dict(bank.way_secrets)
+    bank.base_url = base_url
+    bank.save(update_fields=["base_url", "credentials", "way_secrets"])
 
 
 class PartnerFactory(DjangoModelFactory):

@@ -3,8 +3,9 @@ reference, or none if nothing arrived, and the service's row agrees."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -21,6 +22,7 @@ from providers import registry
 from providers.models import Circuit, Provider
 from tests.client import Client
 from tests.factories import move_bank
+from tests.front import running
 from tests.processes import LiveService, Simulator, wait_until
 from tests.proposals.datasets import dataset
 
@@ -32,6 +34,15 @@ ARRIVED = {"drop_after_accept", "half_body", "slow_body"}
 BANKS = registry.names()
 WAIT_S = 40
 LONG_AGO = timedelta(minutes=30)
+
+
+@pytest.fixture(autouse=True)
+def some_behind_a_front(live_service: LiveService) -> Iterator[None]:
+    """Have every second bank demand a client certificate, and reach it through a proxy."""
+    with running(int(os.environ["SIMULATOR_PORT"])) as fronted:
+        for bank in Provider.objects.filter(name__in=BANKS[::2]):
+            fronted.secure(bank)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,44 @@
-"""One connected bank at a time, of all banks in the registry."""
+"""One connected bank at a time, of all banks in the registry. One of them demands a client certificate and is reached
+through a proxy."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from providers import registry
 from providers.types.answer import BankOffer
 from providers.types.proposal import BankProposal
-from tests.providers.conftest import Connect
+from tests.front import Fronted, running
+from tests.processes import Programs
+from tests.providers.conftest import Connect, at
 from tests.providers.samples import a_query, a_submission
 
 if TYPE_CHECKING:
     from providers.operation import BankClient  # needs the settings, which this file is loaded before
+
+FRONTED = registry.names()[0]
+
+
+@pytest.fixture(scope="session")
+def fronted(programs: Programs) -> Iterator[Fronted]:
+    with running(int(os.environ["SIMULATOR_PORT"])) as found:
+        yield found
+
+
+@pytest.fixture
+def connect(connect: Connect, fronted: Fronted) -> Connect:
+    """A bank, connected to its simulated bank for `seconds` seconds from now."""
+
+    def connected(name: str, **options: Any) -> BankClient:
+        if name != FRONTED:
+            return connect(name, **options)
+        return at(name, fronted.url(name), **{**fronted.settings(), **options})
+
+    return connected
 
 
 @pytest.fixture(params=registry.names())
