@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 from rest_framework.exceptions import ValidationError
 from rest_framework.fields import SkipField, empty
@@ -31,6 +32,25 @@ def valid_part(block: type[Block], data: Mapping[str, Any]) -> dict[str, Any]:
     """The valid parts of `data`, validated, for further rules after `validated` raised. A block with faults is reduced
     to its valid fields. A list with faults is left out."""
     return _valid_fields(_built(block, block.variant_for(data)), data)
+
+
+def ignored(block: type[Block], data: Mapping[str, Any]) -> list[str]:
+    """The fields of `data` that `block` does not know and therefore ignores, as dotted names without indexes, each
+    once. An unknown block has its own name. A name is percent-encoded, as far as it is no plain text."""
+    names = _unknown(_built(block, block.variant_for(data)), data)
+    return list(dict.fromkeys(quote(name, safe=".", errors="replace") for name in names))
+
+
+def _unknown(block: Block, data: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in data.items():
+        field = block.fields.get(name)
+        inner = getattr(field, "child", field)
+        if field is None:
+            yield f"{path}{name}"
+        elif isinstance(inner, Block):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, Mapping):
+                    yield from _unknown(inner, each, f"{path}{name}.")
 
 
 def _valid_fields(block: Block, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,11 +14,14 @@ from rest_framework.views import APIView
 from foundation.errors import InvalidInput, UnsupportedMediaType
 from foundation.fields import Block
 from foundation.json import is_json
-from foundation.validation import validated
+from foundation.validation import ignored, validated
 from partners import limits
 from partners.limits import Usage
 from partners.models import ApiKey, Partner
 from partners.standing import while_active
+
+#: How many ignored fields a response names.
+MOST_IGNORED = 20
 
 
 class PartnerView(APIView):
@@ -25,6 +30,8 @@ class PartnerView(APIView):
 
     #: The call's use of its partner's limits. None before the key is checked, and on a route without a key.
     _usage: Usage | None = None
+    #: The fields of the body that the route ignores.
+    _ignored: Sequence[str] = ()
 
     # OPTIONS is treated like any other unsupported method: 405, and not listed in `Allow`.
     http_method_names = [name for name in APIView.http_method_names if name != "options"]
@@ -53,6 +60,8 @@ class PartnerView(APIView):
         response.headers.setdefault("Cache-Control", "no-store")
         for name, value in limits.headers(self._usage.quotas if self._usage else ()).items():
             response.headers[name] = value
+        if self._ignored:
+            response.headers["X-Ignored-Fields"] = ", ".join(self._ignored)
         if self._usage and isinstance(response, StreamingHttpResponse):
             response.streaming_content = while_active(self.api_key, iter(response))
         return response
@@ -94,10 +103,11 @@ class PartnerView(APIView):
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput that names the faults.
         """
-        return validated(block, self.body(optional=optional))
+        return validated(block, self.body(block, optional=optional))
 
-    def body(self, *, optional: bool = False) -> dict[str, Any]:
-        """The JSON body before validation. With `optional`, a missing body counts as `{}`.
+    def body(self, block: type[Block], *, optional: bool = False) -> dict[str, Any]:
+        """The JSON body before its validation by `block`. With `optional`, a missing body counts as `{}`. Outside of
+        production the response names the fields that `block` ignores.
 
         Raises UnsupportedMediaType, PayloadTooLarge, and InvalidInput if the body is not a JSON object.
         """
@@ -108,7 +118,9 @@ class PartnerView(APIView):
             raise UnsupportedMediaType
         if empty:
             raise InvalidInput("O corpo está vazio; envie um objeto JSON.")
-        return self._sent
+        sent = self._sent
+        self._ignored = () if settings.PRODUCTION else ignored(block, sent)[:MOST_IGNORED]
+        return sent
 
     @property
     def _sent(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def errors_name(proposal: Proposal, call: str) -> Iterator[None]:
 class ProposalsView(PartnerView):
     @schema.submit
     def post(self, request: Request) -> Response:
-        data = submission.validated(self.partner, self.body())
+        data = submission.validated(self.partner, self.body(serializers.SubmissionRequest))
         with admission.place(self.usage):
             proposal, is_new = submission.submit(self.partner, data, self.request_id)
         return Response(envelope.shown(proposal), status=201 if is_new else 200)

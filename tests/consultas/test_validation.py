@@ -217,3 +217,26 @@ def test_a_list_of_80000_wrong_banks_costs_one_fault(key: str) -> None:
     response = post(key, query_body(providers=[1] * 80_000))
     assert response.status_code == 422
     assert response.json()["details"] == [{"field": "providers", "message": "Deve ter no máximo 64 itens."}]
+
+
+def test_ignored_fields_are_named_outside_of_production(db: None, settings: Any) -> None:
+    """Before the fix, a misspelt optional field was ignored in silence."""
+    partner, http = PartnerFactory(providers=["ipe"]), DjangoClient()
+    body = {
+        "titular": {"nome": "X", "apelido": "Y"},
+        "referencias": [{"nome": "A", "idade": 3}, {"idade": 4}],
+        "bloco": {"dentro": 1},
+        "ção\r\nX: y": None,
+    }
+
+    def named() -> str | None:
+        key = {"X-Partner-Api-Key": issue_key(partner)[1]}
+        reply = http.post("/partners/v1/proposals", json.dumps(body), content_type="application/json", headers=key)
+        assert reply.status_code == 422, "errors name them, too"
+        return reply.get("X-Ignored-Fields")
+
+    assert named() == "titular.apelido, referencias.idade, bloco, %C3%A7%C3%A3o%0D%0AX%3A%20y"
+    body = {f"n{number}": number for number in range(30)}
+    assert named() == ", ".join(f"n{number}" for number in range(20))
+    settings.PRODUCTION = True
+    assert named() is None

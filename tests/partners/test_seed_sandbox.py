@@ -101,12 +101,12 @@ def test_a_bank_that_is_new_in_the_sandbox_joins_with_its_credentials():
 def test_credentials_that_a_bank_lacks_are_added():
     seed()
     bank = Provider.objects.get(name="imbuia")
-    complete = bank.credentials, bank.callback_secret
+    complete = dict(bank.credentials), bank.callback_secret
     bank.credentials, bank.callback_secret = {}, None
     bank.save()
     seed()
     bank = Provider.objects.get(name="imbuia")
-    assert (bank.credentials, bank.callback_secret) == complete != ({}, None)
+    assert (dict(bank.credentials), bank.callback_secret) == complete != ({}, None)
 
 
 def test_production_refuses_and_stays_empty(settings):

@@ -126,7 +126,7 @@ def test_a_submission_of_unknown_outcome_waits(http: DjangoClient, partner: Part
     shown = http.get(address).json()
     assert (shown["status"], shown["next_actions"], shown["history"]) == ("unknown", ["wait"], [])
     for call in ("formalize", "cancel"):
-        refused = http.post(f"{address}/{call}")
+        refused = http.post(f"{address}/{call}", "{}", content_type="application/json")
         told = refused.json()
         assert (refused.status_code, told["code"]) == (409, "invalid_state")
         assert (told["status"], told["next_actions"]) == ("unknown", ["wait"])
