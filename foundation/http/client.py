@@ -132,9 +132,9 @@ class Pool:
 
     def give_back(self, connection: Connection) -> None:
         """Keep `connection` for a later request."""
+        if connection.used_at == 0.0 and isinstance(connection.sock, ssl.SSLSocket):
+            self._session = connection.sock.session  # Python copies it, certificates included, so only once
         connection.used_at = time.monotonic()
-        if isinstance(connection.sock, ssl.SSLSocket):
-            self._session = connection.sock.session
         with self._lock:
             self._idle.append(connection)
         self.close_idle(connection.used_at - IDLE_S)

@@ -15,6 +15,7 @@ from foundation.http.addresses import PORTS, Rules
 from foundation.http.errors import Malformed, NeverSent, Why, left
 from foundation.http.response import Response
 from foundation.http.way import Way
+from foundation.sockets import has_something_to_read
 
 #: A connection that was idle for longer is closed.
 IDLE_S = 60.0
@@ -59,9 +60,11 @@ class Connection:
         """False if the connection is old, or the other side closed it or sent bytes that no request asked for."""
         if time.monotonic() > self._too_old_at:
             return False
+        if not has_something_to_read(self.sock.fileno()):
+            return not (isinstance(self.sock, ssl.SSLSocket) and self.sock.pending())
         self.sock.settimeout(0)
         try:
-            self.sock.recv(1)
+            self.sock.recv(1)  # of TLS there may be a message that is no data
         except (BlockingIOError, ssl.SSLWantReadError):
             return True
         except (OSError, ValueError):
