@@ -86,6 +86,7 @@ class Proposal(Submittable):
         indexes = [
             models.Index(fields=("partner", "-created_at", "-id"), name="proposal_newest"),
             models.Index(fields=("partner", "status", "-created_at", "-id"), name="proposal_by_status"),
+            models.Index(fields=("partner", "provider", "-created_at", "-id"), name="proposal_by_bank"),
             models.Index(fields=("partner", "updated_at"), name="proposal_by_change"),
             models.Index(
                 fields=("partner_reference", "partner", "-created_at", "-id"),

@@ -107,6 +107,7 @@ class Event(Leased):
             models.Index(fields=("partner",), name="event_leased", condition=Q(lease_until__isnull=False)),
             models.Index(fields=("partner",), name="event_failed", condition=Q(state="failed")),
             models.Index(fields=("partner", "-created_at"), name="event_newest"),
+            models.Index(fields=("partner", "name", "-created_at"), name="event_by_name"),
             models.Index(fields=("-created_at", "id"), name="event_newest_of_all"),
             models.Index(fields=("created_at",), name="event_unpurged", condition=Q(purged_at__isnull=True)),
         ]

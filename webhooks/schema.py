@@ -15,6 +15,7 @@ from foundation.errors import InvalidInput, InvalidState, NotFound
 from partners.models import WebhookEvent
 from partners.schema import errors, response_example
 from webhooks.models import Event
+from webhooks.serializers import EVENT_NAMES
 from webhooks.transport import Fault
 
 SENT_AT = "2026-03-02T14:00:02.315Z"
@@ -189,7 +190,11 @@ listed = extend_schema(
     description="Até 100 por página; a seguinte se pede com o `next_cursor` em `cursor`.",
     parameters=[
         _filter("state", "Só os eventos neste estado.", enum=Event.State.values),
-        _filter("event", "Só os eventos com este nome; `proposal` vale por todos os `proposal.<status>`."),
+        _filter(
+            "event",
+            "Só os eventos com este nome; `proposal` vale por todos os `proposal.<status>`.",
+            enum=EVENT_NAMES,
+        ),
         OpenApiParameter("from", str, OpenApiParameter.QUERY, description="Só os criados desde então, com fuso."),
         OpenApiParameter("to", str, OpenApiParameter.QUERY, description="Só os criados antes disso, com fuso."),
         _filter("cursor", "O `next_cursor` da página anterior."),

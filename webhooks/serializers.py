@@ -10,8 +10,12 @@ from typing import Any
 from foundation.fields import Block, ChoiceField, TextField
 from foundation.format_fields import MomentField
 from foundation.formats import iso_utc
-from partners.models import Partner
+from partners.models import Partner, WebhookEvent
+from providers.types.proposal import ProposalStatus
 from webhooks.models import Attempt, Event
+
+#: Every name that an event can have, and `proposal`, which means every `proposal.<status>`.
+EVENT_NAMES = [*WebhookEvent.values, *(f"proposal.{status.value}" for status in ProposalStatus), "webhook.test"]
 
 # --- In ---------------------------------------------------------------------------------------------------------
 
@@ -20,7 +24,7 @@ class EventListRequest(Block):
     """The filters of the list, from the query string. An empty filter is ignored."""
 
     state = ChoiceField(Event.State.values, required=False)
-    event = TextField(max_length=60, required=False)
+    event = ChoiceField(EVENT_NAMES, required=False)
     since = MomentField(required=False)
     until = MomentField(required=False)
     cursor = TextField(max_length=200, required=False)

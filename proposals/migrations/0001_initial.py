@@ -147,6 +147,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='proposal',
+            index=models.Index(fields=['partner', 'provider', '-created_at', '-id'], name='proposal_by_bank'),
+        ),
+        migrations.AddIndex(
+            model_name='proposal',
             index=models.Index(fields=['partner', 'updated_at'], name='proposal_by_change'),
         ),
         migrations.AddIndex(

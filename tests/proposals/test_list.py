@@ -213,6 +213,7 @@ def test_every_filter_has_its_index(partner: Partner) -> None:
         "id": "gen_random_uuid()",
         "reference": "gen_random_uuid()",
         "partner_id": "CASE n %% 10 WHEN 0 THEN partner_id ELSE %s END",
+        "provider": "CASE n %% 50 WHEN 0 THEN 'jatoba' ELSE provider END",
         "status": "CASE n %% 50 WHEN 0 THEN 'rejected' ELSE 'cancelled' END",
         "cpf_index": "md5(n::text)",
         "partner_reference": "'order:x' || n",
@@ -231,6 +232,7 @@ def test_every_filter_has_its_index(partner: Partner) -> None:
         ({"created_from": (timezone.now() - timedelta(hours=2000)).isoformat()}, "proposal_newest"),
         ({"updated_from": recently}, "proposal_by_change"),
         ({"status": "rejected"}, "proposal_by_status"),
+        ({"provider": "jatoba"}, "proposal_by_bank"),
         ({"partner_reference": "order:7"}, "proposal_by_own_name"),
     ):
         with CaptureQueriesContext(connection) as captured:

@@ -79,6 +79,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='event',
+            index=models.Index(fields=['partner', 'name', '-created_at'], name='event_by_name'),
+        ),
+        migrations.AddIndex(
+            model_name='event',
             index=models.Index(fields=['-created_at', 'id'], name='event_newest_of_all'),
         ),
         migrations.AddIndex(
