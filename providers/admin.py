@@ -20,6 +20,8 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 from unfold.decorators import action, display
 from unfold.widgets import (
     UnfoldAdminIntegerFieldWidget,
@@ -382,7 +384,8 @@ class ProviderAdmin(ConfirmedActionsAdmin):
             "autoridades": described(provider.authorities),
             "proxy": "guardado" if "proxy" in provider.way_secrets else "",
         }
-        return " — ".join(f"{name}: {words}" for name, words in named.items() if words) or "nada"
+        lines = [(name, words) for name, words in named.items() if words]
+        return format_html_join(mark_safe("<br>"), "{}: {}", lines) or "nada"
 
     @display(description="Segredo dos avisos")
     def stored_callback_secret(self, provider: Provider) -> str:
