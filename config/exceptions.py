@@ -17,6 +17,7 @@ from rest_framework.views import APIView
 
 from config.logs import traceback_without_words
 from foundation.backoffice.refusals import refusal
+from foundation.database import timed_out
 from foundation.errors import (
     ApiError,
     InternalError,
@@ -145,5 +146,8 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
 def handler500(request: HttpRequest) -> HttpResponse:
     """The answer to an exception outside of the API's views. Django calls this while the exception is being handled."""
     error = sys.exc_info()[1]
+    if timed_out(error):
+        log.error("statement_timed_out", exception=traceback_without_words(error))
+        return refusal(request, 503) or reply(request, InternalError())
     log.error("unhandled_exception", error=type(error).__name__, exception=traceback_without_words(error))
     return reply(request, InternalError())

@@ -209,6 +209,12 @@ if _pool_size:
         "prepare_threshold": 1 if flag("DATABASE_PREPARE", True) else None,
     }
 
+# PostgreSQL ends a statement that takes longer. 0: none, for purges, commands and migrations.
+_statement_s = whole("DATABASE_STATEMENT_TIMEOUT_S", 0, least=0)
+if _statement_s:
+    _options = DATABASES["default"].setdefault("OPTIONS", {})
+    _options["options"] = f"{_options.get('options', '')} -c statement_timeout={_statement_s}s".strip()
+
 if PRODUCTION:
     # TLS ends at a trusted proxy. config/gunicorn.py believes only that proxy about the scheme.
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 from django.db import InterfaceError, OperationalError, connection, connections
+from psycopg.errors import QueryCanceled
 
 log = structlog.get_logger(__name__)
 P = ParamSpec("P")
@@ -34,12 +35,17 @@ def outlasts_restart(work: Callable[P, T]) -> Callable[P, T]:
                 return work(*args, **kwargs)
             except (OperationalError, InterfaceError) as fault:
                 connection.close()
-                if time.monotonic() >= end:
+                if time.monotonic() >= end or timed_out(fault):
                     raise
                 log.warning("database_away", work=work.__name__, fault=type(fault).__name__)
             time.sleep(_RETRY_S)
 
     return patient
+
+
+def timed_out(fault: BaseException | None) -> bool:
+    """True if PostgreSQL ended a statement that took too long (`DATABASE_STATEMENT_TIMEOUT_S`)."""
+    return fault is not None and isinstance(fault.__cause__, QueryCanceled)
 
 
 def give_back_connection() -> None:

@@ -84,3 +84,15 @@ def test_a_worker_shows_its_counts_at_a_port_of_its_own(settings: Any) -> None:
     serve_counts()
     shown = requests.get(f"http://127.0.0.1:{settings.METRICS_PORT}/metrics", timeout=5).text
     assert "bank_call_seconds" in {family.name for family in text_string_to_metric_families(shown)}
+
+
+def test_statements_have_a_time_by_role(tmp_path: Path) -> None:
+    """Before the fix, a statement could run for ever, and hold its connection."""
+    name, wanted = "DATABASE_STATEMENT_TIMEOUT_S", {"web": "5", "default": "0", "migrate": "0"}
+    config_map = next(each for each in MANIFESTS["configuration"] if each["kind"] == "ConfigMap")
+    local = {each.name: each.environment.get(name, "0") for each in service_processes({}, tmp_path)}
+    for part in PARTS:
+        own = {each["name"]: each.get("value") for each in container(part).get("env", ())}
+        limits = own.get(name, config_map["data"][name]), COMPOSE[part]["environment"][name]
+        assert limits == (wanted.get(part, "30"),) * 2, part
+        assert part in ("migrate", "beat") or local[part] == limits[0], part

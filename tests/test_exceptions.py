@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from django.db import connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.template.response import SimpleTemplateResponse
 from django.test import Client
 from django.urls import path
 from structlog.testing import capture_logs
 
-from config import exceptions
+from config import exceptions, urls
 
 
 def _search(words: str) -> HttpResponse:
@@ -27,7 +28,19 @@ def while_rendered(request: HttpRequest, words: str) -> HttpResponse:
     return SimpleTemplateResponse([f"{words}.html"])
 
 
-urlpatterns = [path("at-once/<str:words>", at_once), path("rendered/<str:words>", while_rendered)]
+def slow(request: HttpRequest) -> HttpResponse:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL statement_timeout = '50ms'")
+        cursor.execute("SELECT pg_sleep(60)")
+    return HttpResponse()
+
+
+urlpatterns = [
+    path("at-once/<str:words>", at_once),
+    path("rendered/<str:words>", while_rendered),
+    path("admin/slow/", slow),
+    *urls.urlpatterns,
+]
 handler500 = exceptions.handler500
 
 
@@ -46,3 +59,13 @@ def test_a_fault_is_logged_with_its_traceback_and_nothing_that_was_sent(place: s
     assert line["exception"].endswith(error)
     assert "Maria" not in str(lines)
     assert place == "rendered" or "LookupError\nthen\n" in line["exception"]
+
+
+@pytest.mark.urls("tests.test_exceptions")
+def test_a_page_whose_statement_took_too_long_says_what_to_do(admin_client: Client) -> None:
+    admin_client.raise_request_exception = False
+    with capture_logs() as lines:
+        page = admin_client.get("/admin/slow/")
+    assert (page.status_code, "Demorou demais" in page.content.decode()) == (503, True)
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["statement_timed_out"]
+    assert Client(raise_request_exception=False).get("/admin/slow/").status_code == 500, "others learn nothing"

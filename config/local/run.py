@@ -71,14 +71,15 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir(parents=True)
     environment = {**environment, "PROMETHEUS_MULTIPROC_DIR": str(counts), "CELERY_SKIP_CHECKS": "1"}
-    pooled = {**environment, "DATABASE_POOL_SIZE": "8"}
+    unlimited = {**environment, "DATABASE_POOL_SIZE": "8"}
+    pooled = {**unlimited, "DATABASE_STATEMENT_TIMEOUT_S": "30"}
     no_banks = _without_credentials()
     return [
         Process("simulator", [*python, "simulator"], environment),
         Process(
             "web",
             [*python, "gunicorn", "-c", "config/gunicorn.py", "--graceful-timeout=5", "config.wsgi"],
-            {**pooled, **no_banks},
+            {**pooled, **no_banks, "DATABASE_STATEMENT_TIMEOUT_S": "5"},
         ),
         Process("banks", [*worker, "-n", "banks@%h", "-Q", "banks", "-P", "gevent", "-c", "1000"], pooled),
         Process("sweeps", [*worker, "-n", "sweeps@%h", "-Q", "sweeps", "-P", "gevent", "-c", "256"], pooled),
@@ -90,7 +91,7 @@ def service_processes(environment: Mapping[str, str], data_dir: Path) -> list[Pr
         Process(
             "default",
             [*worker, "-n", "default@%h", "-Q", "default", "-P", "gevent", "-c", "20"],
-            {**pooled, **no_banks},
+            {**unlimited, **no_banks},
         ),
         Process(
             "beat",

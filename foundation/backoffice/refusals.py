@@ -20,12 +20,17 @@ _WORDS = {
         "Nada existe neste endereço, ou o que existia foi apagado pelo prazo de guarda. Confira o identificador, ou "
         "procure por ele na busca.",
     ),
+    503: (
+        "Demorou demais",
+        "A página pedia mais do que o banco de dados lê em alguns segundos. Escolha um período menor ou acrescente um "
+        "filtro, e tente de novo.",
+    ),
 }
 
 
 def refusal(request: HttpRequest, status: int) -> HttpResponse | None:
-    """The page for `status` 403 or 404, for a logged-in operator. None for anyone else and outside the back office, so
-    that nothing reveals the back office."""
+    """The page for `status` (403, 404, 503), for a logged-in operator. None for anyone else and outside the back
+    office, so that nothing reveals the back office."""
     user = getattr(request, "user", None)
     if not request.path.startswith(PREFIX) or user is None or not (user.is_authenticated and user.is_staff):
         return None
