@@ -46,6 +46,11 @@ class Ended(msgspec.Struct, frozen=True):
     reached: bool = True
     reply: msgspec.Raw = msgspec.Raw(b"null")
 
+    @property
+    def has_reply(self) -> bool:
+        """False for other routes, and for a reader that only saw that the query has ended."""
+        return bytes(self.reply) != b"null"
+
 
 @dataclass(frozen=True)
 class Result:

@@ -47,7 +47,7 @@ def whole(query: Query, *, publishes: bool = True) -> Ended:
     for _ in reader.news(math.inf):
         pass
     ended = reader.ended
-    if ended is None or not ended.is_stored or ended.reply == Ended.reply or query.follows:
+    if ended is None or not ended.is_stored or not ended.has_reply or query.follows:
         result = end.end(query)
         ended = Ended(reached=result.reached, reply=msgspec.Raw(result.reply()))
     return ended

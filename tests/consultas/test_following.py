@@ -61,6 +61,13 @@ def test_the_second_asks_no_bank_and_shows_the_firsts_offers(leader: Query, monk
     assert len(told("query.completed")) == 2
 
 
+def test_a_reader_that_only_sees_that_the_query_has_ended_replies_with_its_result(leader: Query) -> None:
+    """Before the fix, a reader that had missed the worker's message was answered 200 with the body `null`."""
+    end.end(leader, [an_answer("ipe", OFFER)])
+    reply = json.loads(bytes(listen.whole(leader, publishes=False).reply))
+    assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
+
+
 def test_of_many_at_the_same_moment_one_asks(leader: Query) -> None:
     end.end(leader)
     Query.objects.filter(pk=leader.pk).update(created_at=timezone.now() - timedelta(seconds=61))
