@@ -42,7 +42,8 @@ class WrongCode(InvalidInput):
 
 @dataclass(frozen=True)
 class State:
-    """The state of a session's code at the time `at`, for the page. `stage` is None before the first code.
+    """The state of a session's code at the time `at`, for the page. `stage` is None without a code to be given: before
+    the first one, and after the acceptance.
     `another_from` is None if no further code is sent."""
 
     phone: str
@@ -75,13 +76,13 @@ def state(session: Session, now: datetime) -> State | None:
     code = PhoneCode.objects.filter(session=session).first()
     if code is None:
         return State(mask_phone(session.phone), None, 0, TRIES, now, now)
-    phone = mask_phone(session.phone)
-    return State(phone, code.stage(now), code.tries, TRIES - code.tries, code.another_from(), now)
+    phone, stage = mask_phone(session.phone), None if code.confirmed_at else code.stage(now)
+    return State(phone, stage, code.tries, TRIES - code.tries, code.another_from(), now)
 
 
 def request(authorization_id: str, page_round: int | None) -> None:
-    """Have a code sent for a pending session. Does nothing if the last code is too recent, if all codes were sent, or
-    if the page was already answered; the page shows the state.
+    """Have a code sent for a pending session, or for the revocation of an accepted one. Does nothing if the last code
+    is too recent, if all codes were sent, or if the page was already answered; the page shows the state.
 
     `page_round` is that of the page on which the holder asked, None without a genuine page. Raises NotFound if the
     partner's registration requires no code, and Gone, NotFromPage and TooManyCodes.
@@ -91,9 +92,10 @@ def request(authorization_id: str, page_round: int | None) -> None:
         session = sessions.locked(authorization_id)
         if not session.partner.sms_code:
             raise NotFound
-        if session.status == Session.Status.AUTHORIZED:
-            return
-        sessions.check_pending(session, now)
+        if not session.awaits_holder(now):
+            if session.status == Session.Status.AUTHORIZED:
+                return
+            raise sessions.gone(session)
         try:
             sessions.use_page(session, page_round)
         except sessions.PageUsed:
@@ -112,13 +114,13 @@ def request(authorization_id: str, page_round: int | None) -> None:
 
 def check(session: Session, code: str, now: datetime) -> dict[str, Any] | ApiError | None:
     """Check `code` for the locked session. Returns the fact for the evidence, `{number, sent_at, confirmed_at}`; None
-    if the partner's registration requires no code; or the error. A wrong code is counted, and too many end the
-    session."""
+    if the partner's registration requires no code; or the error. A wrong code is counted, and too many end a pending
+    session, or the revocation on the page."""
     if not session.partner.sms_code:
         return None
     row = PhoneCode.objects.filter(session=session).first()
-    if row is None:
-        return WrongCode("Peça o código por SMS antes de autorizar.")
+    if row is None or row.confirmed_at is not None:  # each code confirms one act
+        return WrongCode("Peça o código por SMS antes de decidir.")
     stage = row.stage(now)
     if stage is not Stage.LIVE or row.sent_at is None:
         return WrongCode(_WHY[stage])
@@ -136,11 +138,13 @@ def check(session: Session, code: str, now: datetime) -> dict[str, Any] | ApiErr
 def _count_wrong(session: Session, row: PhoneCode, now: datetime) -> ApiError:
     tries_left = row.count_wrong()
     phone_limits.count(session, now, is_answer=True)
-    if row.ends_session:
+    if row.is_over and session.status == Session.Status.PENDING:
         session.expires_at = now
         session.save(update_fields=["expires_at"])
         endings.expire(session)
         return sessions.gone(session)
+    if row.is_over:
+        return WrongCode("O código não confere, e esta página não aceita outro.")
     return WrongCode(
         "O código não confere. " + (f"Tentativas que restam: {tries_left}." if tries_left else "Peça outro.")
     )
@@ -177,14 +181,12 @@ def _take(session_pk: int) -> tuple[PhoneCode, texting.Message] | None:
         if code is None:
             return None  # the holder asked for another code meanwhile
         session = code.session
-        is_open = session.status_at(now) == Session.Status.PENDING and session.erased_at is None
-        if not is_open or code.stage(now) is Stage.EXPIRED:
+        if not session.awaits_holder(now) or code.stage(now) is Stage.EXPIRED:
             code.mark_failed(now)
             return None
         digits = code.take(now)
     who = session.partner.name[:_NAME_LENGTH].strip()
-    text = (
-        f"{digits} é o seu código para autorizar {who} a consultar seus dados. "
-        "Vale por 10 minutos. Não o passe a ninguém."
-    )
+    is_accepted = session.status == Session.Status.AUTHORIZED
+    act = f"revogar a autorização dada a {who}" if is_accepted else f"autorizar {who} a consultar seus dados"
+    text = f"{digits} é o seu código para {act}. Vale por 10 minutos. Não o passe a ninguém."
     return code, texting.Message(session.phone, text)

@@ -19,7 +19,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from authorizations import codes, evidence, marks, schema, sessions
+from authorizations import codes, evidence, marks, revocation, schema, sessions
 from authorizations.holder_page import PAGE_POLICY, holder_page
 from authorizations.models import Session
 from authorizations.seal import sha256
@@ -61,17 +61,24 @@ def _ask_page(
 ) -> HttpResponse:
     """The page that asks for the acceptance. After a refused code, `fault` says what is wrong with it, and `browser` is
     what the page's script had collected then."""
-    now = timezone.now()
-    mark = marks.browser_of(request)
-    context = {
-        "session": session,
-        "token": marks.issue(session, mark, now, layout),
-        "banks": _banks(session),
-        "code": codes.state(session, now),
-        "layout": layout,
-        **refused,
-    }
-    response = holder_page(request, "ask", context, http_status)
+    shown = {"banks": _banks(session), **refused}
+    return _marked_page(request, session, "ask", layout, http_status=http_status, **shown)
+
+
+def _receipt_page(request: HttpRequest, session: Session, *, http_status: int = 200, **refused: str) -> HttpResponse:
+    """The page of an accepted session. While the holder may revoke it, the page has the button for that."""
+    shown = {"evidence": session.evidence, "may_revoke": session.holder_may_revoke(timezone.now()), **refused}
+    return _marked_page(request, session, "accepted", "folded", http_status=http_status, **shown)
+
+
+def _marked_page(
+    request: HttpRequest, session: Session, template: str, layout: marks.Layout, *, http_status: int, **shown: Any
+) -> HttpResponse:
+    """A page with the token that its forms send back, and the state of the session's code."""
+    now, mark = timezone.now(), marks.browser_of(request)
+    token, code = marks.issue(session, mark, now, layout), codes.state(session, now)
+    context = {"session": session, "token": token, "code": code, "layout": layout, **shown}
+    response = holder_page(request, template, context, http_status)
     marks.remember(response, mark)
     return response
 
@@ -107,7 +114,7 @@ class HolderPageView(PublicView):
     def get(self, request: Request, authorization_id: str) -> HttpResponse:
         session = sessions.find(authorization_id)
         if session.status == Session.Status.AUTHORIZED:  # stays authorized also after a revocation
-            return holder_page(request._request, "accepted", {"session": session, "evidence": session.evidence})
+            return _receipt_page(request._request, session)
         if session.declined_at is not None:
             return holder_page(request._request, "declined", {"session": session}, status.HTTP_410_GONE)
         sessions.check_pending(session, timezone.now())
@@ -184,7 +191,9 @@ class PageFormView(PublicView):
     parser_classes: tuple[type[BaseParser], ...] = (PageFormParser,)
 
     def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
-        if isinstance(exc, sessions.PageUsed):
+        is_browser = "text/html" in self.request.headers.get("Accept", "")
+        is_reopened = is_browser and self.request.method in ("GET", "HEAD")  # the answer to a refused form
+        if is_reopened or isinstance(exc, sessions.PageUsed):
             return _redirect_to_page(self.kwargs["authorization_id"])  # the page shows the current state
         failure = super().handle_exception(exc)
         if not self.wants_page():
@@ -204,6 +213,11 @@ class PageFormView(PublicView):
         if not self.is_form():
             return None
         return marks.read(self._sent.get("page", ""), self.kwargs["authorization_id"], self.request._request)
+
+    def text(self, name: str) -> str:
+        """A field of the form, or an empty text."""
+        value = self._sent.get(name) if self.is_form() else None
+        return value if isinstance(value, str) else ""
 
     def layout(self) -> marks.Layout:
         """How the terms were shown, so that the next page shows them in the same way."""
@@ -228,11 +242,11 @@ class AcceptView(PageFormView):
                 self._observed(),
                 reported_by_browser(data, invalid),
                 terms_version=data.get("terms_version"),
-                code=self._text("code") if self.is_form() else "",
+                code=self.text("code"),
             )
         except codes.WrongCode as wrong:
             session = sessions.find(authorization_id)
-            refused = {"fault": wrong.message, "browser": self._text("script")}
+            refused = {"fault": wrong.message, "browser": self.text("script")}
             return _ask_page(request._request, session, self.layout(), http_status=422, **refused)
         if self.is_form():
             return _redirect_to_page(authorization_id)
@@ -246,11 +260,6 @@ class AcceptView(PageFormView):
             }
         )
 
-    def handle_exception(self, exc: Exception) -> HttpResponse:  # type: ignore[override]  # any HttpResponse will do
-        if self.request.method in ("GET", "HEAD") and "text/html" in self.request.headers.get("Accept", ""):
-            return _redirect_to_page(self.kwargs["authorization_id"])  # the page of a refused form, opened again
-        return super().handle_exception(exc)
-
     def wants_page(self) -> bool:
         return super().wants_page() and self.is_form()
 
@@ -259,11 +268,6 @@ class AcceptView(PageFormView):
         sent = dict(self._sent.items())
         data, invalid = valid_form(sent)
         return data, ["browser", *invalid] if sent.get("unreadable") else invalid
-
-    def _text(self, name: str) -> str:
-        """A field of the form, or an empty text."""
-        value = self._sent.get(name)
-        return value if isinstance(value, str) else ""
 
     def _json(self, authorization_id: str) -> dict[str, Any]:
         """The JSON body. Its form is checked before it matters whether the session exists, except where JSON is not
@@ -322,6 +326,21 @@ class DeclineView(PageFormView):
     @schema.decline
     def post(self, request: Request, authorization_id: str) -> HttpResponse:
         sessions.decline(authorization_id)
+        return _redirect_to_page(authorization_id)
+
+
+class RevokeOnPageView(PageFormView):
+    """`POST /authorizations/public/{authorization_id}/revoke`: the receipt's button "Revogar agora". Redirects to the
+    page, which shows the state."""
+
+    @schema.code
+    def post(self, request: Request, authorization_id: str) -> HttpResponse:
+        shown = self.shown()
+        try:
+            revocation.revoke_by_holder(authorization_id, shown.round if shown else None, self.text("code"))
+        except codes.WrongCode as wrong:
+            session = sessions.find(authorization_id)
+            return _receipt_page(request._request, session, http_status=422, fault=wrong.message)
         return _redirect_to_page(authorization_id)
 
 

@@ -231,6 +231,15 @@ class Session(models.Model):
             return self.Status.EXPIRED
         return self.Status(self.status)
 
+    def holder_may_revoke(self, now: datetime) -> bool:
+        """True while the page of an accepted session offers its revocation: until the end of the link."""
+        is_open = self.erased_at is None and now < self.expires_at
+        return is_open and self.status_at(now) == self.Status.AUTHORIZED
+
+    def awaits_holder(self, now: datetime) -> bool:
+        """True while a code may be sent to the holder: to accept, or to revoke."""
+        return self.holder_may_revoke(now) or (self.erased_at is None and self.status_at(now) == self.Status.PENDING)
+
     def use_page(self, shown: int) -> bool:
         """Accept the answer to a page that was shown in the round `shown`. False if this page or a later one was
         already answered. The row must be locked."""

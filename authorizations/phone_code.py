@@ -16,7 +16,7 @@ DIGITS = 6
 VALIDITY = timedelta(minutes=10)
 #: The number of wrong answers after which a code is no longer accepted.
 TRIES = 5
-#: The number of wrong answers, to all codes of a session, that end the session.
+#: The number of wrong answers, to all codes of a session, that end a pending session, or its revocation by the holder.
 SESSION_TRIES = 10
 #: The time after a code's request before another may be requested.
 PAUSE = timedelta(seconds=30)
@@ -74,11 +74,12 @@ class PhoneCode(Leased):
             return Stage.EXPIRED
         if not self.digest:
             return Stage.SENDING
-        return Stage.USED_UP if self.tries >= TRIES else Stage.LIVE
+        return Stage.USED_UP if self.tries >= TRIES or self.is_over else Stage.LIVE
 
     def another_from(self) -> datetime | None:
-        """The time from which another code may be requested. None if the session has had all its codes."""
-        if self.number >= CODES or self.requested_at is None:
+        """The time from which another code may be requested. None if the session has had all its codes, or too many
+        wrong answers."""
+        if self.number >= CODES or self.is_over or self.requested_at is None:
             return None
         return self.requested_at + PAUSE
 
@@ -116,8 +117,8 @@ class PhoneCode(Leased):
         return TRIES - self.tries
 
     @property
-    def ends_session(self) -> bool:
-        """True if the session had too many wrong answers."""
+    def is_over(self) -> bool:
+        """True if the session had too many wrong answers: it takes no further one."""
         return self.wrong_answers >= SESSION_TRIES
 
     def confirm(self, now: datetime) -> None:

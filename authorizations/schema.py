@@ -338,7 +338,7 @@ revoked_event = _end(
     "authorization.revoked",
     AuthorizationRevokedEventSchema,
     "Uma sessão foi revogada",
-    f"{_ASKED_FOR}Pelo parceiro ou pelo operador; nenhuma nova consulta se apoia nela.",
+    f"{_ASKED_FOR}Pelo titular, pelo parceiro ou pelo operador; nenhuma nova consulta se apoia nela.",
     status="revoked",
     revoked_at=_REVOKED_AT,
 )

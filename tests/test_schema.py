@@ -95,6 +95,7 @@ def test_every_route_of_partners_is_told(schema: dict[str, Any]) -> None:
     assert routes - set(schema["paths"]) == {
         "/partners/v1/bank-callbacks/{name}",
         "/partners/v1/authorizations/public/{authorization_id}/code",
+        "/partners/v1/authorizations/public/{authorization_id}/revoke",
     }
 
 

@@ -16,6 +16,7 @@ from authorizations.models import Evidence, PhoneCode, Session
 from authorizations.phone_code import PAUSE, VALIDITY
 from config.celery import app
 from tests.authorizations.clients import open_session, public
+from tests.browser import shoot
 from tests.factories import PartnerFactory
 from tests.receiver import Receiver, Reply
 
@@ -25,6 +26,7 @@ OpenPage = Callable[..., Page]
 SCREEN = {"width": 390, "height": 844}
 NARROWEST = {"width": 320, "height": 640}
 ASK, AGAIN, ACCEPT = "Receber o código por SMS", "Receber outro código", "Li e autorizo"
+REVOKE = "Revogar agora"
 MISSED = "Não recebeu o código?"
 SAO_PAULO = {"latitude": -23.550520, "longitude": -46.633308, "accuracy": 35}
 
@@ -84,6 +86,32 @@ def test_the_holder_confirms_by_code(phone: OpenPage, session: Session, gateway:
     expect(page.get_by_role("heading", name="Autorização registrada")).to_be_visible()
     expect(page.get_by_text("por código enviado a (11) *****-4321")).to_be_visible()
     assert Evidence.objects.get().phone_confirmation is not None
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_holder_revokes_by_code(phone: OpenPage, session: Session, gateway: Receiver, script: bool) -> None:
+    page = phone(public(session), script=script, viewport=NARROWEST)
+    page.get_by_role("button", name=ASK).tap()
+    expect(page.get_by_role("heading", name="Código enviado")).to_be_in_viewport()
+    page.get_by_label("Código de seis dígitos").fill(send(gateway, session))
+    page.get_by_role("button", name=ACCEPT).tap()
+    PhoneCode.objects.update(requested_at=timezone.now() - PAUSE)
+    page.get_by_text("Revogar esta autorização").tap()
+    page.get_by_role("button", name=ASK).tap()
+    field = page.get_by_label("Código de seis dígitos")
+    expect(field).to_be_visible()
+    code = send(gateway, session)
+    field.fill(f"{(int(code) + 1) % 10**6:06}")
+    page.get_by_role("button", name=REVOKE).tap()
+    expect(page.locator("#code-fault")).to_have_text("O código não confere. Tentativas que restam: 4.")
+    expect(field).to_be_in_viewport()
+    if script:  # axe never ends on a page whose scripts are off
+        expect_fit(page)
+    shoot(page, f"holder-revoke-by-code-{script}")
+    field.fill(code)
+    page.get_by_role("button", name=REVOKE).tap()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Autorização revogada")
+    assert Session.objects.get().revoked_by == "titular"
 
 
 def test_a_wrong_code_keeps_the_location(phone: OpenPage, session: Session, gateway: Receiver) -> None:

@@ -86,9 +86,10 @@ def test_an_accepted_session(session: Session, holder: HolderClient) -> None:
     html = holder.get(public(session)).content.decode()
     assert "Autorização registrada" in html
     assert session.terms.sha256 in html
-    assert "<form" not in html
+    assert html.count("<form") == 1, "the revocation alone"
+    assert f'action="{public(session)}/revoke#codigo"' in html
     evidence = Evidence.objects.get()
-    assert f"<dt>Registro</dt><dd>{evidence.receipt}</dd>" in html
+    assert f'<dt>Registro</dt><dd class="whole">{evidence.receipt}</dd>' in html
     assert evidence.hash.upper().startswith(evidence.receipt.replace("-", ""))
     assert f"nº {evidence.number}" not in html, "it counts all authorizations"
 

@@ -31,6 +31,7 @@ NARROWEST = {"width": 320, "height": 640}
 OpenPage = Callable[..., Page]
 ACCEPT, DECLINE, SHARE = "Li e autorizo", "Não autorizo", "Compartilhar localização"
 WHOLE, JUMP = "Ler o texto inteiro", "Ir para a decisão"
+REVOKE = "Revogar agora"
 SCREEN = {"width": PHONE, "height": 844}
 BANKS = ["aroeira", "canela", "cedro", "imbuia", "ipe", "jatoba", "peroba", "sucupira"]
 # The words that are drawn on two lines. Digests have no words.
@@ -103,6 +104,19 @@ def test_a_phone_without_a_connection_stays_on_the_page(phone: OpenPage, session
     assert Session.objects.get().status == "pending"
     page.get_by_role("button", name=button).tap()
     (expect_accepted if button == ACCEPT else expect_declined)(page)
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_the_holder_revokes(phone: OpenPage, session: Session, script: bool) -> None:
+    HolderClient().accept(session)
+    page = phone(public(session), script=script)
+    expect(page.get_by_role("button", name=REVOKE)).to_be_hidden()
+    page.get_by_text("Revogar esta autorização").tap()
+    page.get_by_role("button", name=REVOKE).tap()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Autorização revogada")
+    page.reload()
+    expect(page.get_by_text("Revogar esta autorização")).to_have_count(0)
+    assert Session.objects.get().revoked_by == "titular"
 
 
 def test_the_receipt_can_be_kept(phone: OpenPage, session: Session) -> None:
@@ -422,6 +436,7 @@ def test_no_accessibility_fault(phone: OpenPage, longest: Session, state: str) -
         page.get_by_role("button", name=ACCEPT).tap()
         expect_accepted(page)
         page.get_by_text("Ler os termos que você aceitou").tap()
+        page.get_by_text("Revogar esta autorização").tap()
     if state == "declined":
         page.get_by_role("button", name=DECLINE).tap()
         expect_declined(page)

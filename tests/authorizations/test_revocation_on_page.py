@@ -1,0 +1,174 @@
+"""POST /partners/v1/authorizations/public/{authorization_id}/revoke: the holder's own revocation, on the receipt."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from authorizations import codes, dossier, retention
+from authorizations.models import Evidence, PhoneCode, Session
+from authorizations.phone_code import SESSION_TRIES, TRIES, Stage
+from partners.models import Partner, WebhookEvent
+from tests.authorizations.clients import HolderClient, open_session, public
+from tests.authorizations.test_phone_code import (
+    FORM,
+    MASKED,
+    accept,
+    gateway,  # noqa: F401 - a fixture
+    have_code_sent,
+    other_than,
+    page,
+    post,
+)
+from tests.factories import PartnerFactory
+from tests.receiver import Receiver
+from webhooks.models import Event
+
+BUTTON = "Revogar esta autorização"
+
+
+@pytest.fixture
+def partner(db: None) -> Partner:
+    return PartnerFactory(webhook_events=[WebhookEvent.AUTHORIZATION_REVOKED])
+
+
+@pytest.fixture
+def accepted(partner: Partner, holder: HolderClient) -> Session:
+    """A session that the holder accepted, of a partner that asks for no code."""
+    session = open_session(partner)
+    assert holder.accept(session).status_code == 200
+    return Session.objects.get(pk=session.pk)
+
+
+@pytest.fixture
+def confirmed(holder: HolderClient, gateway: Receiver, db: None) -> tuple[Session, str]:  # noqa: F811
+    """A session that the holder accepted with the code that is returned too."""
+    session = open_session(PartnerFactory(sms_code=True))
+    code = have_code_sent(holder, session, gateway)
+    assert accept(holder, session, code).status_code == 303
+    return session, code
+
+
+def state() -> tuple[str, str]:
+    session = Session.objects.get()
+    return session.status_at(timezone.now()), session.revoked_by
+
+
+def test_the_holder_revokes_the_authorization(accepted: Session, holder: HolderClient) -> None:
+    """Before the fix, the holder had to write to the partner."""
+    assert BUTTON in page(holder, accepted)
+    reply = post(holder, accepted, "revoke")
+    assert (reply.status_code, reply["Location"]) == (303, public(accepted))
+    assert state() == ("revoked", "titular")
+    shown = page(holder, accepted)
+    assert "<h1>Autorização revogada</h1>" in shown
+    assert BUTTON not in shown
+    before = Session.objects.values().get()
+    assert holder.post(f"{public(accepted)}/revoke").status_code == 303
+    assert Session.objects.values().get() == before
+    event = Event.objects.get()
+    assert json.loads(event.body)["status"] == "revoked"
+    read = dossier.page(Evidence.objects.select_related("session").get(), timezone.now(), "operadora")
+    assert "por titular. Motivo: “pedido do titular na página da autorização”" in read
+    call_command("verify_evidence")
+
+
+@pytest.mark.parametrize("end", ["expired link", "erased"])
+def test_it_ends_with_the_link(accepted: Session, holder: HolderClient, end: str) -> None:
+    if end == "erased":
+        retention.erase(accepted.cpf_index)
+    else:
+        Session.objects.update(expires_at=timezone.now())
+    shown = page(holder, accepted)
+    assert BUTTON not in shown
+    assert "Para revogar a autorização ou pedir seus dados, fale com" in shown
+    assert holder.post(f"{public(accepted)}/revoke").status_code == 303
+    assert state() == ("authorized", "")
+
+
+def test_only_an_accepted_session_is_revoked(partner: Partner, holder: HolderClient) -> None:
+    pending = open_session(partner)
+    assert holder.post(f"{public(pending)}/revoke").status_code == 303
+    assert state() == ("pending", "")
+    assert holder.post("/partners/v1/authorizations/public/" + "x" * 32 + "/revoke").status_code == 404
+    reopened = holder.get(f"{public(pending)}/revoke", HTTP_ACCEPT="text/html")
+    assert (reopened.status_code, reopened["Location"]) == (303, public(pending))
+
+
+def test_a_partner_that_asks_for_codes_gets_one_for_the_revocation(
+    confirmed: tuple[Session, str],
+    holder: HolderClient,
+    gateway: Receiver,  # noqa: F811
+) -> None:
+    session, code = confirmed
+    assert "Receber o código por SMS" in page(holder, session)
+    refused = post(holder, session, "revoke", code=code)
+    assert refused.status_code == 422
+    assert "Peça o código por SMS antes de decidir." in refused.content.decode(), "each code confirms one act"
+    new = have_code_sent(holder, session, gateway)
+    assert "o seu código para revogar a autorização dada a Parceiro" in gateway.received[-1].json()["text"]
+    wrong = post(holder, session, "revoke", code=other_than(new))
+    assert wrong.status_code == 422
+    assert "Tentativas que restam: 4." in wrong.content.decode()
+    assert state() == ("authorized", "")
+    assert post(holder, session, "revoke", code=new).status_code == 303
+    assert state() == ("revoked", "titular")
+    assert f"confirmado por código enviado a {MASKED}" in str(Session.objects.get().revocation_reason)
+    assert Evidence.objects.get().phone_confirmation is not None, "that of the acceptance"
+    call_command("verify_evidence")
+
+
+def test_with_codes_only_our_page_revokes(confirmed: tuple[Session, str], gateway: Receiver) -> None:  # noqa: F811
+    session, _ = confirmed
+    holder = HolderClient()
+    new = have_code_sent(holder, session, gateway)
+    elsewhere = HolderClient().post(f"{public(session)}/revoke", urlencode({"code": new}), content_type=FORM)
+    assert elsewhere.status_code == 422
+    assert "<h1>Abra o pedido de novo</h1>" in elsewhere.content.decode()
+    assert HolderClient().post(f"{public(session)}/revoke").status_code == 422
+    assert state() == ("authorized", "")
+
+
+def test_too_many_wrong_codes_end_the_revocation_and_not_the_authorization(
+    confirmed: tuple[Session, str],
+    holder: HolderClient,
+    gateway: Receiver,  # noqa: F811
+) -> None:
+    session, _ = confirmed
+    for _ in range(SESSION_TRIES // TRIES):
+        code = have_code_sent(holder, session, gateway)
+        for _ in range(TRIES):
+            last = post(holder, session, "revoke", code=other_than(code))
+    assert "esta página não aceita outro" in last.content.decode()
+    assert 'name="page"' not in page(holder, session), "no form is left"
+    row, now = PhoneCode.objects.get(), timezone.now()
+    assert isinstance(codes.check(session, code, now), codes.WrongCode), "the right one"
+    assert (row.stage(now), row.another_from()) == (Stage.USED_UP, None)
+    assert state() == ("authorized", "")
+
+
+def test_a_code_asked_for_before_the_link_ended_is_not_sent(
+    confirmed: tuple[Session, str],
+    holder: HolderClient,
+    gateway: Receiver,  # noqa: F811
+) -> None:
+    session, _ = confirmed
+    PhoneCode.objects.update(requested_at=timezone.now() - timedelta(minutes=5))
+    assert post(holder, session, "code").status_code == 303
+    Session.objects.update(expires_at=timezone.now())
+    messages = len(gateway.received)
+    codes.send_due()
+    assert len(gateway.received) == messages
+    assert PhoneCode.objects.get().failed_at is not None
+
+
+def test_a_preview_robot_revokes_nothing(accepted: Session, holder: HolderClient) -> None:
+    replies: list[Any] = [holder.get(f"{public(accepted)}/revoke"), holder.head(f"{public(accepted)}/revoke")]
+    assert [reply.status_code for reply in replies] == [405, 405]
+    assert state() == ("authorized", "")
