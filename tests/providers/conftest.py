@@ -27,8 +27,13 @@ Connect = Callable[..., "BankClient"]
 
 @pytest.fixture(autouse=True)
 def nothing_remembered_of_banks() -> Iterator[None]:
-    """Deletes tokens and breakers' counts between tests."""
+    """Deletes tokens and breakers' counts before and after each test. The service of an earlier test leaves some."""
+    _forget()
     yield
+    _forget()
+
+
+def _forget() -> None:
     forget_all()
     Breaker.forget()
     for pattern in ("breaker:*", "bank-calls:*", "bank-token:*"):
