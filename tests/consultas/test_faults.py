@@ -136,7 +136,9 @@ def test_a_killed_worker_is_noticed_and_the_banks_are_asked_again(
         simulator.bank(bank, latency_ms=4000)
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(client.query, providers=["ipe", "jatoba", "peroba"])
-        wait_until(lambda: len(simulator.calls("jatoba", "query")) == 1, 10, "the banks were asked", live_service.logs)
+        wait_until(
+            lambda: all(simulator.calls(bank, "query") for bank in ("jatoba", "peroba")), 10, "both banks were asked"
+        )
         live_service.programs.restart("banks")
         body = waiting.result(60)
     assert {offer["provider"] for offer in body["proposals"]} == {"ipe", "jatoba"}
