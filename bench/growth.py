@@ -44,7 +44,7 @@ def _measured(rig: Rig, service: Subject, count: int, rounds: int, rows: int) ->
     }
     if rows:
         before = _by_turns(rig, service, count, rounds, {"few": (keys[8], 1)})
-        service.run("manage.py", "seed_volume", "--queries", str(rows))
+        service.run("-m", "bench.fill", "--queries", str(rows))
         figures["rows"] = before | _by_turns(rig, service, count, rounds, {f"{rows:,} queries": (keys[8], 1)})
     return figures
 

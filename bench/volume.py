@@ -145,7 +145,7 @@ def delete() -> Iterator[tuple[str, int]]:
     }
     for table, condition in conditions.items():
         with connection.cursor() as cursor:
-            cursor.execute(f"DELETE FROM {table} WHERE {condition}", {"partners": partners})  # noqa: S608 - names of ours
+            cursor.execute(f"DELETE FROM {table} WHERE {condition}", {"partners": partners})
             yield table, cursor.rowcount
 
 
@@ -159,7 +159,7 @@ def _write_partners(number: int) -> None:
 
 def _pool() -> list[dict[str, Any]]:
     """For each number, a holder's CPF and the values of the encrypted columns."""
-    chance = random.Random(11)  # noqa: S311 - no secret
+    chance = random.Random(11)
     return [_holder(_cpf(number), f"Titular {number}", chance) for number in range(_POOL)]
 
 
@@ -209,7 +209,7 @@ def _seal(pool: list[dict[str, Any]], start: datetime, until: datetime) -> None:
         ]
         assignments = ", ".join(f"{column} = %s" for column in columns)
         with connection.cursor() as cursor:
-            cursor.executemany(f"UPDATE {table} SET {assignments} WHERE id = %s", values)  # noqa: S608 - names of ours
+            cursor.executemany(f"UPDATE {table} SET {assignments} WHERE id = %s", values)
 
 
 def _cpf(number: int) -> str:

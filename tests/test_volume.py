@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from django.contrib.admin.utils import quote
-from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
@@ -17,6 +15,7 @@ from authorizations import chain, seal
 from authorizations.models import Session
 from backoffice.figures import sweep
 from backoffice.figures.models import BankHour, QueryHour
+from bench.fill import main as fill
 from consultas.models import Offer, Query, Step
 from partners.models import Partner
 from proposals.models import MOVES, Move, Proposal
@@ -27,12 +26,6 @@ from webhooks.models import Event
 pytestmark = pytest.mark.django_db
 
 
-def seed(*arguments: str) -> str:
-    out = io.StringIO()
-    call_command("seed_volume", *arguments, stdout=out)
-    return out.getvalue()
-
-
 def count_all(until: datetime) -> None:
     """Sweep until all is counted: one sweep ends after its time, whatever is left."""
     end = until - sweep.settled_after()
@@ -41,12 +34,14 @@ def count_all(until: datetime) -> None:
         sweep.advance(until)
 
 
-def test_a_small_volume_comes_and_goes(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_volume_comes_and_goes(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sweep, "SLICE", sweep.HOUR)  # each slice is a transaction
     for name in registry.names():
         ProviderFactory(name=name)
-    told = seed("--queries", "200", "--offers-each", "3", "--proposals", "100", "--partners", "3", "--days", "4")
-    assert len(told.splitlines()) == 4
+    fill(["--queries", "200", "--offers-each", "3", "--proposals", "100", "--partners", "3", "--days", "4"])
+    assert len(capsys.readouterr().out.splitlines()) == 4
     assert 140 <= Query.objects.count() <= 200, "of today what is over"
     assert Query.objects.filter(created_at__gt=timezone.now()).count() == 0
     assert Query.objects.count() < Offer.objects.count() < 5 * Query.objects.count()
@@ -76,7 +71,7 @@ def test_a_small_volume_comes_and_goes(admin_client: Client, monkeypatch: pytest
     assert sum(QueryHour.objects.values_list("queries", flat=True)) == Query.objects.count()
     assert BankHour.objects.exists()
 
-    seed("--delete")
+    fill(["--delete"])
     for model in (Query, Offer, Step, Session, Proposal, Move, Event, QueryHour, BankHour):
         assert model.objects.count() == 0
     assert not Partner.objects.filter(name__startswith="Volume").exists()
@@ -84,5 +79,5 @@ def test_a_small_volume_comes_and_goes(admin_client: Client, monkeypatch: pytest
 
 def test_nothing_is_seeded_in_production(settings: Any) -> None:
     settings.PRODUCTION = True
-    with pytest.raises(CommandError, match="produção"):
-        seed()
+    with pytest.raises(SystemExit, match="production"):
+        fill([])
