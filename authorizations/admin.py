@@ -185,14 +185,13 @@ class LiveStatusFilter(admin.SimpleListFilter):
         over = Q(status=Session.Status.PENDING, expires_at__lte=timezone.now())
         match self.value():
             case Session.Status.EXPIRED:
-                ended = Q(status=Session.Status.EXPIRED, revoked_at=None, declined_at=None)
-                return queryset.filter(over | ended)
+                return queryset.filter(over | Q(status=Session.Status.EXPIRED))
             case Session.Status.PENDING:
                 return queryset.filter(status=Session.Status.PENDING).exclude(over)
             case Session.Status.AUTHORIZED:
                 return queryset.filter(status=Session.Status.AUTHORIZED, revoked_at=None)
             case Session.Status.DECLINED:
-                return queryset.filter(declined_at__isnull=False, revoked_at=None)
+                return queryset.filter(status=Session.Status.DECLINED)
             case Session.Status.REVOKED:
                 return queryset.filter(revoked_at__isnull=False)
         return queryset

@@ -155,8 +155,6 @@ class Session(models.Model):
     revocation_reason = EncryptedTextField("motivo da revogação", null=True)
     partner_reference = models.CharField("referência do parceiro", max_length=64, blank=True, default="", db_default="")
     return_link = EncryptedTextField("link de volta", null=True)
-    #: The unencrypted column of an earlier release, read as long as its sessions live.
-    return_url = models.CharField("link de volta (antigo)", max_length=500, null=True, blank=True)
     #: The number of recorded uses of its evidence. It equals the last use's number, so removed uses are noticed.
     use_count = models.PositiveIntegerField(default=0, editable=False)
     #: The number of accepted forms of the page. Each shown page can be answered once.
@@ -210,7 +208,7 @@ class Session(models.Model):
     @property
     def way_back(self) -> str | None:
         """The URL to which the page returns, if an operator still has its host registered."""
-        link = self.return_link or self.return_url
+        link = self.return_link
         return link if link and self.partner.leads_back_to(link) else None
 
     @property
@@ -225,8 +223,6 @@ class Session(models.Model):
         """The status that counts at `now`."""
         if self.revoked_at is not None:
             return self.Status.REVOKED
-        if self.declined_at is not None:
-            return self.Status.DECLINED
         if self.status == self.Status.PENDING and now >= self.expires_at:
             return self.Status.EXPIRED
         return self.Status(self.status)
@@ -250,12 +246,8 @@ class Session(models.Model):
         return True
 
     def decline(self) -> None:
-        """End a pending session because the holder declined. The row must be locked.
-
-        The stored status is `expired`, because the previous release knows no other end; `declined_at` distinguishes the
-        two.
-        """
-        self.status, self.declined_at = self.Status.EXPIRED, timezone.now()
+        """End a pending session because the holder declined. The row must be locked."""
+        self.status, self.declined_at = self.Status.DECLINED, timezone.now()
         self.save(update_fields=["status", "declined_at"])
 
     def expire(self) -> None:
@@ -278,7 +270,7 @@ class Session(models.Model):
         written = {"revoked_at", "revoked_by", "revocation_reason"}
         self.clean_fields(exclude={field.name for field in self._meta.fields} - written)
         if self.status == self.Status.PENDING:
-            self.status = self.Status.EXPIRED  # so that a new session may be opened now
+            self.status = self.Status.REVOKED  # so that a new session may be opened now
         self.save(update_fields=[*written, "status"])
         return True
 

@@ -110,6 +110,6 @@ def erase(cpf_index: str) -> Erased:
         )
         holder = {name: sealed(session, name, ERASED) for name in ("cpf", "name", "phone")}
         masked += row.filter(erased_at=None).update(
-            **holder, return_link=None, return_url=None, partner_reference="", erased_at=timezone.now()
+            **holder, return_link=None, partner_reference="", erased_at=timezone.now()
         )
     return Erased(deleted, masked, mine.count(), [session.authorization_id for session in sessions])

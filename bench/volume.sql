@@ -15,13 +15,13 @@ WHERE at < %(until)s ORDER BY at
 ---
 INSERT INTO consultas_offer (id, partner_id, query_id, provider, cpf_index, identity, native_offer_id, loan_value,
     installment_value, installments, interest_rate, total_amount, table_code, with_insurance, first_due_date,
-    employer_cnpj, employer_name, registration, native, created_at, refreshed_at)
+    employer_cnpj, employer_name, registration, native, quoted_at, created_at, refreshed_at)
 SELECT gen_random_uuid(), q.partner_id, q.id, (%(banks)s::text[])[1 + floor(random() * cardinality(%(banks)s::text[]))::int],
     q.cpf_index, md5(q.id::text || g) || md5(g || q.id::text), 'volume-' || q.id || '-' || g,
     round((1000 + random() * 19000)::numeric, 2), round((100 + random() * 900)::numeric, 2),
     (ARRAY[12, 24, 36, 48, 60, 84])[1 + floor(random() * 6)::int], 1.5 + round(random()::numeric, 2), 20000, 'T1', g %% 3 = 0,
     (q.created_at + interval '45 days')::date, '11222333000181', 'Metalúrgica Aurora Ltda', '100200', '{}',
-    q.finished_at, q.finished_at
+    q.finished_at, q.finished_at, q.finished_at
 FROM consultas_query q, generate_series(1, %(each)s * 2) g
 WHERE q.created_at >= %(start)s AND q.created_at < %(until)s AND q.request_id = %(mark)s
     AND get_byte(decode(md5(q.id::text), 'hex'), 0) < 128

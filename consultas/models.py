@@ -125,8 +125,7 @@ class Query(Leased):
         by_value = query.loan_value is not None or query.installment_value is not None
         return replace(
             query,
-            # `query.portfolio` is set in rows of the previous release, whose offers were quoted under that portfolio.
-            portfolio=self.portfolios.get(bank, query.portfolio),
+            portfolio=self.portfolios.get(bank),
             installments=query.installments or (ASSUMED_TERM if by_value else None),
             accepted_at=query.accepted_at or self.created_at,
         )
@@ -167,7 +166,7 @@ class Offer(models.Model):
     cet_source = models.CharField("origem do CET", max_length=8, null=True)
     iof = models.DecimalField("IOF", max_digits=14, decimal_places=2, null=True)
     insurance_value = models.DecimalField("seguro", max_digits=14, decimal_places=2, null=True)
-    quoted_at = models.DateTimeField("cotada em", null=True)
+    quoted_at = models.DateTimeField("cotada em", default=timezone.now)
     valid_until = models.DateTimeField("válida até", null=True)
     created_at = models.DateTimeField("criada em", default=timezone.now)
     refreshed_at = models.DateTimeField("atualizada em", default=timezone.now)
@@ -255,7 +254,7 @@ class Step(Leased):
     checks = models.PositiveIntegerField("verificações", default=0)
     woken_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField("encerrado em", null=True)
-    # The number of offers after the step ended. Null before, and in rows of earlier releases.
+    # The number of offers after the step ended. Null before.
     offers = models.PositiveSmallIntegerField("ofertas", null=True)
     best_offer = models.DecimalField("maior oferta", max_digits=14, decimal_places=2, null=True)
 

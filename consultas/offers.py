@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from django.db.models import Q
 from django.utils import timezone
 
 from consultas import offer_json
@@ -169,10 +168,8 @@ def replacement(expired: Offer) -> dict[str, Any] | None:
     group = newest.simulation_group if newest else None
     shown: dict[str, Any] = {"query__simulation_group": group} if group else {"query": newest}
     others = Offer.objects.filter(**shown, partner=expired.partner_id, provider=expired.provider, expired_at=None)
-    # The offers of one answer have times that differ by microseconds, so the query is compared as well. An offer that
-    # was stored before quotes had a time has only the time of storing.
-    later = Q(quoted_at__gt=expired.quoted_at) if expired.quoted_at else Q(refreshed_at__gt=expired.refreshed_at)
-    others = others.filter(later).exclude(query=expired.query_id)
+    # The offers of one answer have times that differ by microseconds, so the query is compared as well.
+    others = others.filter(quoted_at__gt=expired.quoted_at).exclude(query=expired.query_id)
     nearest = min(others, key=lambda other: _distance(expired, other), default=None)
     if newest is None or nearest is None:
         return None

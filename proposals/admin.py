@@ -41,10 +41,6 @@ _STATUS_COLOURS = {
     "expirada": "warning",
 }
 #: Shown instead of a link to the query: for a deleted query, and for an older row without one.
-_NO_ORIGIN = {
-    False: "já apagada",
-    True: "não se sabe: a oferta foi cotada de novo depois do envio, antes que o serviço guardasse a consulta",
-}
 _SUBMISSION_COLOURS = {
     Proposal.Submission.UNKNOWN.label: "danger",
     Proposal.Submission.SENDING.label: "info",
@@ -199,7 +195,7 @@ class ProposalAdmin(ButtonsAdmin, PersonalRowsAdmin):
     def query_page(self, proposal: Proposal) -> SafeString | str:
         """The query that the proposal was sent from (`get_object`)."""
         origin = vars(proposal)["origin"]
-        return link_to("consultas_query", origin.pk) if origin else _NO_ORIGIN[proposal.origin_query_id is None]
+        return link_to("consultas_query", origin.pk) if origin else "já apagada"
 
     @admin.display(description="eventos")
     def events(self, proposal: Proposal) -> SafeString:

@@ -52,8 +52,8 @@ class Submittable(Leased):
     worker took the current attempt; until `lease_until` no other request begins one. `sent_until` is the last time at
     which a sent request can still arrive at the bank; None if nothing was ever sent. `dataset` and `terms` are the body
     and the offer as they were sent. `next_dataset` is the body of a retry while an earlier attempt may still be at the
-    bank. `origin_query_id` is the query that gave the offer as it was sent, null in rows of earlier releases; the offer
-    itself refers to its newest query. `partner_reference` is the partner's own name of the proposal, or empty.
+    bank. `origin_query_id` is the query that gave the offer as it was sent; the offer itself refers to its newest
+    query. `partner_reference` is the partner's own name of the proposal, or empty.
     """
 
     class Submission(models.TextChoices):
@@ -67,7 +67,7 @@ class Submittable(Leased):
     partner = models.ForeignKey(Partner, models.PROTECT, related_name="proposals", verbose_name="parceiro")
     offer = models.ForeignKey(Offer, models.PROTECT, related_name="proposals", verbose_name="oferta")
     # No foreign key: it would lock the query's row at each submission. Retention keeps the query.
-    origin_query_id = models.UUIDField("consulta de origem", null=True, editable=False)
+    origin_query_id = models.UUIDField("consulta de origem", editable=False)
     provider = models.CharField("banco", max_length=40)
     cpf_index = models.CharField(max_length=64)
     reference = models.CharField("nossa referência", max_length=64, unique=True, default=new_reference)

@@ -14,7 +14,7 @@ from providers.bank import Bank
 from providers.types.proposal import ProposalStatus
 
 if TYPE_CHECKING:
-    from proposals.models import Move, Proposal
+    from proposals.models import Proposal
 
 NEXT_ACTIONS = ("formalize", "cancel", "wait", "none")
 
@@ -73,13 +73,8 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
 
 def history(proposal: Proposal) -> list[dict[str, Any]]:
     """Every status of the proposal, oldest first, with its time, and the reason for an end without payment."""
-
-    def reason(move: Move) -> dict[str, Any] | None:
-        # The previous release stores the reason only with the proposal, and only for a final status.
-        return move.reason or (proposal.reason if move.to_status == proposal.status else None)
-
     moves = proposal.moves.all()
-    return [{"status": move.to_status, "at": iso_utc(move.at), "reason": reason(move)} for move in moves]
+    return [{"status": move.to_status, "at": iso_utc(move.at), "reason": move.reason} for move in moves]
 
 
 def next_actions(proposal: Proposal, refused: str = "") -> list[str]:

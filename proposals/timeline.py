@@ -70,16 +70,9 @@ def took(duration: timedelta | None) -> str:
 
 
 def origin_of(proposal: Proposal) -> Query | None:
-    """The query that gave the offer of `proposal` as it was sent, without its encrypted columns. None if it is unknown
-    or deleted.
-
-    A row of an earlier release does not name the query. Then it is the offer's newest query, if that ended before the
-    proposal began, because no later query has refreshed the offer.
-    """
-    queries = Query.objects.defer("answers", "request")
-    if proposal.origin_query_id is not None:
-        return queries.filter(pk=proposal.origin_query_id).first()
-    return queries.filter(offers=proposal.offer_id, finished_at__lte=proposal.created_at).first()
+    """The query that gave the offer of `proposal` as it was sent, without its encrypted columns. None if it is
+    deleted."""
+    return Query.objects.defer("answers", "request").filter(pk=proposal.origin_query_id).first()
 
 
 def moments(proposal: Proposal, query: Query | None, may: Callable[[str], bool]) -> list[Moment]:

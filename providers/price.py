@@ -53,7 +53,7 @@ def complete_cet(offer: BankOffer) -> tuple[Decimal | None, Decimal | None, CetS
         elif annual is None and monthly is not None:
             annual = annual_of(monthly)
         return monthly, annual and annual.quantize(ANNUAL_STEP, ROUND_HALF_UP), CetSource.BANK
-    if offer.first_due_date is None or offer.quoted_at is None:
+    if offer.first_due_date is None:
         return None, None, None
     quoted_on = offer.quoted_at.astimezone(BRASILIA).date()
     computed = cet(offer.loan_value, offer.installment_value, offer.installments, quoted_on, offer.first_due_date)

@@ -162,7 +162,6 @@ class Migration(migrations.Migration):
                 ('revocation_reason', foundation.encryption.EncryptedTextField(null=True, verbose_name='motivo da revogação')),
                 ('partner_reference', models.CharField(blank=True, db_default='', default='', max_length=64, verbose_name='referência do parceiro')),
                 ('return_link', foundation.encryption.EncryptedTextField(null=True, verbose_name='link de volta')),
-                ('return_url', models.CharField(blank=True, max_length=500, null=True, verbose_name='link de volta (antigo)')),
                 ('use_count', models.PositiveIntegerField(default=0, editable=False)),
                 ('page_round', models.PositiveIntegerField(db_default=0, default=0, editable=False)),
                 ('partner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='partners.partner', verbose_name='parceiro')),

@@ -74,7 +74,7 @@ class Migration(migrations.Migration):
                 ('cet_source', models.CharField(max_length=8, null=True, verbose_name='origem do CET')),
                 ('iof', models.DecimalField(decimal_places=2, max_digits=14, null=True, verbose_name='IOF')),
                 ('insurance_value', models.DecimalField(decimal_places=2, max_digits=14, null=True, verbose_name='seguro')),
-                ('quoted_at', models.DateTimeField(null=True, verbose_name='cotada em')),
+                ('quoted_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='cotada em')),
                 ('valid_until', models.DateTimeField(null=True, verbose_name='válida até')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='criada em')),
                 ('refreshed_at', models.DateTimeField(default=django.utils.timezone.now, verbose_name='atualizada em')),

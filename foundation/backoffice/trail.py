@@ -165,7 +165,7 @@ def _title(entry: AuditEntry, name: str) -> str:
         return f"{models[0]._meta.verbose_name} {row}: {_field_title(models[0], field)}"
     try:
         return _field_title(apps.get_model(entry.model), name)
-    except (LookupError, ValueError):  # an entry about no row, or about one of an earlier release
+    except (LookupError, ValueError):  # an entry about no row
         return _OF_PAGES.get(name, name)
 
 

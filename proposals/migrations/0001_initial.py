@@ -60,7 +60,7 @@ class Migration(migrations.Migration):
                 ('lease_until', models.DateTimeField(editable=False, null=True)),
                 ('worker', models.CharField(blank=True, db_default='', default='', editable=False, max_length=32)),
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('origin_query_id', models.UUIDField(editable=False, null=True, verbose_name='consulta de origem')),
+                ('origin_query_id', models.UUIDField(editable=False, verbose_name='consulta de origem')),
                 ('provider', models.CharField(max_length=40, verbose_name='banco')),
                 ('cpf_index', models.CharField(max_length=64)),
                 ('reference', models.CharField(default=proposals.attempts.new_reference, max_length=64, unique=True, verbose_name='nossa referência')),

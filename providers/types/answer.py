@@ -75,7 +75,7 @@ class BankOffer:
     iof: Decimal | None = None
     insurance_value: Decimal | None = None
     valid_until: datetime | None = None
-    quoted_at: datetime | None = field(default_factory=lambda: datetime.now(UTC), compare=False)
+    quoted_at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("loan_value", "installment_value", "total_amount"):

@@ -362,11 +362,11 @@ def test_the_way_back_ends_with_its_host_and_with_an_erasure(
     Partner.objects.update(return_hosts=[])
     assert "Voltar à conversa" not in holder.get(public(session)).content.decode()
     retention.erase(session.cpf_index)
-    assert (row(session).return_link, row(session).return_url) == (None, None)
+    assert row(session).return_link is None
 
 
-def test_the_release_before_can_read_every_stored_status(partner: Partner, session: Session) -> None:
-    """Before the fix, processes of the previous release answered 500 for a declined session."""
+def test_a_declined_and_a_revoked_session_are_stored_as_such(partner: Partner, session: Session) -> None:
+    """Before the fix, both were stored as expired, which lists and figures could read as a third ending."""
     sessions.decline(session.authorization_id)
     sessions.revoke(partner, open_session(partner).authorization_id, None)
-    assert set(Session.objects.values_list("status", flat=True)) <= {"pending", "authorized", "expired"}
+    assert set(Session.objects.values_list("status", flat=True)) == {"declined", "revoked"}

@@ -192,14 +192,6 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
     third.delete()
     assert "já apagada" in admin_client.get(page_of(proposal)).content.decode()
 
-    # A row of an earlier release: the origin is known only if the offer was not quoted again.
-    Proposal.objects.filter(pk=proposal.pk).update(origin_query_id=None)
-    Query.objects.update(finished_at=proposal.created_at - timedelta(seconds=5))
-    assert shown(proposal) == {str(first.pk)}
-    Query.objects.update(finished_at=proposal.created_at + timedelta(seconds=5))
-    assert shown(proposal) == set()
-    assert "não se sabe" in admin_client.get(page_of(proposal)).content.decode()
-
 
 def test_the_timeline_has_nothing_that_its_reader_may_not_see(proposal: Proposal) -> None:
     with transaction.atomic():
