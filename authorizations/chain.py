@@ -121,7 +121,7 @@ def _copy_faults(row: WithAnnotations[Evidence, _Sealed], record: str) -> list[s
         content = msgspec.json.decode(record)
         accepted_at, declared = content["observed_by_server"]["accepted_at"], content["declared_by_partner"]
         cpf, partner_id = declared["cpf"], declared["partner_id"]
-        from_api_address = content["observed_by_server"].get("from_api_address")
+        from_api_address = content["observed_by_server"]["from_api_address"]
     except (msgspec.DecodeError, LookupError, TypeError):
         return ["o registro não tem a forma de uma evidência"]
     try:

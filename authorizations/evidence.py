@@ -207,7 +207,7 @@ def _append(session: Session, record: dict[str, Any], now: datetime) -> Evidence
         public_key=seal.public_key(),
         signature=seal.sign(seal.LINK, link.hash.encode()),
         accepted_at=now,
-        from_api_address=record["observed_by_server"].get("from_api_address"),
+        from_api_address=record["observed_by_server"]["from_api_address"],
     )
 
 

@@ -336,7 +336,7 @@ class Evidence(models.Model):
     def phone_confirmation(self) -> dict[str, str] | None:
         """The confirmation by a code sent to the declared phone: `number` (masked), `sent_at`, `confirmed_at`. None if
         no code was required."""
-        confirmation: dict[str, str] | None = self.content.get("phone_confirmation")
+        confirmation: dict[str, str] | None = self.content["phone_confirmation"]
         return confirmation
 
     def as_contract(self) -> dict[str, Any]:

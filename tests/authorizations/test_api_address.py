@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from authorizations import chain, dossier, evidence, seal
+from authorizations import chain, dossier, seal
 from authorizations.models import Evidence, Session
 from foundation.redis import redis
 from partners import callers
@@ -83,19 +83,6 @@ def test_a_changed_flag_beside_the_record_is_found(session: Session, holder: Hol
     with guards_off() as cursor:
         cursor.execute("UPDATE authorizations_evidence SET from_api_address = true")
     assert chain.verify(seal.trusted_keys())["problems"] == ["evidência 1: a marca de endereço da API foi alterada"]
-
-
-def test_a_record_of_the_release_before_stays_valid(session: Session) -> None:
-    """Such a record says nothing about the partner's address or a code."""
-    seen = evidence.Observed(HERE, HERE, None, None, "request-1", "json")
-    now = timezone.now()
-    record = evidence._record(session, seen, evidence.BrowserReport(), None, now)
-    del record["observed_by_server"]["from_api_address"], record["phone_confirmation"]
-    kept = evidence._append(session, record, now)
-    Session.objects.update(status=Session.Status.AUTHORIZED)
-    assert (kept.from_api_address, kept.phone_confirmation, kept.as_contract()["phone_confirmation"]) == (None,) * 3
-    assert "não verificado" in dossier.page(kept, timezone.now(), "operadora")
-    assert chain.verify(seal.trusted_keys())["valid"]
 
 
 def test_redis_keeps_no_address(db: None) -> None:

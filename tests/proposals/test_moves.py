@@ -113,13 +113,6 @@ def test_an_end_is_sent_with_its_reason(proposal: Proposal) -> None:
     assert [each["reason"] for each in envelope.history(row)] == [None, None, row.reason]
 
 
-def test_an_end_that_a_process_of_the_release_before_stored_has_its_reason_too(proposal: Proposal) -> None:
-    accept(proposal, told("sign", S.AWAITING_SIGNATURE))
-    row = absorb(proposal, told("no", S.REJECTED))
-    Move.objects.update(reason=None)
-    assert [each["reason"] for each in envelope.history(row)] == [None, None, row.reason]
-
-
 def test_an_error_about_an_ended_proposal_says_why_it_ended(proposal: Proposal, partner: Partner) -> None:
     accept(proposal, told("sign", S.AWAITING_SIGNATURE))
     row = absorb(proposal, told("no", S.REJECTED))
