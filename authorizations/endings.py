@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from authorizations.models import Session
+from foundation import leases
 from foundation.encryption import WrongKey
 from foundation.formats import iso_utc
 from partners.models import WebhookEvent
@@ -48,7 +49,7 @@ def expire_due() -> int:
     while True:
         with transaction.atomic():
             due = Session.objects.filter(status=Session.Status.PENDING, expires_at__lte=timezone.now())
-            rows = due.filter(pk__gt=last).select_for_update(skip_locked=True).order_by("pk")
+            rows = leases.lock_free(due.filter(pk__gt=last).order_by("pk"))
             keys = list(rows.values_list("pk", flat=True)[:BATCH])
             expired += sum(_expire_one(pk) for pk in keys)
         if len(keys) < BATCH:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from django.db import connection, models
 from django.db.models import Case, F, Q, QuerySet, Value, When
@@ -21,6 +21,7 @@ from foundation.heartbeats import worker_id
 
 #: The condition, in SQL, of a row that nobody holds.
 FREE = "(lease_until IS NULL OR lease_until <= now())"
+Row = TypeVar("Row", bound=models.Model)
 _NOW = datetime(1, 1, 1, tzinfo=UTC)  # stands for the parameter of `due_sql`
 
 
@@ -33,6 +34,12 @@ def worker_field() -> models.CharField[str, str]:
 def released(due_at: datetime | None) -> dict[str, Any]:
     """The columns of a row that nobody holds and that is due at `due_at`, or never if that is None."""
     return {"due_at": due_at, "lease_until": None, "worker": ""}
+
+
+def lock_free(rows: QuerySet[Row]) -> QuerySet[Row]:
+    """`rows`, to be locked when they are read, without those that another transaction has locked. For changes that fit
+    into one short transaction: they need no lease. Inside a transaction."""
+    return rows.select_for_update(skip_locked=True, of=("self",))
 
 
 class Leased(models.Model):

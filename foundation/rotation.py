@@ -17,6 +17,7 @@ from django.db import transaction
 from django.db.models import F, Model, QuerySet, TextField, Value
 from django.db.models.functions import Cast
 
+from foundation import leases
 from foundation.encryption import ENCRYPTED_FIELDS, WrongKey
 
 BATCH = 200
@@ -128,7 +129,7 @@ def _renew(column: Column, page: list[Any], count: Count) -> list[Any]:
     """Rewrite the values under an older key. Returns the keys of the rows that were locked or had changed."""
     stale = _stale(column, page, count)
     with transaction.atomic():
-        free = column.rows().filter(pk__in=stale).select_for_update(skip_locked=True, of=("self",))
+        free = leases.lock_free(column.rows().filter(pk__in=stale))
         unchanged = [row.pk for row in free if row.token == stale[row.pk][0]]
         for pk in unchanged:
             token = Value(stale[pk][1], output_field=TextField())  # the field itself would encrypt the token again
