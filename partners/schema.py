@@ -40,7 +40,8 @@ class ErrorDetailSchema(serializers.Serializer[Any]):
 class ReasonSchema(serializers.Serializer[Any]):
     code = serializers.ChoiceField(
         [code.value for code in ReasonCode],
-        help_text="O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer.",
+        help_text="O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer. Novos "
+        "códigos podem surgir: trate um que você não conhece como `other`.",
     )
     source = serializers.ChoiceField(  # type: ignore[assignment]  # Field has an attribute of that name
         [source.value for source in ReasonSource],

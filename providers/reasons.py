@@ -1,4 +1,5 @@
-"""The codes for why there is no offer, no proposal or no answer. One closed set serves all banks.
+"""The codes for why there is no offer, no proposal or no answer. One set serves all banks. It may grow: partners treat
+an unknown code like `other` (the guide tells them so).
 
 `banks/refusals.json` maps each bank's sentences, as its manual gives them, to codes (`Bank.reasons`). The partner
 guide's table is generated from `MEANINGS`. Tests compare both.
@@ -29,6 +30,7 @@ class ReasonCode(StrEnum):
     AGE_LIMIT = "age_limit"
     EXISTING_CONTRACT = "existing_contract"
     CREDIT_POLICY = "credit_policy"
+    RATE_CAPPED = "rate_capped"
     DATA_MISMATCH = "data_mismatch"
     INVALID_ACCOUNT = "invalid_account"
     AUTHORIZATION_REFUSED = "authorization_refused"
@@ -38,6 +40,7 @@ class ReasonCode(StrEnum):
     OFFER_EXPIRED = "offer_expired"
     CANCELLED = "cancelled"
     AVERBATION_REFUSED = "averbation_refused"
+    WITHDRAWN = "withdrawn"
     BANK_CLOSED = "bank_closed"
     TIMEOUT = "timeout"
     UNAVAILABLE = "unavailable"
@@ -90,6 +93,12 @@ MEANINGS: dict[ReasonCode, Meaning] = {
     ReasonCode.CREDIT_POLICY: Meaning(
         _BANK, False, "A política de crédito do banco não permite a operação.", "Ofereça outro banco."
     ),
+    ReasonCode.RATE_CAPPED: Meaning(
+        _BANK,
+        False,
+        "O banco baixou ou recusou a taxa por causa de outras propostas ativas do titular.",
+        "Mostre ao titular a taxa nova, ou ofereça outro banco.",
+    ),
     ReasonCode.DATA_MISMATCH: Meaning(
         _PARTNER, False, "Os dados enviados não conferem ou não bastam ao banco.", "Corrija os dados e chame de novo."
     ),
@@ -114,6 +123,9 @@ MEANINGS: dict[ReasonCode, Meaning] = {
     ReasonCode.CANCELLED: Meaning(_PARTNER, False, "A proposta foi cancelada.", "Nada; a oferta pode ser reenviada."),
     ReasonCode.AVERBATION_REFUSED: Meaning(
         _BANK, False, "O desconto em folha não foi averbado.", "Consulte de novo: a margem pode ter mudado."
+    ),
+    ReasonCode.WITHDRAWN: Meaning(
+        _HOLDER, False, "O titular desistiu do contrato no prazo do banco.", "Só envie de novo se o titular quiser."
     ),
     ReasonCode.BANK_CLOSED: Meaning(
         _BANK, True, "O banco está fora do horário ou em virada de folha.", "Chame de novo mais tarde, em horas."
