@@ -184,7 +184,7 @@ FACTS: dict[str, Any] = {
 }
 PROPOSAL: dict[str, Any] = {
     "proposal_id": "b4f86c4e-2d0b-4f0f-8f0e-6f0a2f6d8c11",
-    "partner_reference": "pedido:981",
+    "partner_reference": "pedido-1001",
     "provider": OFFER["provider"],
     "status": "awaiting_signature",
     "offer": OFFER,

@@ -90,6 +90,18 @@ def test_a_page_is_served_under_a_strict_policy(client: Client, path: str) -> No
     assert b"".join(response)  # type: ignore[arg-type]  # the file, and closed
 
 
+@pytest.mark.parametrize("name", ["consulta.json", "proposta.json"])
+def test_the_samples_bodies_are_served_and_shown(client: Client, name: str) -> None:
+    """Before the fix, the samples read files that no page had."""
+    body = (guide.SOURCES / name).read_bytes()
+    response = client.get(f"/docs/guia/{name}")
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
+    assert b"".join(response) == body  # type: ignore[arg-type]  # the file, and closed
+    assert f"/docs/guia/{name}" in (guide.SOURCES / "samples.md").read_text()
+    if name == "proposta.json":
+        assert body.decode() in (guide.SOURCES / "partner-guide.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [("nothing.html", 404), ("_static/", 404), ("%00", 404), ("../settings.py", 422), ("..%2f..%2fmanage.py", 422)],

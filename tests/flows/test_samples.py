@@ -1,34 +1,38 @@
-"""The programs of docs/samples.md in each language, against the service and with signatures as the service sends
-them."""
+"""The programs of docs/samples.md in each language, with the bodies that the guide serves, against the service and with
+deliveries as the service sends them."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+import requests
 
 from consultas.models import Query
-from partners.models import SANDBOX_KEY
+from partners.models import SANDBOX_KEY, Partner
 from proposals.models import Proposal
-from tests.client import query_body
-from tests.processes import ROOT, LiveService
-from tests.proposals.datasets import dataset
+from tests.processes import ROOT, LiveService, answers, wait_until
 from webhooks import signing
 
-PAGE = ROOT / "docs" / "samples.md"
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-OTHER_SECRET = "whsec_plJ3nmyCDGBKInavdOK15jsl+xu1XqaV"
+DOCS = ROOT / "docs"
+BODIES = ("consulta.json", "proposta.json")
+OLD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+NEW = "whsec_plJ3nmyCDGBKInavdOK15jsl+xu1XqaV"
+FOREIGN = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 BODY = '{"event":"lead","nome":"João"}'.encode()
 TIME_LIMIT_S = 120
 
@@ -41,6 +45,7 @@ class Language(NamedTuple):
     command: tuple[str, ...]
 
 
+CURL = Language("sh", "sh", ())
 LANGUAGES = [
     Language("python", sys.executable, ()),
     Language("javascript", "node", ()),
@@ -56,21 +61,50 @@ def programs(language: Language, folder: Path) -> dict[str, list[str]]:
     if tool is None:
         pytest.skip(f"the samples in {language.block} need {language.tool}, which is not installed: they were not run")
     found = {}
-    for code in re.findall(rf"```{language.block}\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    for code in re.findall(rf"```{language.block}\n(.*?)```", (DOCS / "samples.md").read_text(), re.DOTALL):
         [name] = re.findall(r"^(?:#|//) (\S+\.\w+) ", code, re.MULTILINE)
         (folder / name).write_text(code)
         found[name.partition(".")[0].lower()] = [tool, *language.command, name]
     return found
 
 
-@pytest.mark.parametrize("language", LANGUAGES, ids=lambda each: each.block)
-def test_the_first_program_queries_and_submits(live_service: LiveService, tmp_path: Path, language: Language) -> None:
-    (tmp_path / "consulta.json").write_text(json.dumps(query_body(providers=["ipe"])))
-    (tmp_path / "proposta.json").write_text(json.dumps(dataset({"provider": "ipe", "offerId": "<offerId>"})))
-    command = [*programs(language, tmp_path)["enviar"], live_service.url, SANDBOX_KEY]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIME_LIMIT_S)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A partner's folder with the two bodies as the guide serves them."""
+    for name in BODIES:
+        shutil.copy(DOCS / name, tmp_path)
+    return tmp_path
+
+
+def run(command: list[str], folder: Path) -> str:
+    """A program's output. Fails the test if the program fails."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIME_LIMIT_S)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(Proposal.objects.get().pk)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("language", [CURL, *LANGUAGES], ids=lambda each: each.block)
+def test_the_first_program_queries_and_submits(live_service: LiveService, folder: Path, language: Language) -> None:
+    printed = run([*programs(language, folder)["enviar"], live_service.url, SANDBOX_KEY], folder)
+    assert printed == str(Proposal.objects.get().pk)
+
+
+def test_the_samples_are_one_story(live_service: LiveService, folder: Path) -> None:
+    """Before the fix, no file had the bodies, the proposal's holder was another than the query's, and the webhook was
+    about a third bank."""
+    partner = Partner.objects.get()
+    secret = partner.rotate_webhook_secret()
+    [python, *_] = LANGUAGES
+    commands = programs(python, folder)
+    with receiving(commands["receber"], folder, [secret]) as url:
+        partner.webhook_url, partner.webhook_events = url, ["proposal"]
+        partner.save()
+        proposal_id = run([*commands["enviar"], live_service.url, SANDBOX_KEY], folder)
+        wait_until(lambda: kept(folder), 20, "the receiver has an event")
+    told = {
+        tuple(event[name] for name in ("external_reference", "provider", "partner_reference")) for event in kept(folder)
+    }
+    assert told == {(proposal_id, "ipe", "pedido-1001")}
 
 
 @contextmanager
@@ -116,34 +150,65 @@ def cut_once(address: str, after: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("language", LANGUAGES[:2], ids=lambda each: each.block)
 def test_the_third_program_goes_on_where_its_connection_broke(
-    live_service: LiveService, tmp_path: Path, language: Language
+    live_service: LiveService, folder: Path, language: Language
 ) -> None:
-    (tmp_path / "consulta.json").write_text(json.dumps(query_body(providers=["ipe", "jatoba"])))
-    program = programs(language, tmp_path)["acompanhar"]
+    program = programs(language, folder)["acompanhar"]
     with cut_once(live_service.url, after=b'"provider_start"') as url:
-        command = [*program, url, SANDBOX_KEY]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIME_LIMIT_S)
-    assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()
-    opening = ["start -", "provider_start ipe", "provider_start jatoba"]
-    assert (told[:3], sorted(told[3:-1]), told[-1]) == (
-        opening,
-        ["provider_result ipe", "provider_result jatoba"],
-        "complete -",
-    )
+        told = run([*program, url, SANDBOX_KEY], folder).splitlines()
+    assert told == ["start -", "provider_start ipe", "provider_result ipe", "complete -"]
     query = Query.objects.get()
     assert query.kind == Query.Kind.STREAM, "it was asked once"
 
 
+@contextmanager
+def receiving(command: list[str], folder: Path, secrets: list[str]) -> Iterator[str]:
+    """Runs the sample's receiver with `secrets`. Yields its address once it answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    [tool, *rest] = command
+    served = ["-S", f"127.0.0.1:{port}", *rest] if Path(tool).stem == "php" else [*rest, str(port)]
+    environment = {**os.environ, "SEGREDOS": " ".join(secrets)}
+    process = subprocess.Popen([tool, *served], cwd=folder, env=environment, start_new_session=True)
+    url = f"http://127.0.0.1:{port}/webhooks"
+    try:
+        wait_until(lambda: answers(url), TIME_LIMIT_S, "the receiver answers")
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # `go run` starts the program as a child
+        process.wait()
+
+
+def kept(folder: Path) -> list[dict[str, Any]]:
+    """The events that the receiver has kept."""
+    return [json.loads(file.read_bytes()) for file in (folder / "eventos").glob("*.json")]
+
+
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda each: each.block)
-def test_the_second_program_verifies(tmp_path: Path, language: Language) -> None:
-    command = programs(language, tmp_path)["conferir"]
-    given = signing.headers("evt_1", BODY, [SECRET], int(time.time()))["X-Service-Signature"]
+def test_the_second_program_keeps_each_genuine_event_once(folder: Path, language: Language) -> None:
+    """Before the fix, the sample checked only the header without time and id, knew one secret, and was no receiver."""
+    now = int(time.time())
 
-    def accepts(body: bytes, signature: str, secret: str) -> bool:
-        done = subprocess.run([*command, signature, secret], cwd=tmp_path, input=body, timeout=TIME_LIMIT_S)
-        return done.returncode == 0
+    def signed(event_id: str, secrets: list[str], sent_at: int = now) -> dict[str, str]:
+        return signing.headers(event_id, BODY, secrets, sent_at)
 
-    assert accepts(BODY, given, SECRET)
-    refused = [(BODY + b" ", given, SECRET), (BODY, given, OTHER_SECRET), (BODY, "é", SECRET)]
-    assert [accepts(*each) for each in refused] == [False] * 3
+    genuine = signed("evt_1", [OLD])
+    refused = [
+        (BODY + b" ", genuine),
+        (BODY, {**genuine, "webhook-id": "evt_2"}),
+        (BODY, signed("evt_2", [FOREIGN])),
+        (BODY, signed("evt_2", [OLD], now - 330)),
+        (BODY, signed("evt_2", [OLD], now + 400)),
+        *((BODY, {**genuine, "webhook-timestamp": moment}) for moment in ("", "x", "1e9", "9" * 40)),
+        *((BODY, {**genuine, "webhook-signature": forged}) for forged in ("", "v1", "v1,a", "v2,a v1,a", "é")),
+        (BODY, {"X-Service-Signature": genuine["X-Service-Signature"]}),
+    ]
+    taken = [genuine, genuine, signed("evt_2", [FOREIGN, NEW]), signed("evt_2", [OLD])]
+    with receiving(programs(language, folder)["receber"], folder, [NEW, OLD]) as url:
+        statuses = [requests.post(url, body, headers=headers, timeout=10).status_code for body, headers in refused]
+        assert statuses == [401] * len(refused)
+        assert kept(folder) == []
+        with ThreadPoolExecutor(4) as pool:
+            replies = pool.map(lambda headers: requests.post(url, BODY, headers=headers, timeout=10), taken * 2)
+        assert {reply.status_code for reply in replies} == {204}
+    files = {file.name: file.read_bytes() for file in (folder / "eventos").iterdir()}
+    assert files == {"evt_1.json": BODY, "evt_2.json": BODY}

@@ -15,6 +15,7 @@ from webhooks import signing
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "partner-guide.md"
 OLD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NEW = "whsec_plJ3nmyCDGBKInavdOK15jsl+xu1XqaV"
+FOREIGN = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 BODY = b'{"event":"lead","external_reference":"52998224725"}'
 
 
@@ -41,10 +42,12 @@ def test_standard_webhooks(guide: dict[str, Callable[..., Any]]) -> None:
     headers = signing.headers("evt_1", BODY, [NEW, OLD], int(time.time()))
     stale = signing.headers("evt_1", BODY, [NEW], int(time.time()) - 600)
 
-    assert guide["verified"](BODY, headers, NEW)["event"] == "lead"
-    assert guide["verified"](BODY, headers, OLD)["event"] == "lead"
-    assert guide["verified"](BODY + b" ", headers, NEW) is None
-    assert guide["verified"](BODY, stale, NEW) is None
+    assert guide["verified"](BODY, headers, [NEW])["event"] == "lead"
+    assert guide["verified"](BODY, headers, [OLD])["event"] == "lead"
+    assert guide["verified"](BODY, headers, [FOREIGN, OLD])["event"] == "lead"
+    assert guide["verified"](BODY, headers, [FOREIGN]) is None
+    assert guide["verified"](BODY + b" ", headers, [NEW]) is None
+    assert guide["verified"](BODY, stale, [NEW]) is None
 
 
 @pytest.mark.parametrize("forged", ["é", "x", "v1", "v1,a", "v1,é", ""])
@@ -53,4 +56,4 @@ def test_no_forgery_breaks_the_receiver(guide: dict[str, Callable[..., Any]], fo
     headers = {**sent, "X-Service-Signature": forged, "webhook-signature": forged}
 
     assert guide["is_genuine"](BODY, headers, NEW) is False
-    assert guide["verified"](BODY, headers, NEW) is None
+    assert guide["verified"](BODY, headers, [NEW, OLD]) is None
