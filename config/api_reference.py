@@ -36,7 +36,9 @@ API_REFERENCE: dict[str, Any] = {
         {"name": "Aceite do titular", "description": "Autorizações por um link, para canais sem página própria."},
         {"name": "Link do titular", "description": "O que o link abre. Sem chave: o próprio link é o segredo."},
         {"name": "Lances", "description": "O que está por trás da chave de um link de leilão."},
-        {"name": "Webhooks", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
+        {"name": "Webhooks", "description": "O cadastro de webhooks do parceiro e os eventos enviados, para ler e reenviar."},
+        # A tag of their own: generators make a file of each tag, and one of two files of a name would be lost.
+        {"name": "Eventos", "description": "O que o serviço envia ao endereço do cadastro do parceiro, por POST."},
     ],
     # The page's scripts and styles come from an installed package, not from another host.
     "SWAGGER_UI_DIST": "SIDECAR",
@@ -44,6 +46,7 @@ API_REFERENCE: dict[str, Any] = {
     # The list of all schemas starts closed, because each operation shows its schema.
     "SWAGGER_UI_SETTINGS": {"deepLinking": True, "defaultModelsExpandDepth": 0},
     "POSTPROCESSING_HOOKS": [
+        "foundation.openapi.include_webhooks",
         "drf_spectacular.hooks.postprocess_schema_enums",
         "foundation.openapi.say_null_plainly",
         "foundation.openapi.open_what_needs_no_key",
@@ -58,6 +61,7 @@ API_REFERENCE: dict[str, Any] = {
         "QueryStatus": "consultas.result_schema.STATUSES",
         "ResultStatus": "consultas.result_schema.RESULT_STATUSES",
         "ActionType": "consultas.result_schema.ACTION_TYPES",
+        "SignatureActionType": ["signature"],
         "ProposalStatus": "proposals.proposal_schema.STATUSES",
         "ProposalStatusOrUnknown": "proposals.proposal_schema.SHOWN_STATUSES",
         "UF": "foundation.format_fields.STATES",

@@ -47,7 +47,7 @@ class OperationSchema(AutoSchema):
         """The component without the serializer's docstring, which is for developers."""
         schema: Document = super()._map_basic_serializer(serializer, direction)
         schema.pop("description", None)
-        return merged(schema, _facts(serializer))
+        return merged(schema, _open_conditions(_facts(serializer)))
 
 
 def merged(schema: Document, facts: Document) -> Document:
@@ -69,6 +69,20 @@ def _facts(field: Any) -> Document:
     return facts
 
 
+def _open_conditions(facts: Document) -> Document:
+    """`facts` whose conditions say that they allow other fields, because Redocly takes each condition for the whole
+    object."""
+    conditions = {key: {**facts[key], "additionalProperties": True} for key in ("if", "then", "else") if key in facts}
+    return {**facts, **conditions}
+
+
+def include_webhooks(result: Document, generator: Any, **_: Any) -> Document:
+    """A hook that adds the components of webhooks to the document's. drf-spectacular collects them too late for its own
+    hook, which makes one component of equal enumerations."""
+    result["components"] = generator.registry.build({})
+    return result
+
+
 def open_what_needs_no_key(result: Document, **_: Any) -> Document:
     """A hook that adds `security: []` to the routes without a key and to the webhooks. Otherwise a reader cannot tell
     an open route from a forgotten one."""
@@ -78,16 +92,18 @@ def open_what_needs_no_key(result: Document, **_: Any) -> Document:
 
 
 def wrap_streams(result: Document, **_: Any) -> Document:
-    """A hook for routes that answer with server-sent events. The `data` of each event is text that contains one of the
-    route's objects, which `contentSchema` says. OpenAPI 3.1 does not define whether the schema describes the body (a
-    text) or an event (an object), and tools differ, so both are named."""
+    """A hook for routes that answer with server-sent events. OpenAPI 3.1 does not define whether the schema describes
+    the body (a text) or an event (its id, and its data read as JSON), and tools differ, so `Stream` names both."""
+    schemas = result["components"]["schemas"]
     for operation in _operations(result):
         for response in operation["responses"].values():
             if stream := response.get("content", {}).get(EVENT_STREAM):
-                data = {"type": "string", "contentMediaType": "application/json", "contentSchema": stream["schema"]}
+                data = {"allOf": [stream["schema"]], "description": "O `data` do evento, lido como JSON."}
                 event_id = {"type": "string", "description": "Para voltar depois deste evento, com `Last-Event-ID`."}
-                event = {"type": "object", "required": ["id", "data"], "properties": {"id": event_id, "data": data}}
-                stream["schema"] = {"anyOf": [{"type": "string"}, event]}
+                fields = {"id": event_id, "data": data}
+                schemas["StreamMessage"] = {"type": "object", "required": [*fields], "properties": fields}
+                schemas["Stream"] = {"anyOf": [{"type": "string"}, {"$ref": "#/components/schemas/StreamMessage"}]}
+                stream["schema"] = {"$ref": "#/components/schemas/Stream"}
     return result
 
 

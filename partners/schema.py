@@ -6,7 +6,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
 from foundation.errors import ApiError, InternalError, PayloadTooLarge, Unauthorized, UnsupportedMediaType, api_errors
@@ -51,6 +51,11 @@ class ReasonSchema(serializers.Serializer[Any]):
     retryable = serializers.BooleanField(help_text="Se a mesma chamada pode dar certo mais tarde.")
 
 
+@extend_schema_field({"oneOf": [{"$ref": "#/components/schemas/Offer"}, {"type": "null"}]})
+class _OfferField(serializers.JSONField):
+    """An offer as queries answer it, or null. By its component's name, because this floor knows no offers."""
+
+
 class ErrorSchema(serializers.Serializer[Any]):
     code = serializers.ChoiceField(
         sorted({error.code for error in api_errors()}), help_text="O código pelo qual o seu programa decide."
@@ -68,9 +73,8 @@ class ErrorSchema(serializers.Serializer[Any]):
         child=serializers.CharField(), required=False, help_text="Ao lado de `status`: o que se pode fazer agora."
     )
     reason = ReasonSchema(required=False, help_text="Só quando o erro trata de uma proposta que acabou por um motivo.")
-    replacement = serializers.DictField(
+    replacement = _OfferField(
         required=False,
-        allow_null=True,
         help_text="Só com `offer_expired`: a oferta mais próxima do mesmo banco na consulta mais nova do titular, como "
         "a consulta a deu; nulo se o banco não deu nenhuma depois da que venceu.",
     )

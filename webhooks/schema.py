@@ -56,7 +56,7 @@ def webhook(
             operation_id="event_" + re.sub(r"[^a-z]+", "_", name).strip("_"),
             summary=summary,
             description=when,
-            tags=["Webhooks"],
+            tags=["Eventos"],
             request={"application/json": body},
             examples=[OpenApiExample(name, value=example)],
             responses={200: OpenApiResponse(None, description="Qualquer 2xx confirma. O corpo não é interpretado.")},
