@@ -134,7 +134,7 @@ def _keys(query: Query, by_bank: OffersByBank) -> dict[str, list[str]]:
 
 def _upsert(queries: list[Query], rows: list[dict[str, Any]]) -> dict[tuple[UUID, str], UUID]:
     """`of` of each row is the number of its query, from 1."""
-    params = {
+    params: dict[str, Any] = {
         "partners": [query.partner_id for query in queries],
         "queries": [query.pk for query in queries],
         "cpf_indexes": [query.cpf_index for query in queries],

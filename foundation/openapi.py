@@ -72,8 +72,8 @@ def _facts(field: Any) -> Document:
 def _open_conditions(facts: Document) -> Document:
     """`facts` whose conditions say that they allow other fields, because Redocly takes each condition for the whole
     object."""
-    conditions = {key: {**facts[key], "additionalProperties": True} for key in ("if", "then", "else") if key in facts}
-    return {**facts, **conditions}
+    opened = {key: {**facts[key], "additionalProperties": True} for key in facts.keys() & {"if", "then", "else"}}
+    return facts | opened
 
 
 def include_webhooks(result: Document, generator: Any, **_: Any) -> Document:
