@@ -37,9 +37,15 @@ class ErrorDetailSchema(serializers.Serializer[Any]):
     )
 
 
+@extend_schema_field(
+    {"anyOf": [{"type": "string", "enum": [code.value for code in ReasonCode]}, {"type": "string"}]}
+)
+class _ReasonCodeField(serializers.CharField):
+    """A reason's code. Codes may be added, so generated clients must take any text beside those of today."""
+
+
 class ReasonSchema(serializers.Serializer[Any]):
-    code = serializers.ChoiceField(
-        [code.value for code in ReasonCode],
+    code = _ReasonCodeField(
         help_text="O código pelo qual o seu programa decide; o guia diz o que cada um significa e o que fazer. Novos "
         "códigos podem surgir: trate um que você não conhece como `other`.",
     )

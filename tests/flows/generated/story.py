@@ -46,6 +46,11 @@ assert formalized.action.url.startswith("http")
 
 now = proposal_status.sync(submitted.proposal_id, client=client)
 assert isinstance(now, ProposalDetail), now
+told_later = {"code": "a_code_of_next_year", "source": "bank", "message": "…", "retryable": False, "further": 1}
+later = ProposalDetail.from_dict({**now.to_dict(), "further": {"field": 1}, "reason": told_later})
+assert later["further"] == {"field": 1}
+assert later.reason
+assert later.reason.code == "a_code_of_next_year"
 page = proposal_list.sync(client=client, provider="ipe")
 assert isinstance(page, ProposalPage), page
 assert [each.proposal_id for each in page.proposals] == [now.proposal_id]
