@@ -38,7 +38,7 @@ def look_up(partner: Partner, key: str, request_id: str) -> dict[str, Any]:
     ProviderError for a failure of the bank. Creates nothing at the bank.
     """
     bank = registry.auction_bank()
-    if bank.name not in {allowed.name for allowed in partner.allowed_banks()}:
+    if partner.allowed_bank(bank.name) is None:
         raise ProviderNotAllowed
     if len(key) > MAX_KEY_LENGTH or "\0" in key:
         raise NotFound

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from uuid import UUID
 
 import structlog
 from django.db import connection, transaction
@@ -22,7 +21,6 @@ from foundation import later
 from foundation.database import outlasts_restart
 from foundation.encryption import sealed
 from foundation.errors import ApiError, InvalidInput
-from partners.models import Allowance
 from providers import registry
 from providers.bank import Bank
 from providers.errors import BankFailure
@@ -198,12 +196,6 @@ def put_off(step: Step) -> None:
 def give_up(step: Step) -> None:
     """Expire the step without asking the bank."""
     settle(step, StepOutcome.EXPIRED, _waiting(step))
-
-
-def partners_allowed(bank: str, steps: list[Step]) -> set[UUID]:
-    """The partners of `steps` whose contract still has `bank`."""
-    rows = Allowance.objects.filter(provider=bank, partner__in={step.partner_id for step in steps})
-    return set(rows.values_list("partner_id", flat=True))
 
 
 def _look_again(step: Step) -> None:

@@ -13,6 +13,7 @@ from gevent.pool import Pool
 from consultas import pending
 from consultas.models import Step
 from foundation import later
+from partners import contract
 from providers import operation, registry
 from providers.bank import Connection
 from providers.errors import BankSwitchedOff
@@ -56,7 +57,7 @@ def _look_at(bank: str, connections: dict[str, Connection]) -> list[gevent.Green
     """Start checks of the bank's due steps, as many as there are free places."""
     places = _places.setdefault(bank, Pool(PLACES))
     steps = pending.claim_due(bank, places.free_count())
-    allowed = pending.partners_allowed(bank, steps)
+    allowed = contract.partners_with(bank, {step.partner_id for step in steps})
     return [places.spawn(_look, step, connections, step.partner_id in allowed) for step in steps]
 
 

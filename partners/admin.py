@@ -46,15 +46,15 @@ LIMITS = ("rate_limit", "in_flight_limit", "daily_cpf_limit")
 class AllowanceInline(LabelledInline):
     model = Allowance
     form = AllowanceForm
-    fields = ("provider", "portfolio", "portfolios")
+    fields = ("provider", "portfolio", "portfolios", "paused_until", "pause_reason")
     extra = 0
     hide_title = True
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         """The columns. Operators who may not change them read the list of portfolios as text."""
-        return (
-            self.fields if self.has_change_permission(request, obj) else ("provider", "portfolio", "portfolios_as_text")
-        )
+        if self.has_change_permission(request, obj):
+            return self.fields
+        return tuple("portfolios_as_text" if name == "portfolios" else name for name in self.fields)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if self.has_change_permission(request, obj) else self.get_fields(request, obj)

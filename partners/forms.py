@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.db import connection
+from django.utils import timezone
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
     UnfoldAdminIntegerFieldWidget,
@@ -51,6 +53,12 @@ class AllowanceForm(forms.ModelForm):
         required=False,
         widget=UnfoldAdminTextInputWidget,
     )
+
+    def clean_paused_until(self) -> datetime | None:
+        until: datetime | None = self.cleaned_data["paused_until"]
+        if until and until <= timezone.now() and "paused_until" in self.changed_data:
+            raise ValidationError("O fim da pausa já passou. Para encerrá-la, deixe o campo vazio.")
+        return until
 
 
 class PartnerForm(forms.ModelForm):

@@ -8,12 +8,10 @@ import hmac
 import ipaddress
 import secrets
 import uuid
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-import msgspec
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
@@ -22,6 +20,8 @@ from django.utils import timezone
 
 from foundation import statements
 from foundation.encryption import EncryptedJSONField, EncryptedTextField
+from partners import contract
+from partners.contract import AllowedBank
 from partners.validators import (
     PORTFOLIO_LENGTH,
     validate_cnpj,
@@ -61,21 +61,6 @@ class WebhookEvent(models.TextChoices):
 def default_webhook_events() -> list[str]:
     """The events of a registration that names none."""
     return [WebhookEvent.LEAD, WebhookEvent.AUTHORIZATION_RESULT, WebhookEvent.AUTHORIZATION_COMPLETED]
-
-
-@dataclass(frozen=True)
-class AllowedBank:
-    """A bank of a partner's contract. If the contract fixes `portfolio`, it is the `originador` of every call;
-    otherwise a call may choose one of `portfolios`. `enabled` is False while an operator has disabled the bank."""
-
-    name: str
-    portfolio: str | None
-    enabled: bool
-    portfolios: tuple[str, ...] = ()
-
-    def portfolio_for(self, requested: str | None) -> str | None:
-        """The portfolio for a call that asks for `requested`. None means the bank's default."""
-        return self.portfolio or (requested if requested in self.portfolios else None)
 
 
 class Partner(models.Model):
@@ -181,15 +166,11 @@ class Partner(models.Model):
     def allowed_banks(self) -> list[AllowedBank]:
         """The contract's banks, sorted by name, including disabled ones. At most one query; credentials are not
         read."""
-        if self.contract is not None:
-            return list(self.contract)
-        rows = self.allowances.order_by("provider_id").values_list(
-            "provider_id", "portfolio", "provider__enabled", "portfolios"
-        )
-        return [
-            AllowedBank(name, portfolio or None, enabled, tuple(portfolios))
-            for name, portfolio, enabled, portfolios in rows
-        ]
+        return contract.of(self.pk) if self.contract is None else list(self.contract)
+
+    def allowed_bank(self, name: str) -> AllowedBank | None:
+        """The contract's bank `name`. None outside the contract."""
+        return next((bank for bank in self.allowed_banks() if bank.name == name), None)
 
     def allow_only(self, names: list[str]) -> None:
         """Set the allowlist to exactly `names`. Banks that stay keep their portfolio."""
@@ -335,7 +316,7 @@ class ApiKey(models.Model):
         if row is None:
             return None
         key, partner = keys.row(row[: len(keys)]), partners.row(row[len(keys) : -1])
-        partner.contract = msgspec.json.decode(row[-1], type=list[AllowedBank])
+        partner.contract = contract.read(row[-1])
         key.partner = partner
         return key
 
@@ -361,7 +342,7 @@ class ApiKey(models.Model):
 
 class Allowance(models.Model):
     """A bank that the partner's contract allows. If `portfolio` is set, it is the `originador` of each call. Otherwise
-    a call may choose one of `portfolios`, and no other."""
+    a call may choose one of `portfolios`, and no other. Until `paused_until`, no query of the partner asks the bank."""
 
     partner = models.ForeignKey(Partner, models.CASCADE, related_name="allowances", verbose_name="parceiro")
     provider = models.ForeignKey(Provider, models.PROTECT, related_name="+", verbose_name="banco")
@@ -374,6 +355,13 @@ class Allowance(models.Model):
         validators=[validate_portfolios],
         help_text="Separadas por vírgula. Sem carteira fixa, o originador da chamada vale só se estiver aqui.",
     )
+    paused_until = models.DateTimeField(
+        "pausado até",
+        null=True,
+        blank=True,
+        help_text="Até lá nenhuma consulta do parceiro pergunta a este banco. Envios e propostas continuam.",
+    )
+    pause_reason = models.CharField("motivo da pausa", max_length=200, blank=True, default="")
 
     class Meta:
         verbose_name = "banco permitido"
@@ -384,19 +372,18 @@ class Allowance(models.Model):
     def __str__(self) -> str:
         return str(self.provider_id)
 
+    def clean(self) -> None:
+        """Raises ValidationError for a pause without a reason."""
+        if self.paused_until and not self.pause_reason:
+            raise ValidationError({"pause_reason": "Uma pausa precisa de um motivo."})
+
 
 @lru_cache(maxsize=1)
 def _finding() -> tuple[str, statements.Columns[ApiKey], statements.Columns[Partner]]:
     """The statement of `ApiKey.find`, and the columns of its row: key, partner, contract as JSON."""
     keys, partners = statements.Columns(ApiKey, "k"), statements.Columns(Partner, "p", without=SECRET_FIELDS)
     sql = f"""
-SELECT {keys.sql}, {partners.sql}, coalesce(
-    (SELECT json_agg(
-        json_build_object('name', a.provider_id, 'portfolio', nullif(a.portfolio, ''), 'enabled', b.enabled,
-            'portfolios', a.portfolios)
-        ORDER BY a.provider_id)
-    FROM partners_allowance a JOIN providers_provider b ON b.name = a.provider_id
-    WHERE a.partner_id = p.id), '[]')::text
+SELECT {keys.sql}, {partners.sql}, {contract.contract_sql("p.id")}
 FROM partners_apikey k JOIN partners_partner p ON p.id = k.partner_id
 WHERE k.digest = %s
 """  # noqa: S608 - names of ours

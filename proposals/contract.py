@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from foundation.errors import NotFound
-from partners.models import AllowedBank, Partner
+from partners.contract import AllowedBank
+from partners.models import Partner
 from proposals import requirements
 from providers import registry
 from providers.bank import Bank
-from providers.health import health_of
+from providers.health import UNAVAILABLE, health_of
 
 
 def banks(partner: Partner) -> list[dict[str, Any]]:
@@ -35,10 +36,10 @@ def options(partner: Partner, name: str, field: str, filters: dict[str, str]) ->
 
 
 def _allowed(partner: Partner, name: str) -> AllowedBank:
-    for allowed in partner.allowed_banks():
-        if allowed.name == name:
-            return allowed
-    raise NotFound("Banco desconhecido.")
+    allowed = partner.allowed_bank(name)
+    if allowed is None:
+        raise NotFound("Banco desconhecido.")
+    return allowed
 
 
 def _adapter(allowed: AllowedBank) -> type[Bank]:
@@ -51,6 +52,8 @@ def _adapter(allowed: AllowedBank) -> type[Bank]:
 def _described(partner: Partner, allowed: list[AllowedBank]) -> list[dict[str, Any]]:
     connected = [each for each in allowed if registry.get(each.name) is not None]
     states = health_of([each.name for each in connected])
-    return [
-        requirements.described(_adapter(each), states[each.name].for_partner(str(partner.pk))) for each in connected
-    ]
+
+    def status(bank: AllowedBank) -> str:
+        return UNAVAILABLE if bank.is_paused else states[bank.name].for_partner(str(partner.pk))
+
+    return [requirements.described(_adapter(each), status(each)) for each in connected]

@@ -41,8 +41,8 @@ def validated(partner: Partner, body: dict[str, Any]) -> dict[str, Any]:
         return validation.validated(SubmissionRequest, body)
     except InvalidInput as fault:
         part = validation.valid_part(SubmissionRequest, body)
-        provider = (part.get("offer_ref") or {}).get("provider")
-        if provider not in {allowed.name for allowed in partner.allowed_banks()}:
+        provider = (part.get("offer_ref") or {}).get("provider") or ""
+        if partner.allowed_bank(provider) is None:
             raise  # reveal nothing about a bank outside the contract
         further = dataset.faults_of_part(partner, adapter(provider), part, fault.details)
         raise InvalidInput(details=[*fault.details, *further]) from None
@@ -57,7 +57,7 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     OfferExpired also contains the `replacement`, an offer that may take the expired one's place.
     """
     provider = data["offer_ref"]["provider"]
-    if provider not in {allowed.name for allowed in partner.allowed_banks()}:
+    if partner.allowed_bank(provider) is None:
         raise NotFound
     offer = offers.named(partner, provider, data["offer_ref"]["offer_id"])
     dataset.check(adapter(provider), data, offer)

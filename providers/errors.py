@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from foundation.errors import ApiError, InvalidInput, InvalidState, NotFound
@@ -131,6 +132,15 @@ class BankSwitchedOff(ProviderUnavailable):
 
     def __init__(self) -> None:
         super().__init__(sent=False, held_back=True)
+
+
+class BankPaused(BankSwitchedOff):
+    """An operator has paused the partner at the bank for a time. Nothing was sent."""
+
+    @property
+    def reason(self) -> Reason:
+        """The failure as a reason for partners. The same call may succeed after the pause."""
+        return replace(super().reason, retryable=True)
 
 
 def refusal_by_status(status: int, words: str) -> ApiError:

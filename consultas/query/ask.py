@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -28,10 +29,11 @@ from foundation.database import give_back_connection
 from foundation.errors import ApiError
 from foundation.heartbeats import worker_id
 from foundation.leases import FREE
+from partners import contract
 from partners.models import Partner
 from providers import operation, registry
 from providers.bank import Bank, Connection
-from providers.errors import BankFailure, ProviderError, ProviderUnavailable
+from providers.errors import BankFailure, BankPaused, ProviderError, ProviderUnavailable
 from providers.models import connections_sql, read_connections
 from providers.types.answer import QueryStatus
 
@@ -49,7 +51,7 @@ def run(query_id: str) -> None:
     connection.close()
     if taken is None:
         return
-    query, connections, steps = taken
+    query = taken.query
     structlog.contextvars.bind_contextvars(request_id=query.request_id)
     landing = Landing(query, _earlier_answers(query) if query.takes > 1 else [])
     known = {answer.provider for answer in (*end.answers_of(query), *landing.answers)}
@@ -58,7 +60,7 @@ def run(query_id: str) -> None:
 
     def one(bank: str) -> None:
         structlog.contextvars.bind_contextvars(request_id=query.request_id)
-        landing.add(_answer(query, bank, connections, steps.get(bank)))
+        landing.add(_answer(taken, bank))
 
     greenlets = [gevent.spawn(one, bank) for bank in banks]
     telling = gevent.spawn(landing.tell)
@@ -68,18 +70,28 @@ def run(query_id: str) -> None:
     gevent.joinall(greenlets)
 
 
-def take(query_id: str) -> tuple[Query, dict[str, Connection], dict[str, Step]] | None:
-    """Lease the query until just after its deadline. Returns the query with the parts of its partner that events need;
-    the connections of its banks that are enabled, by bank; and the steps that the holder still owes them, by bank. None
-    if the query has ended or another worker has it. One statement."""
+@dataclass(frozen=True)
+class Taken:
+    """A query that this worker has taken, with the parts of its partner that events need; the `connections` of its
+    banks that are enabled, and the `steps` that the holder still owes them, by bank; the banks at which the partner is
+    `paused`."""
+
+    query: Query
+    connections: dict[str, Connection]
+    steps: dict[str, Step]
+    paused: list[str]
+
+
+def take(query_id: str) -> Taken | None:
+    """Lease the query until just after its deadline. None if it has ended or another worker has it. One statement."""
     sql, columns = _taking()
     row = statements.fetch_one(sql, {"id": query_id, "worker": worker_id(), "late": LATE})
     if row is None:
         return None
-    *values, events, connections, owed = row
+    *values, events, connections, paused, owed = row
     query = columns.row(values)
     query.partner = Partner.from_db(connection.alias, ("id", "webhook_events"), (query.partner_id, events))
-    return query, read_connections(connections), pending.open_steps(query, owed) if owed else {}
+    return Taken(query, read_connections(connections), pending.open_steps(query, owed) if owed else {}, paused)
 
 
 @lru_cache(maxsize=1)
@@ -89,7 +101,8 @@ def _taking() -> tuple[str, statements.Columns[Query]]:
 WITH q AS (
     UPDATE consultas_query SET worker = %(worker)s, lease_until = deadline_at + %(late)s::interval, takes = takes + 1
     WHERE id = %(id)s AND finished_at IS NULL AND {FREE} RETURNING *)
-SELECT {columns.sql}, p.webhook_events, {connections_sql("q.banks ? b.name")}, ARRAY(
+SELECT {columns.sql}, p.webhook_events, {connections_sql("q.banks ? b.name")},
+    {contract.paused_sql("q.partner_id")}, ARRAY(
     SELECT s.provider FROM consultas_step s
     WHERE s.partner_id = q.partner_id AND s.cpf_index = q.cpf_index AND s.state = 'open' AND q.banks ? s.provider)
 FROM q JOIN partners_partner p ON p.id = q.partner_id
@@ -178,18 +191,20 @@ def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
     channels.end(work, ended, max(LATE.total_seconds(), query.seconds_left()))
 
 
-def _answer(query: Query, bank: str, connections: dict[str, Connection], step: Step | None) -> Answer:
-    """The answer of `bank` to `query`. Any exception becomes this bank's answer, so that no other bank is affected."""
-    begun = time.monotonic()
+def _answer(taken: Taken, bank: str) -> Answer:
+    """The bank's answer to the query. Any exception becomes this bank's answer, so that no other bank is affected."""
+    begun, query = time.monotonic(), taken.query
     try:
+        if bank in taken.paused:
+            raise BankPaused
         client = operation.client(
             bank,
             request_id=query.request_id,
             partner=str(query.partner_id),
-            known=connections,
+            known=taken.connections,
             longest_s=query.seconds_left(),
         )
-        result = pending.ask(client, query, query.for_bank(bank), step)
+        result = pending.ask(client, query, query.for_bank(bank), taken.steps.get(bank))
     except BankFailure as failure:
         log.warning("bank_failed", bank=bank, code=failure.code, held_back=failure.held_back)
         return failed(bank, failure, time.monotonic() - begun)

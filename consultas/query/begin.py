@@ -25,7 +25,8 @@ from consultas.query.repeat import Earlier
 from foundation import statements
 from foundation.encryption import blind_index
 from foundation.errors import Detail, InvalidInput, NotFound
-from partners.models import AllowedBank, Partner
+from partners.contract import AllowedBank
+from partners.models import Partner
 from providers import registry
 from providers.errors import ProviderNotAllowed, ProviderUnavailable
 from providers.types.query import BankQuery
@@ -53,10 +54,10 @@ def choose_bank(partner: Partner, name: str) -> AllowedBank:
     """The contract's bank `name`. Raises NotFound for an unknown bank, ProviderNotAllowed outside the contract."""
     if registry.get(name) is None:
         raise NotFound("Banco desconhecido.")
-    for bank in partner.allowed_banks():
-        if bank.name == name:
-            return bank
-    raise ProviderNotAllowed
+    bank = partner.allowed_bank(name)
+    if bank is None:
+        raise ProviderNotAllowed
+    return bank
 
 
 def begin(partner: Partner, data: dict[str, Any], kind: Query.Kind, request_id: str, banks: list[AllowedBank]) -> Query:
@@ -76,7 +77,9 @@ def begin_aggregated(
     query = _query(partner, data, Query.Kind.AGGREGATED, request_id, banks)
     # Streamed and individual queries store no offers and send no lead, so only an aggregated one can repeat another.
     if all(data.get(amount) is None for amount in ("loan_value", "installment_value", "installments")):
-        same = msgspec.json.encode([str(partner.pk), query.request, query.banks, query.portfolios], order="sorted")
+        paused = [bank.name for bank in banks if bank.is_paused]  # a repeat must not show their earlier offers
+        parts = [str(partner.pk), query.request, query.banks, query.portfolios, paused]
+        same = msgspec.json.encode(parts, order="sorted")
         query.fingerprint = blind_index("query", same.decode())
     return query, _insert(query)
 

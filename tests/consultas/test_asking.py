@@ -100,8 +100,8 @@ def test_the_query_of_a_dead_worker_is_published_again_and_taken_once_more(partn
     assert later.tasks_due() == [], "another copy follows only if nobody takes this one"
     again = ask.take(str(query.id))
     assert again is not None
-    assert again[0].takes == 2
-    found = {answer.provider: answer.status for answer in ask._earlier_answers(again[0])}
+    assert again.query.takes == 2
+    found = {answer.provider: answer.status for answer in ask._earlier_answers(again.query)}
     assert found == {"ipe": "no_offers", "canela": "error"}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from consultas.models import Query
 from consultas.query import begin
-from partners.models import AllowedBank
+from partners.contract import AllowedBank
 from tests.factories import PartnerFactory
 
 HOLDER = {

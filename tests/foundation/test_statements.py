@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
 
 from consultas.models import Query
 from consultas.query import ask
 from foundation import statements
-from partners.models import SANDBOX_KEY, AllowedBank, ApiKey
+from partners.contract import AllowedBank
+from partners.models import SANDBOX_KEY, ApiKey
 from providers.models import Provider, enabled_connections
 from tests.factories import PartnerFactory, issue_key
 
@@ -100,10 +103,10 @@ def test_a_row_is_read_as_the_orm_reads_it_and_what_is_left_out_is_read_later(dj
     with django_assert_num_queries(1):
         taken = ask.take(str(query.pk))
         assert taken is not None
-        found, accounts, steps = taken
+        found = taken.query
         assert found.partner.wants_event("lead")
     assert values(found) == values(Query.objects.get(pk=query.pk))
-    assert (accounts, steps) == ({}, {})
+    assert (taken.connections, taken.steps, taken.paused) == ({}, {}, [])
     with django_assert_num_queries(1):
         assert found.partner.name == query.partner.name
 
@@ -118,11 +121,13 @@ def test_the_key_comes_with_its_partner_and_contract_in_one_statement(django_ass
     Provider.objects.create(name="bank-b", base_url="http://127.0.0.1:1")
     key.partner.allow_only(["bank-b", "bank-a"])
     key.partner.allowances.filter(provider_id="bank-b").update(portfolio="77", portfolios=["1", "2"])
+    key.partner.allowances.filter(provider_id="bank-a").update(paused_until=timezone.now() + timedelta(minutes=1))
     with django_assert_num_queries(1):
         found = ApiKey.find(secret)
         assert found is not None
         contract = found.partner.allowed_banks()
-    assert contract == [AllowedBank("bank-a", None, False), AllowedBank("bank-b", "77", True, ("1", "2"))]
+    bank_a = AllowedBank("bank-a", None, False, is_paused=True)
+    assert contract == [bank_a, AllowedBank("bank-b", "77", True, ("1", "2"))]
     assert contract == key.partner.allowed_banks()
     assert values(found) == values(ApiKey.objects.get(pk=key.pk))
     secrets = ("webhook_secret", "retired_webhook_secrets")

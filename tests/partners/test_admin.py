@@ -6,6 +6,7 @@ import html
 import re
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -15,6 +16,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.models import AuditEntry
 from partners import limits
 from partners.models import ApiKey, Partner, default_webhook_events
 from tests.factories import PartnerFactory, ProviderFactory, issue_key
@@ -270,6 +272,23 @@ def test_webhook_and_allowlist_are_edited_without_touching_the_secret(admin_clie
         ("cedro", "CLT-ESPECIAL", ("A-1", "B 2")),
         ("ipe", None, ()),
     ]
+
+
+def test_a_pause_at_a_bank_has_an_end_to_come_and_a_reason_and_is_audited(admin_client, partner):
+    def sent(day: str, reason: str) -> Any:
+        pause = {"paused_until_0": day, "paused_until_1": "18:00:00" if day else "", "pause_reason": reason}
+        fields = {f"allowances-0-{name}": value for name, value in pause.items()}
+        return admin_client.post(page(partner), partner_form(partner, **fields))
+
+    assert "Uma pausa precisa de um motivo." in sent("22/11/2046", "").content.decode()
+    assert "O fim da pausa já passou." in sent("22/11/2024", "auditoria").content.decode()
+    assert not partner.allowed_banks()[0].is_paused
+    assert sent("22/11/2046", "auditoria").status_code == 302
+    assert partner.allowed_banks()[0].is_paused
+    told = AuditEntry.objects.latest("pk").changes
+    assert [new for name, (_, new) in told.items() if name.endswith("pause_reason")] == ["auditoria"]
+    assert sent("", "").status_code == 302
+    assert not partner.allowed_banks()[0].is_paused
 
 
 def test_limits_are_set_in_the_form_and_shown_with_todays_use(admin_client, partner):

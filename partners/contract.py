@@ -1,0 +1,72 @@
+"""What a partner may do at each bank now: the banks of its contract, with each bank's switch, the pause of this partner
+there, and the portfolios. One SQL expression, read with the partner's key, by its id, and by workers.
+
+What closes a bank to everybody for a time stands in providers/maintenance.py, and the limits of a partner's calls in
+partners/limits.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+import msgspec
+
+from foundation import statements
+
+
+@dataclass(frozen=True)
+class AllowedBank:
+    """A bank of a partner's contract. If the contract fixes `portfolio`, it is the `originador` of every call;
+    otherwise a call may choose one of `portfolios`. `enabled` is False while an operator has disabled the bank, and
+    `is_paused` is True while an operator has paused the partner there."""
+
+    name: str
+    portfolio: str | None
+    enabled: bool
+    portfolios: tuple[str, ...] = ()
+    is_paused: bool = False
+
+    def portfolio_for(self, requested: str | None) -> str | None:
+        """The portfolio for a call that asks for `requested`. None means the bank's default."""
+        return self.portfolio or (requested if requested in self.portfolios else None)
+
+
+def contract_sql(partner: str) -> str:
+    """An SQL expression for the contract as JSON, sorted by bank, for `read`. `partner` is an SQL expression for the
+    partner's id."""
+    return f"""coalesce((SELECT json_agg(json_build_object('name', a.provider_id, 'portfolio', nullif(a.portfolio, ''),
+        'enabled', b.enabled, 'portfolios', a.portfolios, 'is_paused', {_PAUSED}) ORDER BY a.provider_id)
+    FROM partners_allowance a JOIN providers_provider b ON b.name = a.provider_id
+    WHERE a.partner_id = {partner}), '[]')::text"""  # noqa: S608 - names of ours
+
+
+def paused_sql(partner: str) -> str:
+    """An SQL expression for the names of the banks at which the partner is paused, an array."""
+    return f"ARRAY(SELECT a.provider_id FROM partners_allowance a WHERE a.partner_id = {partner} AND {_PAUSED})"  # noqa: S608 - names of ours
+
+
+#: The SQL condition of a pause, on a row `a` of the contract.
+_PAUSED = "coalesce(a.paused_until > now(), false)"
+
+
+def read(text: str) -> list[AllowedBank]:
+    """The contract in the value of `contract_sql`."""
+    return msgspec.json.decode(text, type=list[AllowedBank])
+
+
+def of(partner: UUID) -> list[AllowedBank]:
+    """The contract of the partner with this id, sorted by bank. One statement."""
+    row = statements.fetch_one(f"SELECT {contract_sql('%s')}", [partner])
+    return read(row[0]) if row else []
+
+
+def partners_with(bank: str, partners: Collection[UUID]) -> set[UUID]:
+    """Those of `partners` whose contract has `bank`."""
+    with statements.cursor() as cursor:
+        cursor.execute(_WITH, [bank, list(partners)])
+        return {partner for (partner,) in cursor.fetchall()}
+
+
+_WITH = "SELECT partner_id FROM partners_allowance WHERE provider_id = %s AND partner_id = ANY(%s)"
