@@ -256,6 +256,7 @@ def test_pages_of_100_newest_first_stay_right_while_proposals_are_added(http: Dj
         Proposal(
             partner=partner,
             offer=offer,
+            origin_query_id=offer.query_id,
             provider="ipe",
             cpf_index=offer.cpf_index,
             dataset=dataset(shown(offer)),
