@@ -1,7 +1,7 @@
 """A small process supervisor for `make run`: prefixes output, restarts processes, and leaves nothing running at the
 end.
 
-It has one thread and one selector, and sleeps while nothing happens. docs/decisions/0003-supervisor.md says why it is
+It has one thread and one selector, and sleeps while nothing happens. docs/decisions/0002-local-machine.md says why it is
 not a library.
 """
 

@@ -1,0 +1,28 @@
+"""The documents' form: lines that a diff can show, and decisions that exist where code and pages refer to them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DECISIONS = ROOT / "docs" / "decisions"
+#: `decisions/0030-…`, `decision 30`, and `[30](0030-…)` as decisions refer to each other.
+REFERENCE = re.compile(r"decisions/0*(\d+)|[Dd]ecisions? \[?0*(\d+)|\]\(0*(\d+)-")
+ELSEWHERE = (".venv", "node_modules", "var")
+
+
+def test_every_decision_that_is_referred_to_exists_and_is_listed() -> None:
+    numbers = {str(int(page.name[:4])): page.name for page in DECISIONS.glob("0*.md")}
+    listed = (DECISIONS / "README.md").read_text("utf-8")
+    assert [name for number, name in numbers.items() if f"[{number}]({name})" not in listed] == []
+    folders = [each for each in ROOT.iterdir() if each.name not in ELSEWHERE and not each.name.startswith(".")]
+    files = {each for folder in folders if folder.is_dir() for each in folder.rglob("*.*") if each != Path(__file__)}
+    unknown = {
+        f"{file.relative_to(ROOT)}: {found[0]}"
+        for file in files | {ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "redocly.yaml"}
+        if file.suffix in (".py", ".md", ".html", ".yaml") and not set(ELSEWHERE) & set(file.relative_to(ROOT).parts)
+        for found in REFERENCE.finditer(file.read_text("utf-8"))
+        if next(number for number in found.groups() if number) not in numbers
+    }
+    assert unknown == set()
