@@ -348,7 +348,7 @@ REST_FRAMEWORK = {
 }
 
 # --- Celery ------------------------------------------------------------------------------------------------
-# A separate Redis for messages, if one server is not enough (docs/scale.md).
+# A separate Redis for messages, if one server is not enough (docs/performance.md).
 _broker = env.str("BROKER_URL", "").strip()
 CELERY_BROKER_URL = address("BROKER_URL", _broker, "redis", "rediss") if _broker else REDIS_URL
 CELERY_TASK_IGNORE_RESULT = True
