@@ -37,9 +37,7 @@ class ErrorDetailSchema(serializers.Serializer[Any]):
     )
 
 
-@extend_schema_field(
-    {"anyOf": [{"type": "string", "enum": [code.value for code in ReasonCode]}, {"type": "string"}]}
-)
+@extend_schema_field({"anyOf": [{"type": "string", "enum": [code.value for code in ReasonCode]}, {"type": "string"}]})
 class _ReasonCodeField(serializers.CharField):
     """A reason's code. Codes may be added, so generated clients must take any text beside those of today."""
 

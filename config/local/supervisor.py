@@ -1,8 +1,8 @@
 """A small process supervisor for `make run`: prefixes output, restarts processes, and leaves nothing running at the
 end.
 
-It has one thread and one selector, and sleeps while nothing happens. docs/decisions/0002-local-machine.md says why it is
-not a library.
+It has one thread and one selector, and sleeps while nothing happens. docs/decisions/0002-local-machine.md says why it
+is not a library.
 """
 
 from __future__ import annotations
