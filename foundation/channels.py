@@ -12,7 +12,6 @@ which holds what counts.
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -26,9 +25,8 @@ import structlog
 from redis import Connection
 from redis.exceptions import RedisError, TimeoutError
 
-from foundation import sending
 from foundation.encryption import WrongKey
-from foundation.redis import listening_connection, redis
+from foundation.redis import listening_connection, per_process, redis, reserved_redis
 from foundation.sealing import seal, unseal
 
 log = structlog.get_logger(__name__)
@@ -155,16 +153,7 @@ def listen(work: str, *, results: bool = True) -> Iterator[Inbox]:
         yield inbox
 
 
-_lock = threading.Lock()
-_listeners: dict[int, _Listener] = {}
-
-
-def _listener() -> _Listener:
-    """This process's listener. A forked process gets its own."""
-    with _lock:
-        if os.getpid() not in _listeners:
-            _listeners[os.getpid()] = _Listener()
-        return _listeners[os.getpid()]
+_listener = per_process(_Listener)
 
 
 # --- Workers ----------------------------------------------------------------------------------------------------
@@ -175,7 +164,7 @@ def tell(work: str, kind: str, content: Any = None, patience_s: float = 0) -> No
 
     Repeated for up to `patience_s` seconds while Redis is away, so a message may arrive twice. Raises RedisError.
     """
-    sending.send(_message(work, kind, content), patience_s=patience_s)
+    _send(_message(work, kind, content), patience_s=patience_s)
 
 
 def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
@@ -187,7 +176,7 @@ def keep(work: str, results: Mapping[str, Any], patience_s: float) -> None:
     commands: list[tuple[Any, ...]] = [("PUBLISH", _results(work), each) for each in sealed.values()]
     commands.append(("HSET", _kept(work), *(part for item in sealed.items() for part in item)))
     commands.append(("EXPIRE", _kept(work), _KEPT_S))
-    sending.send(*commands, patience_s=patience_s)
+    _send(*commands, patience_s=patience_s)
 
 
 def end(work: str, content: Any, patience_s: float) -> None:
@@ -195,7 +184,7 @@ def end(work: str, content: Any, patience_s: float) -> None:
 
     Repeated for up to `patience_s` seconds while Redis is away. Raises RedisError.
     """
-    sending.send(("DEL", _kept(work)), _message(work, END, content), patience_s=patience_s)
+    _send(("DEL", _kept(work)), _message(work, END, content), patience_s=patience_s)
 
 
 def kept(work: str, names: Iterable[str] | None = None) -> dict[str, bytes]:
@@ -238,6 +227,75 @@ def answering(work: str, patience_s: float) -> Iterator[Reply]:
         kind = END
     finally:
         tell(work, kind, reply.content if kind == END else None, patience_s)
+
+
+def _send(*commands: tuple[Any, ...], patience_s: float) -> None:
+    """Send `commands` in this order, each in the form of redis-py's `execute_command`. Returns when Redis has executed
+    them.
+
+    Repeated for up to `patience_s` seconds while Redis is unavailable; the commands may then run twice. Raises
+    RedisError.
+    """
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            return _sender().add(*commands)
+        except RedisError:
+            if time.monotonic() >= end:
+                raise
+            log.warning("redis_away")
+            time.sleep(_RETRY_S)
+
+
+class _Sender:
+    """Sends a worker's commands: all waiting commands in one pipeline; further ones wait until it returns. The sender
+    has its own connection, because a thousand tasks share the pool."""
+
+    def __init__(self) -> None:
+        self._redis = reserved_redis()
+        self._next = _Batch()
+        self._lock = threading.Lock()
+        self._filled = threading.Event()
+        threading.Thread(target=self._send, name="channels-send", daemon=True).start()
+
+    def add(self, *commands: tuple[Any, ...]) -> None:
+        """Send `commands` in this order. Returns when Redis has executed them. Raises RedisError."""
+        with self._lock:
+            batch = self._next
+            batch.commands += commands
+        self._filled.set()
+        batch.done.wait()
+        if batch.fault is not None:
+            raise batch.fault
+
+    def _send(self) -> None:
+        while True:
+            self._filled.wait()
+            self._filled.clear()
+            with self._lock:
+                batch, self._next = self._next, _Batch()
+            if not batch.commands:
+                continue
+            try:
+                pipe = self._redis.pipeline(transaction=False)
+                for command in batch.commands:
+                    pipe.execute_command(*command)
+                pipe.execute()
+            except Exception as fault:  # the waiting callers raise it; the sender continues with the next batch
+                batch.fault = fault
+            batch.done.set()
+
+
+class _Batch:
+    """Commands that are sent together, and the result."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[Any, ...]] = []
+        self.done = threading.Event()
+        self.fault: Exception | None = None
+
+
+_sender = per_process(_Sender)
 
 
 def _message(work: str, kind: str, content: Any) -> tuple[Any, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -12,7 +11,7 @@ import structlog
 from redis import Redis
 from redis.exceptions import RedisError
 
-from foundation.redis import redis, reserved_redis
+from foundation.redis import per_process, redis, reserved_redis
 
 log = structlog.get_logger(__name__)
 
@@ -42,19 +41,17 @@ end
 return dead
 """
 
-_lock = threading.Lock()
-_workers: dict[int, str] = {}
+
+def _begin() -> str:
+    name = uuid.uuid4().hex
+    client = reserved_redis()
+    beat_once(client, name)
+    threading.Thread(target=_beat, args=(client, name), name="heartbeat", daemon=True).start()
+    return name
 
 
-def worker_id() -> str:
-    """The id of this worker process. The first call starts its heartbeat."""
-    with _lock:
-        if os.getpid() not in _workers:
-            name = _workers[os.getpid()] = uuid.uuid4().hex
-            client = reserved_redis()
-            beat_once(client, name)
-            threading.Thread(target=_beat, args=(client, name), name="heartbeat", daemon=True).start()
-        return _workers[os.getpid()]
+#: The id of this worker process. The first call starts its heartbeat.
+worker_id = per_process(_begin)
 
 
 def dead_among(workers: Collection[str]) -> set[str]:

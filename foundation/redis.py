@@ -6,8 +6,11 @@ it.
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from redis import BlockingConnectionPool, Connection, ConnectionError, Redis
@@ -16,9 +19,24 @@ from redis.retry import Retry
 
 from foundation.sockets import has_something_to_read
 
+T = TypeVar("T")
 #: A command fails after this many seconds without an answer. A request sends one or two commands besides publishing its
 #: task.
 TIMEOUT_S = 1.0
+
+
+def per_process(make: Callable[[], T]) -> Callable[[], T]:
+    """`make`, called once in each process: a forked process gets a result of its own."""
+    made: dict[int, T] = {}
+    lock = threading.Lock()
+
+    def get() -> T:
+        with lock:
+            if os.getpid() not in made:
+                made[os.getpid()] = make()
+            return made[os.getpid()]
+
+    return get
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,6 @@ Partner and holder may share an address (NAT, a company's proxy), so nothing is 
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
@@ -19,7 +18,7 @@ from redis.exceptions import RedisError
 
 from foundation.client_ip import client_ip, network_of
 from foundation.encryption import blind_index
-from foundation.redis import redis
+from foundation.redis import per_process, redis
 
 log = structlog.get_logger(__name__)
 
@@ -102,15 +101,4 @@ class _AddressSender:
                 time.sleep(AWAY_S)
 
 
-_lock = threading.Lock()
-_senders: dict[int, _AddressSender] = {}
-
-
-def _sender() -> _AddressSender:
-    """This process's `_AddressSender`. A forked process gets its own."""
-    sender = _senders.get(os.getpid())
-    if sender is None:
-        with _lock:
-            sender = _senders.get(os.getpid()) or _AddressSender()
-            _senders[os.getpid()] = sender
-    return sender
+_sender = per_process(_AddressSender)

@@ -11,7 +11,6 @@ belongs to a dead process and expires.
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 import uuid
@@ -32,7 +31,7 @@ from redis.exceptions import RedisError
 
 from foundation.encryption import blind_index
 from foundation.errors import RateLimited
-from foundation.redis import redis
+from foundation.redis import per_process, redis
 from partners.models import Partner
 
 log = structlog.get_logger(__name__)
@@ -304,18 +303,7 @@ class InFlight:
                     break
 
 
-_processes: dict[int, InFlight] = {}
-_process_lock = threading.Lock()
-
-
-def in_flight() -> InFlight:
-    """This process's `InFlight`. A forked process gets its own."""
-    with _process_lock:
-        if os.getpid() not in _processes:
-            _processes[os.getpid()] = InFlight()
-        return _processes[os.getpid()]
-
-
+in_flight = per_process(InFlight)
 _away_until = 0.0
 
 
