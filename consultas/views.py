@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from consultas import admission, auction_schema, auctions, offers, pending, query_json, schema, serializers
 from consultas.models import Query
-from consultas.query import begin, read, stream
+from consultas.query import begin, listen, read, stream
 from foundation.errors import NotFound
 from partners.views import PartnerView
 from providers import registry
@@ -28,7 +28,7 @@ class AggregatedQueryView(PartnerView):
             banks = begin.choose_banks(self.partner, data.pop("providers", None))
             self.usage.count_cpf(data["cpf"])
             query, earlier = begin.begin_aggregated(self.partner, data, self.request_id, banks)
-            return Response(begin.aggregate_within(query, earlier, wait_ms, place))
+            return Response(listen.aggregate_within(query, earlier, wait_ms, place))
 
 
 class StreamedQueryView(PartnerView):
@@ -50,7 +50,7 @@ class IndividualQueryView(PartnerView):
             bank = begin.choose_bank(self.partner, name)
             self.usage.count_cpf(data["cpf"])
             query = begin.begin(self.partner, data, Query.Kind.INDIVIDUAL, self.request_id, [bank])
-            answer = begin.ask_one(query)
+            answer = listen.ask_one(query)
         return Response(query_json.envelope(query, answer, offers.live_proposal(query, bank.name)))
 
 

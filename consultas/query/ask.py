@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import gevent
-import msgspec
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from gevent.event import Event
@@ -186,8 +185,7 @@ def _end(query: Query, answers: list[Answer], telling: gevent.Greenlet) -> None:
     finally:
         connection.close()
     telling.join()
-    is_whole = query.kind == Query.Kind.AGGREGATED
-    ended = end.Ended(reached=result.reached, reply=msgspec.Raw(result.reply())) if is_whole else end.Ended()
+    ended = result.ended() if query.kind == Query.Kind.AGGREGATED else end.Ended()
     channels.end(work, ended, max(LATE.total_seconds(), query.seconds_left()))
 
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import threading
-from concurrent.futures import Future
-from contextvars import copy_context
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
 from authorizations import evidence
 from authorizations.evidence import QueryEvidence
-from consultas.admission import Place
-from consultas.answer import Answer
 from consultas.models import UNSTARTED, Query
-from consultas.query import end, listen, read, repeat
+from consultas.query import end, repeat
 from consultas.query.repeat import Earlier
 from foundation import statements
 from foundation.encryption import blind_index
@@ -28,10 +20,8 @@ from foundation.errors import Detail, InvalidInput, NotFound
 from partners.contract import AllowedBank
 from partners.models import Partner
 from providers import registry
-from providers.errors import ProviderNotAllowed, ProviderUnavailable
+from providers.errors import ProviderNotAllowed
 from providers.types.query import BankQuery
-
-_REUSE = "UPDATE consultas_query SET answers = %s, simulation_group = %s WHERE id = %s AND finished_at IS NULL"
 
 
 def choose_banks(partner: Partner, requested: list[str] | None) -> list[AllowedBank]:
@@ -137,57 +127,3 @@ def _from_session(acceptance: QueryEvidence) -> dict[str, Any]:
         "accepted_at": acceptance.accepted_at,
         "authorization_reference": f"evidence-{acceptance.number}",
     }
-
-
-def aggregate(query: Query, earlier: Earlier = repeat.NOTHING) -> msgspec.Raw:
-    """The aggregated response to `query` as JSON: from `earlier`, if that has a good answer of every bank. Otherwise
-    have a worker ask the other banks, or follow the identical query that is running, and wait for the end.
-
-    Raises ProviderUnavailable if no bank gave any answer but an infrastructure failure.
-    """
-    reused = replace(earlier, answers=earlier.still_good())
-    if not query.follows and {answer.provider for answer in reused.answers} >= set(query.banks):
-        result = end.end(query, earlier=reused)
-        return _reply(result.reached, msgspec.Raw(result.reply()))
-    if reused.answers:
-        query.simulation_group, query.answers = reused.simulation_group, msgspec.to_builtins(reused.answers)
-        statements.execute(_REUSE, [end.sealed(query, reused.answers), query.simulation_group, query.pk])
-    ended = listen.whole(query)
-    return _reply(ended.reached, ended.reply)
-
-
-def _reply(reached: bool, reply: msgspec.Raw) -> msgspec.Raw:
-    if not reached:
-        raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
-    return reply
-
-
-def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place: Place) -> msgspec.Raw:
-    """Like `aggregate`, but waits at most `wait_ms` milliseconds (None: to the end) and then returns the response so
-    far. The query continues, and keeps its `place` until its end."""
-    if wait_ms is None:
-        return aggregate(query, earlier)
-    held = place.pass_on()
-    reply: Future[msgspec.Raw] = Future()
-
-    def run() -> None:
-        try:
-            reply.set_result(aggregate(query, earlier))
-        except Exception as error:
-            reply.set_exception(error)
-        finally:
-            held.leave()
-            connection.close()
-
-    connection.close()
-    threading.Thread(target=copy_context().run, args=(run,), name="query", daemon=True).start()
-    try:
-        return reply.result(wait_ms / 1000)
-    except TimeoutError:
-        return msgspec.Raw(read.current(read.again(query)).reply())
-
-
-def ask_one(query: Query) -> Answer:
-    """Have the only bank of an individual query asked. Returns its answer."""
-    [answer] = [each for each in listen.answers(query, query.banks, pause_s=math.inf) if each is not None]
-    return answer

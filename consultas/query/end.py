@@ -24,7 +24,7 @@ from consultas.query import repeat
 from consultas.query.repeat import Earlier
 from foundation import channels, encryption, statements
 from foundation.database import outlasts_restart
-from providers.errors import BankFailure, BankTimedOut
+from providers.errors import BankTimedOut
 from providers.types.answer import BankOffer
 from webhooks import outbox
 
@@ -60,6 +60,10 @@ class Result:
     answers: list[Answer]
     shown: query_json.RenderedOffers
 
+    def ended(self) -> Ended:
+        """What a worker tells at the end of an aggregated query."""
+        return Ended(reached=self.reached, reply=msgspec.Raw(self.reply()))
+
     @property
     def reached(self) -> bool:
         """False if no bank gave any answer but an infrastructure failure."""
@@ -81,28 +85,17 @@ def landed(query: Query, banks: Iterable[str] | None = None) -> dict[str, Answer
     return {bank: msgspec.json.decode(answer, type=Answer) for bank, answer in kept.items()}
 
 
-def end(
-    query: Query,
-    fresh: Iterable[Answer] = (),
-    error: BankFailure | None = None,
-    earlier: Earlier | None = None,
-) -> Result:
+def end(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Result:
     """End the query with the answers `fresh`, those of `earlier`, which it repeats (None: those in its row and those of
-    the query that it follows), and those that a worker has kept. Banks without an answer get `error`, a time-out by
-    default.
+    the query that it follows), and those that a worker has kept. Banks without an answer get a time-out.
 
     Stores answers, offers and events in one transaction. If another process was first, the result that it stored is
     returned. Raises the database's error if the database stays away.
     """
-    return store([prepared(query, fresh, error, earlier)]).get(query.pk) or stored(query)
+    return store([prepared(query, fresh, earlier)]).get(query.pk) or stored(query)
 
 
-def prepared(
-    query: Query,
-    fresh: Iterable[Answer] = (),
-    error: BankFailure | None = None,
-    earlier: Earlier | None = None,
-) -> Ending:
+def prepared(query: Query, fresh: Iterable[Answer] = (), earlier: Earlier | None = None) -> Ending:
     """What `end` stores."""
     if earlier is None:
         earlier = (repeat.of(query.follows) if query.follows else None) or Earlier(None, answers_of(query))
@@ -110,7 +103,7 @@ def prepared(
     if missing := [bank for bank in query.banks if bank not in by_bank]:
         by_bank |= landed(query, missing)
         elapsed_s = (timezone.now() - query.created_at).total_seconds()
-        by_bank |= {bank: failed(bank, error or BankTimedOut(), elapsed_s) for bank in missing if bank not in by_bank}
+        by_bank |= {bank: failed(bank, BankTimedOut(), elapsed_s) for bank in missing if bank not in by_bank}
     query.simulation_group = query.simulation_group or earlier.simulation_group
     is_new = query.simulation_group is None and any(answer.offers for answer in by_bank.values())
     answers = sorted(by_bank.values(), key=attrgetter("provider"))

@@ -8,22 +8,27 @@ query that follows this one. A reader judges nobody's life. Past the deadline it
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Collection, Iterator
+from concurrent.futures import Future
+from contextvars import copy_context
+from dataclasses import replace
 
 import msgspec
 import structlog
 from django.db import Error as DatabaseFailure
 from django.db import connection
 
-from consultas.admission import admission
+from consultas.admission import Place, admission
 from consultas.answer import Answer, failed
 from consultas.models import Query
-from consultas.query import end
+from consultas.query import end, read
 from consultas.query.end import Ended
-from foundation import channels, workers
+from consultas.query.repeat import NOTHING, Earlier
+from foundation import channels, statements, workers
 from foundation.channels import Inbox
-from providers.errors import BankTimedOut
+from providers.errors import BankTimedOut, ProviderUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -34,28 +39,79 @@ LATE_S = 1.0
 STORED_WITHIN_S = 2.0
 #: A reader that may have missed something looks at Redis and PostgreSQL this often, in seconds.
 LOOK_EVERY_S = 1.0
+_REUSE = "UPDATE consultas_query SET answers = %s, simulation_group = %s WHERE id = %s AND finished_at IS NULL"
 
 
-def whole(query: Query, *, publishes: bool = True) -> Ended:
-    """Have the banks of the aggregated `query` asked, unless another query or process does (`publishes` is False), and
-    wait for the end. The result has the aggregated response.
+def aggregate(query: Query, earlier: Earlier = NOTHING, *, publishes: bool = True) -> msgspec.Raw:
+    """The aggregated response to `query` as JSON: from `earlier`, if that has a good answer of every bank. Otherwise
+    have a worker ask the other banks, or follow the identical query that is running, and wait for the end. Without
+    `publishes` another process has them asked.
 
-    Gives the caller's database connection back first, so that none is held while waiting. Raises the database's error
-    if the query cannot be stored.
+    Gives the caller's database connection back first, so that none is held while waiting. Raises ProviderUnavailable if
+    no bank gave any answer but an infrastructure failure, and the database's error if the query cannot be stored.
     """
+    ended = _repeated(query, earlier) or _whole(query, publishes)
+    if not ended.reached:
+        raise ProviderUnavailable("Nenhum banco respondeu. Tente novamente em instantes.")
+    return ended.reply
+
+
+def _repeated(query: Query, earlier: Earlier) -> Ended | None:
+    """The end of a query to whose banks all `earlier` has good answers. Otherwise None, and the row keeps those that it
+    has, so that a worker asks the other banks."""
+    reused = replace(earlier, answers=earlier.still_good())
+    if not query.follows and {answer.provider for answer in reused.answers} >= set(query.banks):
+        return end.end(query, earlier=reused).ended()
+    if reused.answers:
+        query.simulation_group, query.answers = reused.simulation_group, msgspec.to_builtins(reused.answers)
+        statements.execute(_REUSE, [end.sealed(query, reused.answers), query.simulation_group, query.pk])
+    return None
+
+
+def _whole(query: Query, publishes: bool) -> Ended:
     reader = _Reader(query, (), publishes)
     for _ in reader.news(math.inf):
         pass
-    ended = reader.ended
-    if ended is None or not ended.is_stored or not ended.has_reply or query.follows:
-        result = end.end(query)
-        ended = Ended(reached=result.reached, reply=msgspec.Raw(result.reply()))
-    return ended
+    heard = reader.ended
+    if heard is None or not heard.has_reply or query.follows:
+        return end.end(query).ended()
+    return heard
+
+
+def aggregate_within(query: Query, earlier: Earlier, wait_ms: int | None, place: Place) -> msgspec.Raw:
+    """Like `aggregate`, but waits at most `wait_ms` milliseconds (None: to the end) and then returns the response so
+    far. The query continues, and keeps its `place` until its end."""
+    if wait_ms is None:
+        return aggregate(query, earlier)
+    held = place.pass_on()
+    reply: Future[msgspec.Raw] = Future()
+
+    def run() -> None:
+        try:
+            reply.set_result(aggregate(query, earlier))
+        except Exception as error:
+            reply.set_exception(error)
+        finally:
+            held.leave()
+            connection.close()
+
+    connection.close()
+    threading.Thread(target=copy_context().run, args=(run,), name="query", daemon=True).start()
+    try:
+        return reply.result(wait_ms / 1000)
+    except TimeoutError:
+        return msgspec.Raw(read.current(read.again(query)).reply())
+
+
+def ask_one(query: Query) -> Answer:
+    """Have the only bank of an individual query asked. Returns its answer."""
+    [answer] = [each for each in answers(query, query.banks, pause_s=math.inf) if each is not None]
+    return answer
 
 
 def answers(query: Query, banks: Collection[str], pause_s: float, *, publishes: bool = True) -> Iterator[Answer | None]:
-    """Like `whole`, but yields the answers of `banks` as they come, and None after each `pause_s` seconds without one.
-    Returns once the query has ended, or has all its answers.
+    """Like `aggregate`, but yields the answers of `banks` as they come, and None after each `pause_s` seconds without
+    one. Returns once the query has ended, or has all its answers.
 
     Closing the generator frees everything held for it; the worker continues.
     """

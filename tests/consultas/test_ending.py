@@ -23,7 +23,7 @@ from consultas.query.repeat import Earlier
 from foundation import channels
 from foundation.encryption import blind_index
 from partners.models import Partner
-from providers.errors import BankTimedOut, ProviderUnavailable
+from providers.errors import BankTimedOut
 from providers.types.answer import BankOffer, QueryStatus
 from tests.client import FULL_FLOW
 from tests.factories import PartnerFactory
@@ -112,9 +112,8 @@ def test_completion_is_told_only_where_the_registration_names_it() -> None:
 def test_what_landed_before_the_worker_died_is_stored_and_the_rest_gets_the_error(partner: Partner) -> None:
     query = a_running_query(partner)
     land(query, an_answer("ipe", OFFER))
-    end.end(query, [an_answer("cedro")], ProviderUnavailable())
-    unavailable = ProviderUnavailable().message
-    assert statuses(query) == {"cedro": "no_offers", "ipe": "ok", "jatoba": unavailable}
+    end.end(query, [an_answer("cedro")])
+    assert statuses(query) == {"cedro": "no_offers", "ipe": "ok", "jatoba": BankTimedOut().message}
     assert Offer.objects.count() == len(told("lead")) == 1
 
 

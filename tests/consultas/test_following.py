@@ -41,7 +41,7 @@ def begun(leader: Query) -> Query:
 
 def reply_to(query: Query) -> bytes:
     try:
-        return bytes(begin.aggregate(query))
+        return bytes(listen.aggregate(query))
     finally:
         connection.close()
 
@@ -64,7 +64,7 @@ def test_the_second_asks_no_bank_and_shows_the_firsts_offers(leader: Query, monk
 def test_a_reader_that_only_sees_that_the_query_has_ended_replies_with_its_result(leader: Query) -> None:
     """Before the fix, a reader that had missed the worker's message was answered 200 with the body `null`."""
     end.end(leader, [an_answer("ipe", OFFER)])
-    reply = json.loads(bytes(listen.whole(leader, publishes=False).reply))
+    reply = json.loads(bytes(listen.aggregate(leader, publishes=False)))
     assert [offer["provider"] for offer in reply["proposals"]] == ["ipe"]
 
 

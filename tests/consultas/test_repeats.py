@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from consultas.models import Offer, Query
-from consultas.query import begin, end, repeat
+from consultas.query import end, listen, repeat
 from consultas.query.repeat import Earlier
 from tests.consultas.test_ending import BANKS, OFFER, a_running_query, an_answer
 from tests.factories import PartnerFactory
@@ -35,7 +35,7 @@ def begun(source: Query) -> tuple[Query, Earlier | None]:
 
 
 def reply_of(query: Query, earlier: Earlier) -> dict[str, Any]:
-    reply: dict[str, Any] = json.loads(bytes(begin.aggregate(query, earlier)))
+    reply: dict[str, Any] = json.loads(bytes(listen.aggregate(query, earlier)))
     return reply
 
 
