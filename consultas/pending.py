@@ -233,9 +233,7 @@ def settle(step: Step, outcome: StepOutcome, result: BankResult) -> bool:
         query = step.query
         ids = offers.persist(query, {step.provider: bank_offers})
         reason = _reason(step.provider, outcome, result)
-        payload = query_json.authorization_result(
-            query, step.provider, outcome, reason, bank_offers, ids[step.provider]
-        )
+        payload = query_json.authorization_result(step, outcome, reason, bank_offers, ids[step.provider])
         outbox.send(query.partner, "authorization_result", query.request["cpf"], payload)
     return True
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from consultas.answer import Answer
-from consultas.models import Query
+from consultas.models import Query, Step
 from consultas.offer_json import offer, snake_offer, sort_offers
 from foundation.formats import iso_utc
 from providers.reasons import Reason
@@ -167,15 +167,11 @@ def _outcomes(answers: Sequence[Answer]) -> list[dict[str, Any]]:
 
 
 def authorization_result(
-    query: Query,
-    provider: str,
-    outcome: StepOutcome,
-    reason: Reason | None,
-    bank_offers: Sequence[BankOffer],
-    ids: Sequence[UUID],
+    step: Step, outcome: StepOutcome, reason: Reason | None, bank_offers: Sequence[BankOffer], ids: Sequence[UUID]
 ) -> dict[str, Any]:
     """The event's own fields of the webhook `authorization_result`. `bank_offers` is empty unless the step was
     approved; `reason` says why it is empty."""
+    query, provider = step.query, step.provider
     request = query.for_bank(provider)
     shown = (offer(provider, item, request, offer_id) for item, offer_id in zip(bank_offers, ids, strict=True))
     return {

@@ -52,9 +52,9 @@ def ask(task: str, work: str, seconds: float, *further: str) -> bytes | None:
     return None
 
 
-def is_first_to_ask(request: str) -> bool:
-    """True for the first process that wants to publish a task for `request` again because its publisher may have died.
-    True again after `UNSTARTED_S`. Also True without Redis, because an additional copy does no harm."""
+def claim_retry(request: str) -> bool:
+    """Claim to publish the task for `request` again, because its publisher may have died. Returns True for the first
+    process, and again after `UNSTARTED_S`. Also without Redis, because an additional copy does no harm."""
     try:
         return bool(redis().set(f"asked:{request}", 1, nx=True, ex=math.ceil(UNSTARTED_S)))
     except RedisError:

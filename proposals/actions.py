@@ -92,7 +92,7 @@ def refreshed(proposal: Proposal, request_id: str, usage: Usage) -> tuple[Propos
     show if the partner's `usage` gave no place or no worker answered; otherwise it is None."""
     if proposal.is_final or proposal.shown_status == UNKNOWN:
         return proposal, None
-    if not proposal.may_look(STATUS_EVERY):
+    if not proposal.claim_look(STATUS_EVERY):
         return proposal, None
     answer = None
     with suppress(RateLimited), admission.place(usage):  # the last known status is no reason for a 429
@@ -131,7 +131,7 @@ def run(call_id: str) -> None:
     structlog.contextvars.bind_contextvars(request_id=call.request_id)
     proposal, operation = call.proposal, Operation(call.operation)
     try:
-        reported = call_bank(proposal, operation, _bank_call(proposal, call), stored=call)
+        reported = call_bank(call, _bank_call(proposal, call))
     except ApiError as error:
         call.fail(_error_for_partner(error))
         if isinstance(error, BankFailure | InvalidState):
@@ -179,9 +179,7 @@ def _look(proposal: Proposal, cause: Cause, request_id: str) -> None:
     structlog.contextvars.bind_contextvars(request_id=request_id)
     bank_call = BankCall(proposal=proposal, operation=Operation.STATUS, request_id=request_id)
     try:
-        reported = call_bank(
-            proposal, Operation.STATUS, lambda bank: bank.status(proposal.native_id), stored=bank_call, keep=False
-        )
+        reported = call_bank(bank_call, lambda bank: bank.status(proposal.native_id), keep=False)
     except ApiError:
         log.info("proposal_status_unanswered", bank=proposal.provider, cause=cause)
         proposal.mark_unanswered(cause)

@@ -15,6 +15,7 @@ from django.db import models, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from consultas import offer_json
 from consultas.models import Offer
 from foundation.database import outlasts_restart
 from foundation.encryption import EncryptedJSONField, sealed
@@ -127,18 +128,17 @@ class Submittable(Leased):
 
     @classmethod
     def begin_first_attempt(
-        cls, offer: Offer, dataset: dict[str, Any], terms: dict[str, Any], request_id: str, until: datetime, name: str
+        cls, offer: Offer, dataset: dict[str, Any], request_id: str, until: datetime, name: str
     ) -> Self:
-        """Create a row, SENDING `dataset` for `offer`, which the partner was shown as `terms`. No other
-        request may begin an attempt before `until`. `name` is the partner's own name. Raises IntegrityError if the
-        offer has a live proposal."""
+        """Create a row, SENDING `dataset` for `offer`. No other request may begin an attempt before `until`. `name` is
+        the partner's own name. Raises IntegrityError if the offer has a live proposal."""
         return cls._rows().create(
             partner_id=offer.partner_id,
             offer=offer,
             origin_query_id=offer.query_id,
             provider=offer.provider,
             cpf_index=offer.cpf_index,
-            terms=terms,
+            terms=offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk),
             request_id=request_id,
             partner_reference=name,
             **cls.columns_to_send(dataset),

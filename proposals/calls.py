@@ -11,7 +11,7 @@ import structlog
 
 from foundation.database import outlasts_restart
 from foundation.errors import ApiError
-from proposals.models import BankCall, Proposal
+from proposals.models import BankCall
 from providers import registry
 from providers.bank import Bank
 from providers.errors import ProviderError
@@ -29,24 +29,15 @@ def adapter(provider: str) -> type[Bank]:
     return bank
 
 
-def call_bank(
-    proposal: Proposal,
-    operation: BankCall.Operation,
-    ask: Callable[[BankClient], T],
-    *,
-    seconds: float | None = None,
-    stored: BankCall | None = None,
-    keep: bool = True,
-) -> T:
-    """Call `ask` with a client of the proposal's bank, and return its result. The limit is `seconds`, by default the
-    bank's own time-out.
+def call_bank(row: BankCall, ask: Callable[[BankClient], T], *, seconds: float | None = None, keep: bool = True) -> T:
+    """Call `ask` with a client of the bank of the row's proposal, and return its result. The limit is `seconds`, by
+    default the bank's own time-out.
 
-    `stored` is the call's row if a partner's request created one. Outcome and duration are stored in the row unless
-    `keep` is False. Raises the ApiError that `ask` raises. Any other exception is a bug of ours and raised as
-    ProviderError, because what the bank did is then as unknown as after a time-out.
+    `row` is the call's row, stored or new. Outcome and duration are stored in it unless `keep` is False. Raises the
+    ApiError that `ask` raises. Any other exception is a bug of ours and raised as ProviderError, because what the bank
+    did is then as unknown as after a time-out.
     """
-    row = stored or BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
-    begun = time.monotonic()
+    proposal, begun = row.proposal, time.monotonic()
     outcome = ProviderError.code
     try:
         partner = str(proposal.partner_id)
@@ -54,11 +45,11 @@ def call_bank(
         outcome = "ok" if answer is not None else "not_found"
     except ApiError as error:
         outcome = error.code
-        log.warning("bank_call_failed", bank=proposal.provider, operation=operation, code=error.code)
+        log.warning("bank_call_failed", bank=proposal.provider, operation=row.operation, code=error.code)
         raise
     except Exception:
         # A bug of ours. It is logged here; the caller gets an unknown outcome.
-        log.exception("bank_call_broke", bank=proposal.provider, operation=operation)
+        log.exception("bank_call_broke", bank=proposal.provider, operation=row.operation)
         raise ProviderError from None
     finally:
         if keep:

@@ -221,8 +221,9 @@ class Proposal(Submittable):
 
     # --- Reports of a bank about a proposal that it accepted ----------------------------------------------------
 
-    def may_look(self, every: timedelta) -> bool:
-        """True if this request may ask the bank for the status: no other request did within the time `every`."""
+    def claim_look(self, every: timedelta) -> bool:
+        """Record that this request asks the bank for the status. Returns False if another did within the time `every`:
+        then nothing is recorded."""
         now = timezone.now()
         if self.last_status_at is not None and self.last_status_at >= now - every:
             return False

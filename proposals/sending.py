@@ -38,15 +38,15 @@ def run(proposal_id: str) -> None:
         return
     structlog.contextvars.bind_contextvars(request_id=proposal.request_id)
     try:
-        if proposal.sent_until is None or _may_send_again(proposal):
+        if proposal.sent_until is None or _settle_earlier(proposal):
             send(proposal)
     finally:
         connection.close()
 
 
-def _may_send_again(proposal: Proposal) -> bool:
-    """Ask the bank for the earlier attempts. True if the bank has none of them, so that another may be sent. A proposal
-    that the bank has is adopted. If the bank cannot tell yet, the outcome stays unknown."""
+def _settle_earlier(proposal: Proposal) -> bool:
+    """Ask the bank for the earlier attempts. Adopts a proposal that the bank has. Returns True if the bank has none, so
+    that another attempt may be sent. If the bank cannot tell yet, the outcome stays unknown."""
     is_final = is_not_found_final(proposal)
     try:
         reported = find(proposal)
@@ -74,7 +74,7 @@ def send(proposal: Proposal) -> None:
         return bank.submit(body, about_to_send=partial(_record_evidence_use, proposal))
 
     try:
-        accepted = call_bank(proposal, Operation.SUBMIT, submit, seconds=seconds)
+        accepted = call_bank(_row(proposal, Operation.SUBMIT), submit, seconds=seconds)
     except BankFailure as failure:
         if failure.sent:
             proposal.mark_unknown()
@@ -103,7 +103,11 @@ def _record_evidence_use(proposal: Proposal) -> None:
 
 def find(proposal: Proposal) -> BankProposal | None:
     """The bank's proposal for our reference, or None. Raises the errors of `call_bank`."""
-    return call_bank(proposal, Operation.FIND, lambda bank: bank.find(proposal.reference))
+    return call_bank(_row(proposal, Operation.FIND), lambda bank: bank.find(proposal.reference))
+
+
+def _row(proposal: Proposal, operation: Operation) -> BankCall:
+    return BankCall(proposal=proposal, operation=operation, request_id=proposal.request_id)
 
 
 def is_not_found_final(proposal: Proposal) -> bool:

@@ -8,7 +8,7 @@ reasons are in docs/decisions/0030-exactly-once-submission.md.
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import IntegrityError, connection
 from django.utils import timezone
 
-from consultas import offer_json, offers
+from consultas import offers
 from consultas.models import Offer
 from foundation import channels, validation, workers
 from foundation.errors import ApiError, InvalidInput, NotFound, error_from_dict
@@ -64,10 +64,13 @@ def submit(partner: Partner, data: dict[str, Any], request_id: str) -> tuple[Pro
     if offer is None:
         raise AssertionError("check() raises without an offer")
     deadline = time.monotonic() + settings.PROPOSAL_WAIT_S
-    proposal, is_ours = _claim_attempt(partner, offer, data, request_id)
-    if not _await_outcome(proposal, deadline, publishes=is_ours) and is_ours:
-        proposal.give_back_attempt()
-    proposal = Proposal.objects.get(pk=proposal.pk)
+    claimed, is_ours = _claim_attempt(partner, offer, data, request_id)
+    if claimed.submission != Phase.ACCEPTED:
+        _await_outcome(claimed, deadline, publishes=is_ours)
+    proposal = Proposal.objects.get(pk=claimed.pk)
+    if is_ours and proposal.submission == Phase.SENDING:
+        claimed.give_back_attempt()
+        proposal.refresh_from_db()
     if proposal.submission == Phase.ACCEPTED:
         # The bank may have an earlier dataset than this request's.
         _refuse_other_data(proposal, proposal.dataset, _split(data)[0])
@@ -105,7 +108,7 @@ def _claim_attempt(partner: Partner, offer: Offer, data: dict[str, Any], request
             dataset.check_authorized(offer)
         if live is None:
             try:
-                return _begin_first_attempt(offer, submitted, request_id, until, name), True
+                return Proposal.begin_first_attempt(offer, submitted, request_id, until, name), True
             except IntegrityError:
                 if not Offer.objects.filter(pk=offer.pk).exists():
                     # The offer was erased after this request had read it.
@@ -127,13 +130,6 @@ def _split(data: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return submitted, submitted.pop("partner_reference", None) or ""
 
 
-def _begin_first_attempt(
-    offer: Offer, submitted: dict[str, Any], request_id: str, until: datetime, name: str
-) -> Proposal:
-    terms = offer_json.offer(offer.provider, offer.as_bank_offer(), offer.query.holder(), offer.pk)
-    return Proposal.begin_first_attempt(offer, submitted, terms, request_id, until, name)
-
-
 def _refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: dict[str, Any]) -> None:
     """Raise OtherData on the first field in which `submitted` differs from `stored`, the dataset of `proposal`. If the
     bank has the proposal, the error contains its last known status and the possible next actions."""
@@ -146,36 +142,31 @@ def _refuse_other_data(proposal: Proposal, stored: dict[str, Any], submitted: di
     raise error
 
 
-def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> bool:
-    """Have a worker send the current attempt if `publishes`, and wait until it has its outcome. False if it has none at
+def _await_outcome(proposal: Proposal, deadline: float, *, publishes: bool) -> None:
+    """Have a worker send the current attempt if `publishes`, and wait until it has its outcome, at most until
     `deadline` (monotonic seconds). The row tells; what the worker tells only says when to look.
 
     The broker may lose the task, and the process that published it may die before. While no worker has taken the
     attempt, one of the waiting requests publishes the task again.
     """
-    if proposal.submission == Phase.ACCEPTED:
-        return True
     connection.close()
     key, published_at = str(proposal.pk), time.monotonic()
     sending = Proposal.objects.filter(pk=proposal.pk, attempts=proposal.attempts, submission=Phase.SENDING)
     with channels.listen(key, results=False) as inbox:
         if publishes and not _publish(key, deadline):
-            return False
+            return
         while (left := deadline - time.monotonic()) > 0:
             message = inbox.get(min(left, LOOK_EVERY_S))
             if message is not None and message[0] == channels.READY and publishes:
                 continue  # nothing happened before this request
             row = sending.values("taken_at").first()
             connection.close()
-            if row is None:
-                return True
-            if message is not None and message[0] == channels.FAILED:
-                return False
+            if row is None or (message is not None and message[0] == channels.FAILED):
+                return
             is_lost = row["taken_at"] is None and time.monotonic() - published_at >= workers.UNSTARTED_S
-            if (is_lost or not publishes) and workers.is_first_to_ask(f"{key}:{proposal.attempts}"):
+            if (is_lost or not publishes) and workers.claim_retry(f"{key}:{proposal.attempts}"):
                 publishes, published_at = True, time.monotonic()
                 _publish(key, deadline)
-    return False
 
 
 def _publish(key: str, deadline: float) -> bool:

@@ -25,6 +25,7 @@ from authorizations.evidence import BrowserReport, Observed
 from authorizations.models import Session
 from consultas import query_json
 from consultas.answer import Answer
+from consultas.models import Step
 from consultas.schema import QUERY
 from partners.models import WebhookEvent
 from proposals.models import Cause
@@ -311,7 +312,9 @@ def test_sent_events_match_the_reference(schema: dict[str, Any]) -> None:
     query.simulation_group = query.pk
     answers = [Answer("ipe", QueryStatus.OK, 1, 0.0, offers=(found,)), Answer("imbuia", QueryStatus.ERROR, 1, 0.0)]
     shown = query_json.shown_offers(query, answers, {"ipe": [offer.pk], "imbuia": []})
-    result = query_json.authorization_result(query, "ipe", StepOutcome.APPROVED, None, (found,), [offer.pk])
+    result = query_json.authorization_result(
+        Step(query=query, provider="ipe"), StepOutcome.APPROVED, None, (found,), [offer.pk]
+    )
     with transaction.atomic():
         outbox.send(partner, "lead", str(query.pk), query_json.lead(query, answers, shown))
         outbox.send(partner, "query.completed", str(query.pk), query_json.completed(query, answers))

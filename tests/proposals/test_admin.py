@@ -175,7 +175,7 @@ def test_the_query_of_origin_is_the_one_that_the_proposal_was_sent_from(admin_cl
     offer = an_offer(partner, "ipe")
     until = timezone.now() + timedelta(minutes=1)
     proposal = Proposal.begin_first_attempt(
-        offer, dataset({"provider": "ipe", "offerId": str(offer.pk)}), TERMS, "request-1", until, ""
+        offer, dataset({"provider": "ipe", "offerId": str(offer.pk)}), "request-1", until, ""
     )
     first = offer.query
     second = quoted_again(offer)
